@@ -1,0 +1,94 @@
+"""Clock, ids and chance: the only source of non-determinism, handed in so that tests can replay anything."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time, durations and sleeping."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start, never going back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start, never going back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class ManualClock:
+    """A clock that moves only when told to, or when somebody sleeps on it.
+
+    Args:
+        start_ms: first answer of `now_ms`.
+    """
+
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = start_ms
+        self._guard = threading.Lock()
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        """Seconds, in step with `now_ms`."""
+        return self._now_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        """Move the clock on, at once."""
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock on by `seconds`."""
+        with self._guard:
+            self._now_ms += round(seconds * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything non-deterministic that pudi uses.
+
+    Attributes:
+        clock: the time.
+        seed: seed of ids and chance; None takes them from the operating system.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    seed: int | None = None
+    _chance: random.Random = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        chance = random.SystemRandom() if self.seed is None else random.Random(self.seed)
+        object.__setattr__(self, "_chance", chance)
+
+    def new_id(self) -> str:
+        """A new random UUID as text."""
+        return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+
+    def uniform(self, low: float, high: float) -> float:
+        """A random number between `low` and `high`."""
+        return self._chance.uniform(low, high)

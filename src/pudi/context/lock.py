@@ -1,0 +1,23 @@
+"""The `Lock` protocol: who may change a table's timeline."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Lock(Protocol):
+    """A table's lock, used as a context manager and held only around timeline changes, not while data is written.
+
+    Entering waits until the lock is free and raises `UnavailableError` when that takes too long. It's reentrant
+    for the thread that holds it.
+    """
+
+    def __enter__(self) -> Lock:
+        """Acquire the lock."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the lock."""

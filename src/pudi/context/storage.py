@@ -1,0 +1,64 @@
+"""The `Storage` protocol: where a table's bytes live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One stored file.
+
+    Attributes:
+        path: path relative to the table's root, `/` separated, without a leading slash.
+        size: length in bytes.
+        modified_ms: time of last modification, milliseconds since the epoch, UTC.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Files under one root. Paths are relative to it; no path ever leaves it.
+
+    Every method raises `UnavailableError` when the store does not answer after retries, `NotFoundError` where a file
+    must be there and is not, and `InvalidArgumentError` for a path that is absolute or climbs out of the root.
+    Implementations can be pickled: a copy opens its own connection.
+    """
+
+    @property
+    def root(self) -> str:
+        """Location of the root as given by the user, without a trailing slash: a local path or `scheme://bucket/…`."""
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`, at any depth, in no order. A missing folder has no files."""
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names (not paths) of the folders directly in it."""
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The byte ranges `(start, length)` of a file, each whole; ranges past the end raise `CorruptError`."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there, atomically: all of `data` at once or nothing; of many racers one wins.
+
+        Raises:
+            TableExistsError: the file is there already (with other content than this very call wrote).
+        """
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file, atomically for readers."""
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files; those that are not there are no error."""
