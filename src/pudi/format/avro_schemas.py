@@ -1,0 +1,187 @@
+"""Avro schemas of the instants that pudi writes, field by field as Hudi 1.2 embeds them in its files."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+NAMESPACE: Final = "org.apache.hudi.avro.model"
+"""Namespace of all of Hudi's own records."""
+
+_JAVA_STRING: Schema = {"avro.java.string": "String"}
+_STRING: Schema = {"type": "string", **_JAVA_STRING}
+
+
+def _array(items: object, **more: object) -> Schema:
+    return {"type": "array", "items": items, **more}
+
+
+def _map(values: object, **more: object) -> Schema:
+    return {"type": "map", "values": values, **_JAVA_STRING, **more}
+
+
+def _record(name: str, *fields: Schema, **more: object) -> Schema:
+    return {"type": "record", "name": name, **more, "fields": list(fields)}
+
+
+def _field(name: str, kind: object, **more: object) -> Schema:
+    return {"name": name, "type": kind, **more}
+
+
+def _optional(name: str, kind: object, doc: str | None = None) -> Schema:
+    return _field(name, ["null", kind], **({} if doc is None else {"doc": doc}), default=None)
+
+
+_VERSION = _field("version", ["int", "null"], default=1)
+
+_RUNTIME_STATS = _record(
+    "HoodieRuntimeStats", *(_optional(f"total{phase}Time", "long") for phase in ("Scan", "Create", "Upsert"))
+)
+
+_WRITE_STAT = _record(
+    "HoodieWriteStat",
+    _optional("fileId", _STRING),
+    _optional("path", _STRING),
+    _optional("prevCommit", _STRING),
+    _optional("numWrites", "long"),
+    _optional("numDeletes", "long"),
+    _optional("numUpdateWrites", "long"),
+    _optional("totalWriteBytes", "long"),
+    _optional("totalWriteErrors", "long"),
+    _optional("partitionPath", _STRING),
+    _optional("totalLogRecords", "long"),
+    _optional("totalLogFiles", "long"),
+    _optional("totalUpdatedRecordsCompacted", "long"),
+    _optional("numInserts", "long"),
+    _optional("totalLogBlocks", "long"),
+    _optional("totalCorruptLogBlock", "long"),
+    _optional("totalRollbackBlocks", "long"),
+    _optional("fileSizeInBytes", "long"),
+    _optional("logVersion", "int"),
+    _optional("logOffset", "long"),
+    _optional("baseFile", _STRING),
+    _optional("logFiles", _array(_STRING, default=None)),
+    _optional("cdcStats", _map("long", default=None)),
+    _optional("prevBaseFile", _STRING),
+    _optional("minEventTime", "long"),
+    _optional("maxEventTime", "long"),
+    _optional("runtimeStats", _RUNTIME_STATS),
+    _optional("totalLogFilesCompacted", "long"),
+    _optional("totalLogReadTimeMs", "long"),
+    _optional("totalLogSizeCompacted", "long"),
+    _optional("tempPath", _STRING),
+    _optional("numUpdates", "long"),
+)
+
+
+def _commit_fields(extra_metadata: Schema) -> tuple[Schema, ...]:
+    return (
+        _optional("partitionToWriteStats", _map(_array(_WRITE_STAT))),
+        _optional("compacted", "boolean"),
+        _optional("extraMetadata", extra_metadata),
+        _VERSION,
+        _optional("operationType", _STRING),
+    )
+
+
+COMMIT_METADATA: Final = _record(
+    "HoodieCommitMetadata", *_commit_fields(_map(_STRING, default=None)), namespace=NAMESPACE
+)
+"""A completed commit or deltacommit, and any inflight write."""
+
+REPLACE_COMMIT_METADATA: Final = _record(
+    "HoodieReplaceCommitMetadata",
+    *_commit_fields(_map(_STRING)),
+    _optional("partitionToReplaceFileIds", _map(_array(_STRING))),
+    namespace=NAMESPACE,
+)
+"""A completed replacecommit."""
+
+_SLICE = _record(
+    "HoodieSliceInfo",
+    _optional("dataFilePath", _STRING),
+    _optional("deltaFilePaths", _array(_STRING)),
+    _field("fileId", ["null", _STRING]),
+    _optional("partitionPath", _STRING),
+    _optional("bootstrapFilePath", _STRING),
+    _VERSION,
+)
+
+_CLUSTERING_GROUP = _record(
+    "HoodieClusteringGroup",
+    _optional("slices", _array(_SLICE)),
+    _optional("metrics", _map("double")),
+    _field("numOutputFileGroups", ["int", "null"], default=1),
+    _optional("extraMetadata", _map(_STRING)),
+    _VERSION,
+)
+
+_CLUSTERING_STRATEGY = _record(
+    "HoodieClusteringStrategy",
+    _optional("strategyClassName", _STRING),
+    _optional("strategyParams", _map(_STRING)),
+    _VERSION,
+)
+
+_CLUSTERING_PLAN = _record(
+    "HoodieClusteringPlan",
+    _optional("inputGroups", _array(_CLUSTERING_GROUP)),
+    _optional("strategy", _CLUSTERING_STRATEGY),
+    _optional("extraMetadata", _map(_STRING)),
+    _VERSION,
+    _optional("preserveHoodieMetadata", "boolean"),
+    _optional("missingSchedulePartitions", _array(_STRING)),
+)
+
+REQUESTED_REPLACE_METADATA: Final = _record(
+    "HoodieRequestedReplaceMetadata",
+    _optional("operationType", _STRING),
+    _optional("clusteringPlan", _CLUSTERING_PLAN),
+    _optional("extraMetadata", _map(_STRING)),
+    _VERSION,
+    namespace=NAMESPACE,
+)
+"""A requested replacecommit or clustering."""
+
+_INSTANT_INFO = _record("HoodieInstantInfo", _field("commitTime", _STRING), _field("action", _STRING))
+
+_ROLLBACK_REQUEST = _record(
+    "HoodieRollbackRequest",
+    _field("partitionPath", _STRING),
+    _optional("fileId", _STRING),
+    _optional("latestBaseInstant", _STRING),
+    _field("filesToBeDeleted", _array(_STRING, default=[]), default=[]),
+    _optional("logBlocksToBeDeleted", _map("long")),
+)
+
+ROLLBACK_PLAN: Final = _record(
+    "HoodieRollbackPlan",
+    _optional("instantToRollback", _INSTANT_INFO, "Hoodie instant that needs to be rolled back"),
+    _optional("RollbackRequests", _array(_ROLLBACK_REQUEST)),
+    _VERSION,
+    namespace=NAMESPACE,
+)
+"""A requested rollback."""
+
+_ROLLBACK_PARTITION_METADATA = _record(
+    "HoodieRollbackPartitionMetadata",
+    _field("partitionPath", _STRING),
+    _field("successDeleteFiles", _array(_STRING)),
+    _field("failedDeleteFiles", _array(_STRING)),
+    _optional("rollbackLogFiles", _map("long")),
+    _optional("logFilesFromFailedCommit", _map("long")),
+)
+
+ROLLBACK_METADATA: Final = _record(
+    "HoodieRollbackMetadata",
+    _field("startRollbackTime", _STRING),
+    _field("timeTakenInMillis", "long"),
+    _field("totalFilesDeleted", "int"),
+    _field("commitsRollback", _array(_STRING)),
+    _field("partitionMetadata", _map(_ROLLBACK_PARTITION_METADATA)),
+    _VERSION,
+    _field("instantsRollback", _array(_INSTANT_INFO, default=[]), default=[]),
+    namespace=NAMESPACE,
+)
+"""A completed rollback."""

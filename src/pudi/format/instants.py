@@ -1,0 +1,345 @@
+"""Content of the timeline's files: Avro bytes in, frozen values out, and back (FORMAT 2.3, 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache, lru_cache
+from typing import Any
+
+from pudi.errors import NotSupportedError
+from pudi.format import avro_schemas
+from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeStats:
+    """How long a file took, in milliseconds (HoodieRuntimeStats)."""
+
+    total_scan_time: int = 0
+    total_create_time: int = 0
+    total_upsert_time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStat:
+    """What a write did to one file (HoodieWriteStat); fields, order and defaults are Hudi's.
+
+    Counts are of records, sizes of bytes, times of milliseconds; `path` is relative to the table's root;
+    `prev_commit` is the text "null" for the first file of a file group.
+    """
+
+    file_id: str | None = None
+    path: str | None = None
+    prev_commit: str | None = None
+    num_writes: int = 0
+    num_deletes: int = 0
+    num_update_writes: int = 0
+    total_write_bytes: int = 0
+    total_write_errors: int = 0
+    partition_path: str | None = None
+    total_log_records: int = 0
+    total_log_files: int | None = None
+    total_updated_records_compacted: int = 0
+    num_inserts: int = 0
+    total_log_blocks: int = 0
+    total_corrupt_log_block: int = 0
+    total_rollback_blocks: int = 0
+    file_size_in_bytes: int = 0
+    log_version: int | None = None
+    log_offset: int | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    prev_base_file: str | None = None
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: RuntimeStats | None = None
+    total_log_files_compacted: int = 0
+    total_log_read_time_ms: int = 0
+    total_log_size_compacted: int = 0
+    temp_path: str | None = None
+    num_updates: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """What a write did (HoodieCommitMetadata, HoodieReplaceCommitMetadata).
+
+    Attributes:
+        partition_to_write_stats: the files written, by partition path.
+        compacted: whether it was a compaction.
+        extra_metadata: free text by key; `schema` is the table's Avro schema, without meta fields.
+        operation_type: WriteOperationType, like `UPSERT`; an empty file has None.
+        partition_to_replace_file_ids: ids of the file groups that it replaced, by partition path; None unless it is
+            a replacecommit.
+        version: None, as Hudi 1.2 writes it.
+    """
+
+    partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
+    compacted: bool = False
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    operation_type: str | None = None
+    partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedReplaceMetadata:
+    """What a replacecommit or clustering is to do (HoodieRequestedReplaceMetadata); all None for insert_overwrite.
+
+    Attributes:
+        operation_type: `CLUSTER`, `DELETE_PARTITION` or None.
+        clustering_plan: the plan of a clustering as Avro's plain dict (HoodieClusteringPlan).
+        extra_metadata: free text by key.
+        version: 1 where the rest is filled.
+    """
+
+    operation_type: str | None = None
+    clustering_plan: Mapping[str, Any] | None = None
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstantInfo:
+    """An instant by requested time and action (HoodieInstantInfo)."""
+
+    commit_time: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRequest:
+    """What a rollback is to delete (HoodieRollbackRequest).
+
+    Attributes:
+        partition_path: partition concerned, relative to the table's root.
+        file_id: file group concerned; empty where files are named.
+        latest_base_instant: base instant of the slice; empty where files are named.
+        files_to_be_deleted: absolute locations of files.
+        log_blocks_to_be_deleted: sizes of log files by absolute location; only in version 6.
+    """
+
+    partition_path: str
+    file_id: str | None = ""
+    latest_base_instant: str | None = ""
+    files_to_be_deleted: tuple[str, ...] = ()
+    log_blocks_to_be_deleted: Mapping[str, int] | None = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """What a rollback is to undo (HoodieRollbackPlan)."""
+
+    instant_to_rollback: InstantInfo | None
+    rollback_requests: tuple[RollbackRequest, ...] = ()
+    version: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPartitionMetadata:
+    """What a rollback deleted in one partition, by absolute location (HoodieRollbackPartitionMetadata)."""
+
+    partition_path: str
+    success_delete_files: tuple[str, ...] = ()
+    failed_delete_files: tuple[str, ...] = ()
+    rollback_log_files: Mapping[str, int] | None = field(default_factory=dict)
+    log_files_from_failed_commit: Mapping[str, int] | None = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackMetadata:
+    """What a rollback did (HoodieRollbackMetadata).
+
+    Attributes:
+        start_rollback_time: instant of the rollback.
+        time_taken_in_millis: duration.
+        total_files_deleted: number of files.
+        commits_rollback: requested times of the instants undone.
+        partition_metadata: what was deleted, by partition path.
+        version: 1.
+        instants_rollback: the instants undone.
+    """
+
+    start_rollback_time: str
+    time_taken_in_millis: int
+    total_files_deleted: int
+    commits_rollback: tuple[str, ...]
+    partition_metadata: Mapping[str, RollbackPartitionMetadata] = field(default_factory=dict)
+    version: int | None = 1
+    instants_rollback: tuple[InstantInfo, ...] = ()
+
+
+def encode_commit_metadata(metadata: CommitMetadata) -> bytes:
+    """Content of a completed commit, deltacommit or replacecommit, or of an inflight one.
+
+    The schema is HoodieReplaceCommitMetadata when `partition_to_replace_file_ids` is there, else HoodieCommitMetadata.
+    """
+    record: dict[str, Any] = {
+        "partitionToWriteStats": {
+            partition: [_stat_record(stat) for stat in stats]
+            for partition, stats in metadata.partition_to_write_stats.items()
+        },
+        "compacted": metadata.compacted,
+        "extraMetadata": metadata.extra_metadata,
+        "version": metadata.version,
+        "operationType": metadata.operation_type,
+    }
+    if metadata.partition_to_replace_file_ids is None:
+        return encode_avro_file(_COMMIT, record)
+    replaced = metadata.partition_to_replace_file_ids.items()
+    record["partitionToReplaceFileIds"] = {partition: list(file_ids) for partition, file_ids in replaced}
+    return encode_avro_file(_REPLACE_COMMIT, record)
+
+
+def decode_commit_metadata(data: bytes, *, path: str | None = None) -> CommitMetadata:
+    """What a write did, by the content of its completed (or inflight) file.
+
+    Args:
+        data: content of the file; empty content is empty metadata, as for Hudi.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: not the Avro file that it must be.
+        NotSupportedError: JSON, as timelines of layout 1 have it.
+    """
+    if not data:
+        return CommitMetadata()
+    record = _decode(data, (_COMMIT, _REPLACE_COMMIT), path)
+    replaced = record.get("partitionToReplaceFileIds")
+    return CommitMetadata(
+        partition_to_write_stats={
+            partition: tuple(_stat(stat) for stat in stats)
+            for partition, stats in (record["partitionToWriteStats"] or {}).items()
+        },
+        compacted=bool(record["compacted"]),
+        extra_metadata=record["extraMetadata"] or {},
+        operation_type=record["operationType"],
+        partition_to_replace_file_ids=(
+            None if replaced is None else {partition: tuple(file_ids) for partition, file_ids in replaced.items()}
+        ),
+        version=record["version"],
+    )
+
+
+def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> bytes:
+    """Content of a requested replacecommit or clustering."""
+    return encode_avro_file(_REQUESTED_REPLACE, _record(metadata))
+
+
+def decode_requested_replace_metadata(data: bytes, *, path: str | None = None) -> RequestedReplaceMetadata:
+    """What a replacecommit or clustering is to do; empty content is all None. Raises as `decode_commit_metadata`."""
+    if not data:
+        return RequestedReplaceMetadata()
+    return RequestedReplaceMetadata(**_arguments(_decode(data, (_REQUESTED_REPLACE,), path)))
+
+
+def encode_rollback_plan(plan: RollbackPlan) -> bytes:
+    """Content of a requested rollback."""
+    requests = [_record(request) for request in plan.rollback_requests]
+    instant = None if plan.instant_to_rollback is None else _record(plan.instant_to_rollback)
+    return encode_avro_file(
+        _ROLLBACK_PLAN, {"instantToRollback": instant, "RollbackRequests": requests, "version": plan.version}
+    )
+
+
+def decode_rollback_plan(data: bytes, *, path: str | None = None) -> RollbackPlan:
+    """What a rollback is to undo; empty content names no instant. Raises as `decode_commit_metadata`."""
+    if not data:
+        return RollbackPlan(None)
+    record = _decode(data, (_ROLLBACK_PLAN,), path)
+    instant = record["instantToRollback"]
+    return RollbackPlan(
+        instant_to_rollback=None if instant is None else InstantInfo(**_arguments(instant)),
+        rollback_requests=tuple(RollbackRequest(**_arguments(request)) for request in record["RollbackRequests"] or ()),
+        version=record["version"],
+    )
+
+
+def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
+    """Content of a completed rollback."""
+    record = _record(metadata)
+    record["partitionMetadata"] = {name: _record(each) for name, each in metadata.partition_metadata.items()}
+    record["instantsRollback"] = [_record(instant) for instant in metadata.instants_rollback]
+    return encode_avro_file(_ROLLBACK, record)
+
+
+def decode_rollback_metadata(data: bytes, *, path: str | None = None) -> RollbackMetadata:
+    """What a rollback did; empty content is an empty one. Raises as `decode_commit_metadata`."""
+    if not data:
+        return RollbackMetadata("", 0, 0, ())
+    arguments = _arguments(_decode(data, (_ROLLBACK,), path))
+    arguments["partition_metadata"] = {
+        name: RollbackPartitionMetadata(**_arguments(each)) for name, each in arguments["partition_metadata"].items()
+    }
+    arguments["instants_rollback"] = tuple(InstantInfo(**_arguments(each)) for each in arguments["instants_rollback"])
+    return RollbackMetadata(**arguments)
+
+
+def decode_avro(data: bytes, *, path: str | None = None) -> dict[str, Any]:
+    """Content of any Avro file of the timeline as a plain dict with Avro's field names, by the file's own schema.
+
+    For the kinds that pudi reads but doesn't write: clean and its plan, compaction and clustering plans, savepoint,
+    restore, indexing. Empty content is an empty dict. Raises as `decode_commit_metadata`.
+    """
+    return _decode(data, (), path) if data else {}
+
+
+_COMMIT = RecordSchema.of(avro_schemas.COMMIT_METADATA)
+_REPLACE_COMMIT = RecordSchema.of(avro_schemas.REPLACE_COMMIT_METADATA)
+_REQUESTED_REPLACE = RecordSchema.of(avro_schemas.REQUESTED_REPLACE_METADATA)
+_ROLLBACK_PLAN = RecordSchema.of(avro_schemas.ROLLBACK_PLAN)
+_ROLLBACK = RecordSchema.of(avro_schemas.ROLLBACK_METADATA)
+
+
+def _decode(data: bytes, expected: tuple[RecordSchema, ...], path: str | None) -> dict[str, Any]:
+    if data.startswith(b"{"):
+        raise NotSupportedError("instant in JSON: pudi reads timelines of table version 8 and later", path=path)
+    return decode_avro_file(data, expected, path=path)[1]
+
+
+def _avro_name(attribute: str) -> str:
+    first, *rest = attribute.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+@cache
+def _names(kind: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((each.name, _avro_name(each.name)) for each in fields(kind))
+
+
+@lru_cache(maxsize=256)
+def _attribute(avro_name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in avro_name)
+
+
+def _record(value: Any) -> dict[str, Any]:
+    """A dataclass, not its parts, as an Avro record; a tuple would be a typed value to fastavro."""
+    kind: Any = type(value)
+    values = ((avro_name, getattr(value, name)) for name, avro_name in _names(kind))
+    return {avro_name: list(part) if isinstance(part, tuple) else part for avro_name, part in values}
+
+
+def _arguments(record: Mapping[str, Any]) -> dict[str, Any]:
+    """An Avro record, not its parts, as arguments of its dataclass."""
+    return {_attribute(name): tuple(value) if isinstance(value, list) else value for name, value in record.items()}
+
+
+# Hudi's own class holds these as primitive numbers, so that null becomes 0.
+_COUNTS = tuple(_avro_name(each.name) for each in fields(WriteStat) if each.default == 0)
+
+
+def _stat_record(stat: WriteStat) -> dict[str, Any]:
+    record = _record(stat)
+    if stat.runtime_stats is not None:
+        record["runtimeStats"] = _record(stat.runtime_stats)
+    return record
+
+
+def _stat(record: dict[str, Any]) -> WriteStat:
+    arguments = _arguments(record | {name: record[name] or 0 for name in _COUNTS})
+    times = record["runtimeStats"]
+    if times is not None:
+        arguments["runtime_stats"] = RuntimeStats(**{_attribute(name): value or 0 for name, value in times.items()})
+    return WriteStat(**arguments)

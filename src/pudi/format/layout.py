@@ -1,0 +1,86 @@
+"""Where things lie: the folders and files of a table that have fixed names, relative to the table's root (FORMAT 0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pudi.format.names import IOType, MarkerName
+
+HOODIE_DIR: Final = ".hoodie"
+"""Everything about the table that is not data."""
+PROPERTIES: Final = f"{HOODIE_DIR}/hoodie.properties"
+"""The table's configuration."""
+PROPERTIES_BACKUP: Final = f"{HOODIE_DIR}/hoodie.properties.backup"
+"""The configuration as it was, while it is being changed."""
+TIMELINE_FOLDER: Final = "timeline"
+"""Default of `hoodie.timeline.path`, relative to HOODIE_DIR."""
+TIMELINE_DIR: Final = f"{HOODIE_DIR}/{TIMELINE_FOLDER}"
+"""Active timeline of layout 2, where `hoodie.timeline.path` is the default; that of layout 1 is HOODIE_DIR."""
+HISTORY_FOLDER: Final = "history"
+"""Default of `hoodie.timeline.history.path`, relative to the timeline's folder."""
+HISTORY_DIR: Final = f"{TIMELINE_DIR}/{HISTORY_FOLDER}"
+"""Archived timeline of layout 2, where both folders are the default."""
+METADATA_DIR: Final = f"{HOODIE_DIR}/metadata"
+"""The metadata table, a Hudi table itself."""
+TEMP_DIR: Final = f"{HOODIE_DIR}/.temp"
+"""A folder for each write under way: its markers."""
+HEARTBEAT_DIR: Final = f"{HOODIE_DIR}/.heartbeat"
+"""A file for each writer that says it is alive."""
+LOCKS_DIR: Final = f"{HOODIE_DIR}/.locks"
+"""Locks kept in the storage."""
+TABLE_LOCK: Final = f"{LOCKS_DIR}/table_lock.json"
+"""Lock of StorageBasedLockProvider."""
+FILESYSTEM_LOCK: Final = f"{HOODIE_DIR}/lock"
+"""Lock of FileSystemBasedLockProvider, where no other folder is configured."""
+SCHEMA_DIR: Final = f"{HOODIE_DIR}/.schema"
+"""History of the schema, for schema on read."""
+INDEX_DEFS_DIR: Final = f"{HOODIE_DIR}/.index_defs"
+"""Definitions of indexes."""
+INDEX_DEFS: Final = f"{INDEX_DEFS_DIR}/index.json"
+"""Default of `hoodie.table.index.defs.path`, which is relative to the table's root."""
+AUX_DIR: Final = f"{HOODIE_DIR}/.aux"
+"""Bootstrap indexes."""
+BOOTSTRAP_PARTITIONS_DIR: Final = f"{AUX_DIR}/.bootstrap/.partitions"
+"""Bootstrap index by partition."""
+BOOTSTRAP_FILE_IDS_DIR: Final = f"{AUX_DIR}/.bootstrap/.fileids"
+"""Bootstrap index by file id."""
+BUCKET_INDEX_DIR: Final = f"{HOODIE_DIR}/.bucket_index"
+"""State of bucket indexes."""
+CONSISTENT_HASHING_DIR: Final = f"{BUCKET_INDEX_DIR}/consistent_hashing_metadata"
+"""State of the consistent bucket index, a folder for each partition."""
+PARTITION_METADATA: Final = ".hoodie_partition_metadata"
+"""The file that makes a folder a partition; followed by the base files' extension in some tables."""
+MARKERS_TYPE: Final = "MARKERS.type"
+"""In a marker folder: how its markers are kept, DIRECT or TIMELINE_SERVER_BASED (MarkerUtils)."""
+MARKERS_PREFIX: Final = "MARKERS"
+"""In a marker folder: prefix of the files that list markers, one path a line."""
+
+
+def marker_dir(instant: str) -> str:
+    """Folder of the markers of the write requested at `instant`."""
+    return f"{TEMP_DIR}/{instant}"
+
+
+def marker_path(instant: str, partition: str, file_name: str, io_type: IOType) -> str:
+    """Path of a marker, relative to the table's root.
+
+    Args:
+        instant: requested time of the write.
+        partition: partition of the data file, empty when there is none.
+        file_name: name of the data file.
+        io_type: what the data file is.
+
+    Raises:
+        InvalidArgumentError: partition or file name would leave the table.
+    """
+    return f"{marker_dir(instant)}/{MarkerName(partition, file_name, io_type).path}"
+
+
+def heartbeat_path(instant: str) -> str:
+    """Path of the heartbeat of the write requested at `instant`, relative to the table's root."""
+    return f"{HEARTBEAT_DIR}/{instant}"
+
+
+def partition_metadata_path(partition: str) -> str:
+    """Path of the file that makes a folder a partition, relative to the table's root."""
+    return f"{partition}/{PARTITION_METADATA}" if partition else PARTITION_METADATA

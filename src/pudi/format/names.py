@@ -1,0 +1,338 @@
+"""Names of instants, data files and markers: a name in, one frozen value for its kind out, and back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Literal
+
+from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
+
+Layout = Literal[1, 2]
+"""Timeline layout: 1 in table versions up to 7, 2 from 8 on."""
+
+
+class Action(str, Enum):
+    """What an instant does to the table (HoodieTimeline)."""
+
+    COMMIT = "commit"
+    DELTACOMMIT = "deltacommit"
+    REPLACECOMMIT = "replacecommit"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    COMPACTION = "compaction"
+    LOGCOMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    INDEXING = "indexing"
+    SCHEMACOMMIT = "schemacommit"
+
+    @property
+    def comparable(self) -> Action:
+        """The action under which this one completes; with the requested time it tells instants apart.
+
+        Source: InstantComparatorV2. compaction is commit, logcompaction is deltacommit, clustering is replacecommit,
+        any other action is itself.
+        """
+        return _COMPLETES_AS.get(self, self)
+
+
+_COMPLETES_AS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOGCOMPACTION: Action.DELTACOMMIT,
+    Action.CLUSTERING: Action.REPLACECOMMIT,
+}
+
+
+class State(IntEnum):
+    """How far an instant has come, in the order of progress."""
+
+    REQUESTED = 0
+    INFLIGHT = 1
+    COMPLETED = 2
+
+
+class IOType(str, Enum):
+    """What the file beside a marker is (IOType): a new base or log file, a new version of a base, an append (v6)."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+_INSTANT_FILE = re.compile(r"([0-9]+)(?:_([0-9]+))?\.([a-z]+)(?:\.(requested|inflight))?")
+_INFLIGHT = "inflight"
+_PENDING = {"requested": State.REQUESTED, _INFLIGHT: State.INFLIGHT}
+_PENDING_SUFFIX = {state: suffix for suffix, state in _PENDING.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFile:
+    """One file of the timeline: an instant in one state.
+
+    Always holds: a completed instant has a comparable action (never compaction, logcompaction, clustering); only a
+    completed instant has a completion time; a savepoint is never merely requested.
+
+    Attributes:
+        requested: time at which the action was requested; the instant's name in the table.
+        action: what it does.
+        state: how far it has come.
+        completion: time at which it was completed; None while pending, in layout 1, and in layout 2 for a file of a
+            table that was upgraded and not yet rewritten (its modification time counts then).
+    """
+
+    requested: str
+    action: Action
+    state: State
+    completion: str | None = None
+
+    def __post_init__(self) -> None:
+        for time in (self.requested, self.completion):
+            if time is not None and not (time.isascii() and time.isdigit()):
+                raise InvalidArgumentError(f"{time!r} is not an instant time: expected digits only")
+        if self.state is State.COMPLETED and self.action is not self.action.comparable:
+            raise InvalidArgumentError(f"a completed {self.action.value} is a {self.action.comparable.value}")
+        if self.state is not State.COMPLETED and self.completion is not None:
+            raise InvalidArgumentError(f"pending instant {self.requested} can't have a completion time")
+        if self.state is State.REQUESTED and self.action is Action.SAVEPOINT:
+            raise InvalidArgumentError("a savepoint has no requested state")
+
+    @property
+    def sort_key(self) -> tuple[str, str, State]:
+        """Order of the timeline: requested time, comparable action, state."""
+        return (self.requested, self.action.comparable.value, self.state)
+
+    def inflight(self) -> InstantFile:
+        """The same instant, inflight."""
+        return InstantFile(self.requested, self.action, State.INFLIGHT)
+
+    def completed(self, completion: str | None) -> InstantFile:
+        """The same instant, completed at `completion` (None in layout 1) under its comparable action."""
+        return InstantFile(self.requested, self.action.comparable, State.COMPLETED, completion)
+
+    def file_name(self, layout: Layout = 2) -> str:
+        """Name of the file that says so (InstantFileNameGeneratorV1, V2).
+
+        Raises:
+            InvalidArgumentError: the instant can't be told in that layout.
+        """
+        _check_layout(layout)
+        if self.state is not State.COMPLETED:
+            if layout == 1 and self.action is Action.CLUSTERING:
+                raise InvalidArgumentError("layout 1 knows pending clustering as replacecommit only")
+            suffix = _PENDING_SUFFIX[self.state]
+            if self.state is State.INFLIGHT and self.action is Action.COMMIT:
+                return f"{self.requested}.{suffix}"
+            return f"{self.requested}.{self.action.value}.{suffix}"
+        if self.completion is None:
+            return f"{self.requested}.{self.action.value}"
+        if layout == 1:
+            raise InvalidArgumentError("layout 1 keeps no completion time in file names")
+        return f"{self.requested}_{self.completion}.{self.action.value}"
+
+
+def parse_instant_file(name: str, layout: Layout = 2) -> InstantFile | None:
+    """The instant that a file of the timeline folder stands for.
+
+    Args:
+        name: file name, without folders.
+        layout: layout of the timeline that the file lies in.
+
+    Returns:
+        The instant, or None when the file is none (checksum files, half-written ones, folders): ignore it.
+    """
+    _check_layout(layout)
+    match = _INSTANT_FILE.fullmatch(name)
+    if match is None:
+        return None
+    requested, completion, word, pending = match.groups()
+    if word == _INFLIGHT:
+        word, pending, bare = Action.COMMIT.value, _INFLIGHT, pending is None
+    else:
+        # An inflight commit's name lacks its action; with it, the file is not Hudi's.
+        bare = (word, pending) != (Action.COMMIT.value, _INFLIGHT)
+    state = State.COMPLETED if pending is None else _PENDING[pending]
+    if not bare or word not in _ACTION_WORDS or (layout == 1 and completion is not None):
+        return None
+    try:
+        instant = InstantFile(requested, Action(word), state, completion)
+        instant.file_name(layout)
+    except InvalidArgumentError:
+        return None
+    return instant
+
+
+_ACTION_WORDS = frozenset(action.value for action in Action)
+
+
+def _check_layout(layout: int) -> None:
+    if layout not in {1, 2}:
+        raise NotSupportedError(f"timeline layout {layout} is not known: this release of pudi knows 1 and 2")
+
+
+_FILE_ID = r"[a-zA-Z0-9-]+"
+_TOKEN = r"[0-9]+-[0-9]+-[0-9]+"
+_VERSION = r"0|[1-9][0-9]{0,9}"
+_BASE_FILE = re.compile(rf"({_FILE_ID})_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
+_LOG_FILE = re.compile(rf"\.([^._/]+)_([^./]*)\.(log|archive)\.({_VERSION})(?:_({_TOKEN})(\.cdc)?)?")
+_NATIVE_LOG_FILE = re.compile(rf"{_FILE_ID}_[a-zA-Z0-9-]+_[0-9]+_[0-9]+\.[a-zA-Z0-9]+\.[a-zA-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """Name of a base file (FSUtils.makeBaseFileName): `<file id>_<write token>_<instant>.<extension>`.
+
+    Attributes:
+        file_id: id of the file group.
+        write_token: which attempt of which task wrote it.
+        instant: requested time of the instant that wrote it.
+        extension: `parquet`, `orc`, `hfile` or `lance`, without the dot.
+    """
+
+    file_id: str
+    write_token: str
+    instant: str
+    extension: str = "parquet"
+
+    def __post_init__(self) -> None:
+        if _BASE_FILE.fullmatch(self.name) is None:
+            raise InvalidArgumentError(f"{self.name!r} can't name a base file")
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """Name of a log file (FSUtils.LOG_FILE_PATTERN): `.<file id>_<instant>.log.<version>[_<write token>[.cdc]]`.
+
+    Attributes:
+        file_id: id of the file group.
+        instant: from table version 8 on the requested time of the delta commit that wrote the file; before, the
+            instant of the file slice's base; empty in the names of archived timelines.
+        version: 1, 2, … among the log files of one file id and instant.
+        write_token: which attempt of which task wrote it; None in old tables.
+        extension: `log`, or `archive` in an archived timeline of layout 1.
+        cdc: whether it holds change data (never part of a snapshot).
+    """
+
+    file_id: str
+    instant: str
+    version: int
+    write_token: str | None = None
+    extension: str = "log"
+    cdc: bool = False
+
+    def __post_init__(self) -> None:
+        if _LOG_FILE.fullmatch(self.name) is None:
+            raise InvalidArgumentError(f"{self.name!r} can't name a log file")
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        token = "" if self.write_token is None else f"_{self.write_token}"
+        return f".{self.file_id}_{self.instant}.{self.extension}.{self.version}{token}{'.cdc' if self.cdc else ''}"
+
+    @property
+    def sort_key(self) -> tuple[str, int, str, bool]:
+        """Order in which the log files of one slice are merged (HoodieLogFile.LogFileComparator); tokens as text."""
+        return (self.instant, self.version, self.write_token or "", self.cdc)
+
+
+def parse_base_file(name: str) -> BaseFileName | None:
+    """The parts of a base file's name, or None when `name` is none."""
+    match = _BASE_FILE.fullmatch(name)
+    return None if match is None else BaseFileName(*match.groups())
+
+
+def parse_log_file(name: str) -> LogFileName | None:
+    """The parts of a log file's name, or None when `name` is none."""
+    match = _LOG_FILE.fullmatch(name)
+    if match is None:
+        return None
+    file_id, instant, extension, version, token, cdc = match.groups()
+    return LogFileName(file_id, instant, int(version), token, extension, cdc is not None)
+
+
+def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
+    """The parts of the name of a file in a partition folder, or None when it is no data file.
+
+    Raises:
+        NotSupportedError: a log file of a Hudi newer than 1.2; ignoring it would lose rows.
+    """
+    if _NATIVE_LOG_FILE.fullmatch(name):
+        raise NotSupportedError(
+            "log file of a later Hudi: this release of pudi reads those of 1.2 and before", path=name
+        )
+    return parse_log_file(name) if name.startswith(".") else parse_base_file(name)
+
+
+_MARKER_SUFFIX = ".marker."
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerName:
+    """A marker: an empty file that is made before the data file it names (WriteMarkers).
+
+    Attributes:
+        partition: path of the partition, relative to the table's root; empty when there is none.
+        file_name: name of the data file.
+        io_type: what the data file is.
+    """
+
+    partition: str
+    file_name: str
+    io_type: IOType
+
+    def __post_init__(self) -> None:
+        parts = [*(self.partition.split("/") if self.partition else ()), self.file_name]
+        if "/" in self.file_name or any(part in {"", ".", ".."} for part in parts):
+            raise InvalidArgumentError(f"{'/'.join(parts)!r} can't be the path of a data file within the table")
+
+    @property
+    def path(self) -> str:
+        """Path of the marker, relative to the marker folder of its instant."""
+        return f"{self.data_path}{_MARKER_SUFFIX}{self.io_type.value}"
+
+    @property
+    def data_path(self) -> str:
+        """Path of the data file, relative to the table's root."""
+        return f"{self.partition}/{self.file_name}" if self.partition else self.file_name
+
+
+def parse_marker(path: str) -> MarkerName | None:
+    """The marker at `path`, relative to its instant's marker folder, or None when it is no marker.
+
+    Raises:
+        CorruptError: the path would leave the table.
+    """
+    data_path, suffix, io_type = path.rpartition(_MARKER_SUFFIX)
+    if not suffix or io_type not in _IO_TYPES:
+        return None
+    partition, _, file_name = data_path.rpartition("/")
+    try:
+        return MarkerName(partition, file_name, IOType(io_type))
+    except InvalidArgumentError as error:
+        raise CorruptError(f"a marker names {data_path!r}, which is no path within the table", path=path) from error
+
+
+_IO_TYPES = frozenset(io_type.value for io_type in IOType)
+
+
+def new_file_id(uuid: str, n: int) -> str:
+    """Id of a new file group: the writing task's UUID and the number of the file that it writes (FSUtils)."""
+    file_id = f"{uuid}-{n}"
+    if re.fullmatch(_FILE_ID, file_id) is None:
+        raise InvalidArgumentError(f"{file_id!r} can't be a file id: expected letters, digits and hyphens")
+    return file_id
+
+
+def write_token(partition_id: int, stage_id: int, attempt_id: int) -> str:
+    """Which attempt of which task wrote a file (FSUtils.makeWriteToken); any three integers from 0 on will do."""
+    if min(partition_id, stage_id, attempt_id) < 0:
+        raise InvalidArgumentError(f"write token of {partition_id}, {stage_id}, {attempt_id}: none may be negative")
+    return f"{partition_id}-{stage_id}-{attempt_id}"

@@ -1,0 +1,191 @@
+"""Footers of base files: Parquet metadata in, key range, bloom filter and statistics out, and back (FORMAT 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import pyarrow.parquet as pq
+
+from pudi.errors import CorruptError, NotSupportedError
+from pudi.format.bloom import DYNAMIC_V0, SIMPLE, BloomFilter
+
+MIN_RECORD_KEY: Final = b"hoodie_min_record_key"
+"""Least record key of the file."""
+MAX_RECORD_KEY: Final = b"hoodie_max_record_key"
+"""Greatest record key of the file."""
+BLOOM_FILTER: Final = b"org.apache.hudi.bloomfilter"
+"""Bloom filter over the record keys, base64."""
+OLD_BLOOM_FILTER: Final = b"com.uber.hoodie.bloomfilter"
+"""The same in files of old."""
+BLOOM_FILTER_TYPE: Final = b"hoodie_bloom_filter_type_code"
+"""Type of the bloom filter; absent when it is SIMPLE."""
+AVRO_SCHEMA: Final = b"parquet.avro.schema"
+"""Avro schema of the file, meta fields included."""
+WRITER_MODEL: Final = b"writer.model.name"
+"""Who wrote the file: `avro`, or absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FooterKeys:
+    """What Hudi keeps in the footer of a base file; each part may be missing.
+
+    Attributes:
+        min_key: least record key.
+        max_key: greatest record key.
+        avro_schema: JSON of the file's Avro schema, meta fields included.
+        has_bloom: whether there is a bloom filter (`read_bloom_filter` decodes it).
+    """
+
+    min_key: str | None
+    max_key: str | None
+    avro_schema: str | None
+    has_bloom: bool
+
+
+def read_footer_keys(metadata: pq.FileMetaData, *, path: str | None = None) -> FooterKeys:
+    """What Hudi keeps in a footer.
+
+    Args:
+        metadata: footer of the file.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: a text that is not UTF-8.
+    """
+    found = _key_values(metadata)
+    return FooterKeys(
+        min_key=_text(found, MIN_RECORD_KEY, path),
+        max_key=_text(found, MAX_RECORD_KEY, path),
+        avro_schema=_text(found, AVRO_SCHEMA, path),
+        has_bloom=BLOOM_FILTER in found or OLD_BLOOM_FILTER in found,
+    )
+
+
+def read_key_range(metadata: pq.FileMetaData, *, path: str | None = None) -> tuple[str, str] | None:
+    """Least and greatest record key by the footer; None where it doesn't say. Arguments, errors: `read_footer_keys`."""
+    keys = read_footer_keys(metadata, path=path)
+    return None if keys.min_key is None or keys.max_key is None else (keys.min_key, keys.max_key)
+
+
+def read_bloom_filter(metadata: pq.FileMetaData, *, path: str | None = None) -> BloomFilter | None:
+    """The bloom filter over the record keys; None where there is none.
+
+    Args:
+        metadata: footer of the file.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: it can't be decoded.
+        NotSupportedError: a type or a hash function that pudi doesn't know.
+    """
+    found = _key_values(metadata)
+    text = found.get(BLOOM_FILTER, found.get(OLD_BLOOM_FILTER))
+    if text is None:
+        return None
+    kind = found.get(BLOOM_FILTER_TYPE, SIMPLE.encode())
+    if kind.upper() == DYNAMIC_V0.encode():
+        return BloomFilter.from_base64(text, DYNAMIC_V0, path=path)
+    if kind.upper() == SIMPLE.encode():
+        return BloomFilter.from_base64(text, SIMPLE, path=path)
+    raise NotSupportedError(f"bloom filter of type {kind!r}: pudi knows {SIMPLE} and {DYNAMIC_V0}", path=path)
+
+
+def footer_metadata(
+    avro_schema_json: str | None, min_key: str | None, max_key: str | None, bloom: BloomFilter | None
+) -> dict[bytes, bytes]:
+    """Key-value metadata for the footer of a base file, as Hudi's Avro writer fills it.
+
+    Args:
+        avro_schema_json: Avro schema of the file, meta fields included; None leaves it out.
+        min_key: least record key; None (no rows, or no meta fields) leaves the range out.
+        max_key: greatest record key, by the same order.
+        bloom: filter over the record keys; None leaves it out.
+    """
+    metadata: dict[bytes, bytes] = {}
+    if avro_schema_json is not None:
+        metadata |= {AVRO_SCHEMA: avro_schema_json.encode(), WRITER_MODEL: b"avro"}
+    if min_key is not None and max_key is not None:
+        metadata |= {MIN_RECORD_KEY: min_key.encode(), MAX_RECORD_KEY: max_key.encode()}
+    if bloom is not None:
+        metadata[BLOOM_FILTER] = bloom.to_base64().encode()
+        if bloom.kind != SIMPLE:
+            metadata[BLOOM_FILTER_TYPE] = bloom.kind.encode()
+    return metadata
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What a row group says of a column: bounds, not values.
+
+    Attributes:
+        minimum: no value is less; None when unknown or when all values are null.
+        maximum: no value is greater; None with `minimum`. Writers may shorten long texts, so neither need occur.
+        null_count: number of nulls; None when unknown.
+        num_rows: rows of the row group.
+    """
+
+    minimum: Any | None
+    maximum: Any | None
+    null_count: int | None
+    num_rows: int
+
+
+def column_statistics(metadata: pq.FileMetaData, column: str) -> list[ColumnStatistics | None]:
+    """For each row group what it says of a top-level column that is neither list, map nor struct.
+
+    Bounds are given only where they can be trusted: pyarrow drops deprecated ones whose order is undefined for the
+    type; a NaN, an order that can't be told, or a value that doesn't decode makes them None here.
+
+    Args:
+        metadata: footer of the file.
+        column: name of the column.
+
+    Returns:
+        One entry for each row group, None where nothing is known (always, if there is no such column).
+    """
+    index = next((i for i in range(metadata.num_columns) if _is_top_level(metadata.schema.column(i), column)), None)
+    groups = range(metadata.num_row_groups)
+    return [None if index is None else _group_statistics(metadata.row_group(group), index) for group in groups]
+
+
+def _is_top_level(column: pq.ColumnSchema, name: str) -> bool:
+    return bool(column.path == name and column.name == name and column.max_repetition_level == 0)
+
+
+def _group_statistics(group: pq.RowGroupMetaData, index: int) -> ColumnStatistics | None:
+    statistics = group.column(index).statistics
+    if statistics is None:
+        return None
+    minimum, maximum = _bounds(statistics)
+    nulls = statistics.null_count
+    if nulls is not None and not 0 <= nulls <= group.num_rows:
+        return None
+    return ColumnStatistics(minimum, maximum, nulls, group.num_rows)
+
+
+def _bounds(statistics: Any) -> tuple[Any, Any] | tuple[None, None]:
+    if not statistics.has_min_max:
+        return None, None
+    try:
+        minimum, maximum = statistics.min, statistics.max
+        # False too for NaN and for bounds in the wrong order.
+        ordered = bool(minimum <= maximum)
+    except (ValueError, TypeError, OverflowError, NotImplementedError):
+        return None, None
+    return (minimum, maximum) if ordered else (None, None)
+
+
+def _key_values(metadata: pq.FileMetaData) -> Mapping[bytes, bytes]:
+    return cast("Mapping[bytes, bytes]", metadata.metadata or {})
+
+
+def _text(found: Mapping[bytes, bytes], key: bytes, path: str | None) -> str | None:
+    value = found.get(key)
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptError(f"footer's {key.decode()} is not UTF-8: {error}", path=path) from error

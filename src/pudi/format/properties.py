@@ -1,0 +1,170 @@
+"""Java properties: the bytes of a table's configuration or a partition's metadata in, text by key out, and back."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
+
+import javaproperties
+
+from pudi.errors import CorruptError, InvalidArgumentError
+
+TABLE_NAME_KEY: Final = "hoodie.table.name"
+"""Required in every table's properties."""
+DATABASE_NAME_KEY: Final = "hoodie.database.name"
+"""Optional; part of the checksum."""
+TABLE_CHECKSUM_KEY: Final = "hoodie.table.checksum"
+"""Checksum over the two names."""
+
+_MAX_BYTES = 16 << 20
+# Hudi writes none at all; each costs a copy of its line when read.
+_MAX_CONTINUATIONS = 1000
+_CONTINUATION = re.compile(rb"\\\r?\n")
+
+
+def encode_properties(properties: Mapping[str, str], comment: str, millis: int) -> bytes:
+    """Text of a properties file as `java.util.Properties.store` writes it, keys in order.
+
+    Args:
+        properties: text by key.
+        comment: first comment line, without the `#`.
+        millis: moment for the second comment line, milliseconds since the epoch.
+    """
+    date = datetime.fromtimestamp(millis / 1000, timezone.utc)
+    text: str = javaproperties.dumps(properties, comments=comment, timestamp=date, sort_keys=True)
+    return text.encode("latin-1")
+
+
+def decode_properties(data: bytes, *, path: str | None = None) -> dict[str, str]:
+    """What a properties file says.
+
+    Args:
+        data: content of the file.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: a bad escape, a line without an end (the file was cut off), or an absurd size.
+    """
+    if len(data) > _MAX_BYTES:
+        raise CorruptError(f"properties of {len(data)} bytes: more than {_MAX_BYTES} are not credible", path=path)
+    if data and not data.endswith((b"\n", b"\r")):
+        raise CorruptError(
+            "properties end in the middle of a line, so the file was cut off; if it is complete, add the line's end",
+            path=path,
+            offset=len(data),
+        )
+    if sum(1 for _ in _CONTINUATION.finditer(data)) > _MAX_CONTINUATIONS:
+        raise CorruptError(f"properties with more than {_MAX_CONTINUATIONS} continued lines", path=path)
+    try:
+        return dict(javaproperties.loads(data))
+    except javaproperties.InvalidUEscapeError as error:
+        raise CorruptError(f"properties hold a bad escape: {error}", path=path) from error
+
+
+def encode_table_properties(properties: Mapping[str, str], millis: int) -> bytes:
+    """Content of a table's properties file, with its checksum (HoodieTableConfig.storeProperties).
+
+    Args:
+        properties: text by key, `hoodie.table.name` among them; a checksum among them is replaced.
+        millis: moment of writing, milliseconds since the epoch.
+
+    Raises:
+        InvalidArgumentError: the table's name is missing.
+    """
+    name = properties.get(TABLE_NAME_KEY)
+    if not name:
+        raise InvalidArgumentError(f"a table's properties need {TABLE_NAME_KEY}")
+    checksum = table_checksum(name, properties.get(DATABASE_NAME_KEY, ""))
+    moment = datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    comment = f"Updated at {moment.removesuffix('+00:00')}Z"
+    return encode_properties({**properties, TABLE_CHECKSUM_KEY: str(checksum)}, comment, millis)
+
+
+def decode_table_properties(data: bytes, *, path: str | None = None) -> dict[str, str]:
+    """What a table's properties file says, after its checksum was verified.
+
+    Args:
+        data: content of the file.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: no valid properties, or none of a table; take the backup, as HoodieTableConfig does.
+    """
+    properties = decode_properties(data, path=path)
+    verify_table_checksum(properties, path=path)
+    return properties
+
+
+def table_checksum(table_name: str, database_name: str = "") -> int:
+    """CRC-32 of `<database>.<table>` in UTF-8 (HoodieTableConfig.generateChecksum)."""
+    return zlib.crc32(f"{database_name}.{table_name}".encode())
+
+
+def verify_table_checksum(properties: Mapping[str, str], *, path: str | None = None) -> None:
+    """Hold a table's properties against their checksum; where they have none, a name is enough, as in Hudi.
+
+    Args:
+        properties: text by key.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: the name is missing, or the checksum is another one's.
+    """
+    name = properties.get(TABLE_NAME_KEY)
+    if not name:
+        raise CorruptError(f"table properties without {TABLE_NAME_KEY}", path=path)
+    expected = str(table_checksum(name, properties.get(DATABASE_NAME_KEY, "")))
+    found = properties.get(TABLE_CHECKSUM_KEY, expected)
+    if found.strip() != expected:
+        raise CorruptError(
+            f"{TABLE_CHECKSUM_KEY} is {found!r}, but that of table {name!r} is {expected}: restore the file, "
+            "or correct the value if the names are right",
+            path=path,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """What makes a folder a partition (HoodiePartitionMetadata).
+
+    Attributes:
+        commit_time: instant that made the partition.
+        partition_depth: how many folders below the table's root; 0 when the table is not partitioned.
+    """
+
+    commit_time: str
+    partition_depth: int
+
+
+_COMMIT_TIME_KEY = "commitTime"
+_PARTITION_DEPTH_KEY = "partitionDepth"
+
+
+def encode_partition_metadata(metadata: PartitionMetadata, millis: int) -> bytes:
+    """Content of a partition's metadata file, as written at `millis`, milliseconds since the epoch."""
+    properties = {_COMMIT_TIME_KEY: metadata.commit_time, _PARTITION_DEPTH_KEY: str(metadata.partition_depth)}
+    return encode_properties(properties, "partition metadata", millis)
+
+
+def decode_partition_metadata(data: bytes, *, path: str | None = None) -> PartitionMetadata:
+    """What a partition's metadata file says.
+
+    Args:
+        data: content of the file.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: it lacks one of its two keys, or the depth is no number.
+    """
+    properties = decode_properties(data, path=path)
+    commit_time, depth = properties.get(_COMMIT_TIME_KEY), properties.get(_PARTITION_DEPTH_KEY, "")
+    if commit_time is None or re.fullmatch(r"[0-9]{1,4}", depth) is None:
+        raise CorruptError(
+            f"partition metadata needs {_COMMIT_TIME_KEY} and a number as {_PARTITION_DEPTH_KEY}, found {properties}",
+            path=path,
+        )
+    return PartitionMetadata(commit_time, int(depth))
