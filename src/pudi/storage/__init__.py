@@ -1,1 +1,44 @@
-""""""
+"""Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3)."""
+
+from pudi.storage.capability import (
+    Folders,
+    LocalFiles,
+    Replaces,
+    TailReads,
+    delete_folder,
+    local_path,
+    read_tail,
+    remove_folders,
+    replacing,
+)
+from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
+from pudi.storage.local import LocalStorage
+from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
+from pudi.storage.objects import ObjectStorage
+from pudi.storage.retry import RetryPolicy
+from pudi.storage.wrapper import CountingStorage, StorageWrapper
+
+__all__ = [
+    "CountingStorage",
+    "Folders",
+    "InputFile",
+    "LocalFiles",
+    "LocalStorage",
+    "ObjectStorage",
+    "RangedFile",
+    "Replaces",
+    "RetryPolicy",
+    "StorageKind",
+    "StorageWrapper",
+    "TailReads",
+    "canonical_root",
+    "delete_folder",
+    "local_path",
+    "open_input",
+    "open_storage",
+    "prefetch",
+    "read_tail",
+    "remove_folders",
+    "replacing",
+    "storage_kind",
+]

@@ -1,0 +1,92 @@
+"""What some storages can do beyond the `Storage` protocol, and how to ask for it; a wrapper can what its inner can."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from pudi.context import Storage
+
+
+@runtime_checkable
+class LocalFiles(Protocol):
+    """Files that programs on this machine can open by name."""
+
+    def local_path(self, path: str) -> str | None:
+        """Absolute path on this machine's file system, checked to lie inside the root; None where there is none."""
+
+
+@runtime_checkable
+class TailReads(Protocol):
+    """A file's end and its size in one request."""
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file (all of a shorter one), and the file's size in bytes."""
+
+
+@runtime_checkable
+class Replaces(Protocol):
+    """Replace-if-unchanged (compare and swap) of one file."""
+
+    @property
+    def can_replace(self) -> bool:
+        """Whether the store really can."""
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        """A file's content and its version, an opaque text that changes with every write."""
+
+    def replace(self, path: str, data: bytes, version: str) -> str:
+        """Replace a file that still has the version given; its new version.
+
+        Raises:
+            ConflictError: the file has another version, or is gone.
+        """
+
+
+@runtime_checkable
+class Folders(Protocol):
+    """Folders that stay when their last file goes."""
+
+    def remove_folders(self, prefix: str) -> None:
+        """Remove the empty folders in folder `prefix`, and it too when nothing is left in it."""
+
+
+def local_path(storage: Storage, path: str) -> str | None:
+    """Absolute path of a file on this machine's file system, or None where the storage isn't local.
+
+    Raises:
+        InvalidArgumentError: the path leaves the root, by its text or through a symlink.
+    """
+    return storage.local_path(path) if isinstance(storage, LocalFiles) else None
+
+
+def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
+    """The last `length` bytes of a file (all of a shorter one), and its size; one request where the store can.
+
+    Raises:
+        NotFoundError: there is no such file.
+    """
+    if isinstance(storage, TailReads):
+        return storage.read_tail(path, length)
+    size = storage.head(path).size
+    start = max(0, size - length)
+    return storage.read_ranges(path, [(start, size - start)])[0], size
+
+
+def replacing(storage: Storage) -> Replaces | None:
+    """The storage's replace-if-unchanged, or None where it has none (local disks)."""
+    return storage if isinstance(storage, Replaces) and storage.can_replace else None
+
+
+def remove_folders(storage: Storage, prefix: str) -> None:
+    """Remove the empty folders in folder `prefix`, and it too; nothing to do where folders are just names."""
+    if isinstance(storage, Folders):
+        storage.remove_folders(prefix)
+
+
+def delete_folder(storage: Storage, prefix: str) -> int:
+    """Delete every file below a folder, and the folder; how many files there were."""
+    doomed = [info.path for info in storage.list(prefix)]
+    if doomed:
+        storage.delete(doomed)
+    remove_folders(storage, prefix)
+    return len(doomed)

@@ -1,0 +1,79 @@
+"""What obstore's errors mean: which may pass, and which of pudi's they are."""
+
+from __future__ import annotations
+
+import re
+
+from obstore.exceptions import (
+    BaseError,
+    GenericError,
+    InvalidPathError,
+    JoinError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.exceptions import NotSupportedError as StoreNotSupportedError
+
+from pudi.errors import (
+    CorruptError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotSupportedError,
+    PudiError,
+    UnavailableError,
+)
+
+SILENT = (BaseError, OSError, ValueError)
+"""What obstore raises."""
+
+_STATUS = re.compile(r"status(?: code)?: (\d{3})")
+_BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
+_PASSING = {408, 409, 425, 429}
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status that an error came from, if it came from one."""
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later: no answer, a busy store, a failure on the store's side."""
+    status = status_of(error)
+    if status is not None:
+        return status >= 500 or status in _PASSING
+    return isinstance(error, GenericError | JoinError | TimeoutError | ConnectionError) and not _is_bad_range(error)
+
+
+def translate(error: Exception, root: str, path: str, offset: int | None = None) -> PudiError:
+    """The error of pudi that stands for one of obstore's.
+
+    Args:
+        error: what obstore raised.
+        root: the storage's root.
+        path: the file concerned.
+        offset: byte offset wanted, where a range was read.
+    """
+    reason = str(error).partition("\n")[0]
+    status = status_of(error)
+    if isinstance(error, FileNotFoundError) or status == 404:
+        kind: type[PudiError] = NotFoundError
+        message = "there is no such file" if "NoSuchBucket" not in str(error) else "there is no such bucket"
+    elif status == 416 or _is_bad_range(error):
+        kind, message = CorruptError, f"bytes past the file's end are wanted: {reason}"
+    elif isinstance(error, ValueError | InvalidPathError):
+        kind, message = NotSupportedError, f"object stores can't hold this name: {reason}"
+    elif isinstance(error, StoreNotSupportedError):
+        kind, message = NotSupportedError, f"the store can't do this: {reason}"
+    elif isinstance(error, UnknownConfigurationKeyError):
+        kind, message = InvalidArgumentError, reason
+    elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+        kind, message = UnavailableError, f"the store refuses access, check the credentials: {reason}"
+    else:
+        kind, message = UnavailableError, f"the store doesn't answer as it should: {reason}"
+    return kind(message, table=root, path=path, offset=offset if kind is CorruptError else None)
+
+
+def _is_bad_range(error: Exception) -> bool:
+    return isinstance(error, GenericError) and _BAD_RANGE.search(str(error)) is not None

@@ -1,0 +1,145 @@
+"""Files opened for random access, as pyarrow reads them: by name where they are local, by byte ranges elsewhere."""
+
+from __future__ import annotations
+
+import io
+from bisect import insort
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.errors import UnavailableError
+from pudi.storage.capability import local_path, read_tail
+
+TAIL = 64 << 10
+"""Bytes fetched from a file's end when it's opened: a Parquet footer as a rule, and what pyarrow asks for first."""
+
+SMALL = 1 << 20
+"""Files up to this many bytes are fetched in one piece: a second request costs more than the bytes."""
+
+
+class RangedFile(io.RawIOBase):
+    """A read-only file object over byte ranges of a stored file.
+
+    What was fetched stays in memory until the file is closed. Open, the footer, and the ranges given to `prefetch`
+    cost one request each, near ranges together.
+
+    Args:
+        storage: where the file is.
+        path: the file.
+        size: its length in bytes, where it's known.
+    """
+
+    def __init__(self, storage: Storage, path: str, size: int | None = None) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._parts: list[tuple[int, bytes]] = []
+        self._at = 0
+        tail = TAIL if size is None or size > SMALL else max(size, 1)
+        data, self._size = read_tail(storage, path, tail)
+        self._keep(self._size - len(data), data)
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return self._size
+
+    def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Fetch byte ranges `(start, length)` that will be read, those not fetched yet, in as few requests as can be.
+
+        Raises:
+            CorruptError: a range lies past the file's end.
+        """
+        missing = [(start, length) for start, length in ranges if length and self._find(start, length) is None]
+        if missing:
+            for (start, _), data in zip(missing, self._storage.read_ranges(self._path, missing), strict=True):
+                self._keep(start, data)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next `size` bytes, fewer at the end; all that follow without a size."""
+        rest = max(0, self._size - self._at)
+        length = rest if size is None or size < 0 else min(size, rest)
+        if not length:
+            return b""
+        found = self._find(self._at, length)
+        if found is None:
+            found = self._storage.read_ranges(self._path, [(self._at, length)])[0]
+            self._keep(self._at, found)
+        self._at += length
+        return found
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Fill a buffer with the next bytes; how many there were."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Move to a byte offset."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """The byte offset of the next read."""
+        return self._at
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def close(self) -> None:
+        """Let go of what was fetched."""
+        self._parts.clear()
+        super().close()
+
+    def _keep(self, start: int, data: bytes) -> None:
+        if data:
+            insort(self._parts, (start, data), key=lambda part: part[0])
+
+    def _find(self, start: int, length: int) -> bytes | None:
+        for first, data in reversed(self._parts):
+            if first <= start and start + length <= first + len(data):
+                return data[start - first : start - first + length]
+        return None
+
+
+InputFile: TypeAlias = "pa.NativeFile | RangedFile"
+"""What `pyarrow.parquet.ParquetFile` and the like take as a source."""
+
+
+def open_input(storage: Storage, path: str, size: int | None = None) -> InputFile:
+    """Open a file for random access.
+
+    Local files are opened by name, for pyarrow to read with its own threads. Others are a `RangedFile`.
+
+    Args:
+        storage: where the file is.
+        path: the file.
+        size: its length in bytes, where it's known: small files are then fetched at once.
+
+    Raises:
+        NotFoundError: there is no such file.
+        UnavailableError: it can't be opened.
+    """
+    name = local_path(storage, path)
+    if name is None:
+        return RangedFile(storage, path, size)
+    try:
+        return pa.OSFile(name, "rb")
+    except OSError as error:
+        storage.head(path)  # says so when there is no such file, or a folder in its place
+        raise UnavailableError(f"the file can't be opened: {error}", table=storage.root, path=path) from error
+
+
+def prefetch(file: InputFile, ranges: Sequence[tuple[int, int]]) -> None:
+    """Fetch byte ranges `(start, length)` of an opened file together before they are read; local files need it not."""
+    if isinstance(file, RangedFile):
+        file.prefetch(ranges)

@@ -1,0 +1,295 @@
+"""Files on this machine's disks, by the operating system's own calls.
+
+Names are written byte for byte as Hadoop's local file system writes them (UTF-8), whatever characters they hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from pudi.context import Context, FileInfo
+from pudi.errors import (
+    CorruptError,
+    InvalidArgumentError,
+    NotFoundError,
+    PudiError,
+    TableExistsError,
+    UnavailableError,
+)
+from pudi.storage.path import check_path, check_prefix
+from pudi.storage.ranges import check_lengths
+from pudi.storage.staging import HIDDEN, Stager, drop_checksum
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Not blocking, so that a FIFO under a data file's name can't hang a reader."""
+
+_Listing: TypeAlias = tuple[list[FileInfo], list[str]]
+_UNUSABLE_NAME = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}
+
+
+class LocalStorage:
+    """A folder on a local (or mounted) disk.
+
+    A file appears whole or not at all, see `Stager`. Symlinks are followed as long as they stay inside the root.
+    A pickled copy has a context of its own.
+
+    Args:
+        root: the folder as the user named it, a path or a `file:` URL; it need not be there.
+        context: source of staged files' names.
+    """
+
+    def __init__(self, root: str, context: Context | None = None) -> None:
+        path = re.sub(r"^file:(//)?(?=/)", "", root)
+        self._base = os.path.realpath(path)
+        self._root = (root if path != root else str(Path(path).absolute())).rstrip("/") or "/"
+        self._stager = Stager(context or Context())
+        self._inside: set[str] = set()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (LocalStorage, (self._root,))
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self._root!r})"
+
+    @property
+    def root(self) -> str:
+        """The root as given: a `file:` URL, or a path, made absolute."""
+        return self._root
+
+    @property
+    def local_root(self) -> str:
+        """The root's absolute path, symlinks resolved."""
+        return self._base
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`. A missing folder has no files."""
+        folders = [check_prefix(prefix, self._root)]
+        linked: set[str] = set()
+        while folders:
+            folder = folders.pop()
+            files, names = self._scan(folder, linked)
+            yield from files
+            folders += [_join(folder, name) for name in names]
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names of the folders directly in it, both sorted by name."""
+        files, names = self._scan(check_prefix(prefix, self._root), set())
+        return sorted(files, key=lambda info: info.path), sorted(names)
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+        full = self._locate(path)
+        try:
+            facts = os.lstat(full)
+            if stat.S_ISLNK(facts.st_mode):
+                facts = os.lstat(self._follow(full, path))
+        except OSError as error:
+            raise self._failure(error, path) from error
+        if not stat.S_ISREG(facts.st_mode):
+            raise self._not_found(path)
+        return _info(path, facts)
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+        descriptor, _ = self._open(path)
+        try:
+            with os.fdopen(descriptor, "rb", buffering=0) as file:
+                return file.read()
+        except OSError as error:
+            raise self._failure(error, path) from error
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The byte ranges `(start, length)` of a file."""
+        check_lengths(ranges, self._root, path)
+        descriptor, size = self._open(path)
+        try:
+            return [self._pread(descriptor, size, path, start, length) for start, length in ranges]
+        except OSError as error:
+            raise self._failure(error, path) from error
+        finally:
+            os.close(descriptor)
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file (all of a shorter one), and its size."""
+        descriptor, size = self._open(path)
+        start = max(0, size - length)
+        try:
+            return self._pread(descriptor, size, path, start, size - start), size
+        except OSError as error:
+            raise self._failure(error, path) from error
+        finally:
+            os.close(descriptor)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there, and the folders it lies in. `data` may be any buffer of bytes."""
+        folder, full = self._target(path)
+        try:
+            self._stager.create(folder, full, data)
+        except FileExistsError as error:
+            raise TableExistsError(
+                "the file must be new and is there already: another writer made it", table=self._root, path=path
+            ) from error
+        except OSError as error:
+            raise self._failure(error, path) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file, and the folders it lies in. `data` may be any buffer of bytes."""
+        folder, full = self._target(path)
+        try:
+            self._stager.replace(folder, full, data)
+        except OSError as error:
+            raise self._failure(error, path) from error
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files; those that are not there are no error."""
+        for path in paths:
+            folder, full = self._target(path)
+            try:
+                os.unlink(full)  # noqa: PTH108 - a Path object costs as much as the call
+                drop_checksum(folder, full)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                continue
+            except OSError as error:
+                raise self._failure(error, path) from error
+
+    def local_path(self, path: str) -> str | None:
+        """Absolute path of a file on this machine."""
+        full = self._locate(path)
+        return self._follow(full, path) if Path(full).is_symlink() else full
+
+    def remove_folders(self, prefix: str) -> None:
+        """Remove the empty folders in folder `prefix`, and it too when nothing is left in it. The root stays."""
+        top = self._locate(prefix) if prefix else self._base
+        for folder, _, names in os.walk(top, topdown=False):
+            for name in names:
+                if HIDDEN.fullmatch(name):
+                    Path(folder, name).unlink(missing_ok=True)
+            if folder == self._base:
+                continue
+            try:
+                Path(folder).rmdir()
+            except OSError:  # not empty, or another removed it: both are as wished
+                continue
+
+    def _locate(self, path: str) -> str:
+        """Full name of a checked path whose folder, symlinks resolved, lies in the root."""
+        check_path(path, self._root)
+        self._folder(path.rpartition("/")[0])
+        return _join(self._base, path)
+
+    def _folder(self, folder: str) -> str:
+        full = _join(self._base, folder)
+        if folder not in self._inside:  # resolving costs a system call for each level
+            self._follow(full, folder)
+            self._inside.add(folder)
+        return full
+
+    def _target(self, path: str) -> tuple[str, str]:
+        full = self._locate(path)
+        return full.rpartition("/")[0] or "/", full
+
+    def _follow(self, full: str, path: str) -> str:
+        """The real name behind a name, if that is inside the root."""
+        real = os.path.realpath(full)
+        if real != self._base and not real.startswith(f"{self._base.rstrip('/')}/"):
+            raise InvalidArgumentError(
+                f"a symlink leads out of the table, to {real}; files outside the root are never touched",
+                table=self._root,
+                path=path,
+            )
+        return real
+
+    def _open(self, path: str) -> tuple[int, int]:
+        """Descriptor and size of a regular file."""
+        full = self._locate(path)
+        try:
+            try:
+                descriptor = os.open(full, _READ)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                descriptor = os.open(self._follow(full, path), _READ)
+            facts = os.fstat(descriptor)
+        except OSError as error:
+            raise self._failure(error, path) from error
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(descriptor)
+            raise self._not_found(path)
+        return descriptor, facts.st_size
+
+    def _pread(self, descriptor: int, size: int, path: str, start: int, length: int) -> bytes:
+        if start + length > size:
+            raise CorruptError(
+                f"bytes {start} to {start + length} are wanted and the file has {size}",
+                table=self._root,
+                path=path,
+                offset=start,
+            )
+        found = os.pread(descriptor, length, start)
+        while len(found) < length:  # the system reads 2 GB at most in one call
+            more = os.pread(descriptor, length - len(found), start + len(found))
+            if not more:
+                raise CorruptError("the file was cut while it was read", table=self._root, path=path, offset=start)
+            found += more
+        return found
+
+    def _scan(self, folder: str, linked: set[str]) -> _Listing:
+        """Files and folder names directly in a folder; `linked` gathers the folders that symlinks led to."""
+        files: _Listing = ([], [])
+        try:
+            with os.scandir(self._folder(folder)) as entries:
+                for entry in entries:
+                    if not HIDDEN.fullmatch(entry.name):
+                        self._sort_in(entry, folder, linked, files)
+        except (FileNotFoundError, NotADirectoryError):
+            return files
+        except OSError as error:
+            raise self._failure(error, folder) from error
+        return files
+
+    def _sort_in(self, entry: os.DirEntry[str], folder: str, linked: set[str], listing: _Listing) -> None:
+        files, names = listing
+        path = _join(folder, entry.name)
+        if entry.is_symlink():
+            real = self._follow(entry.path, path)
+            if entry.is_dir():
+                if real in linked:
+                    raise InvalidArgumentError(
+                        f"symlinks lead to {real} more than once; remove them", table=self._root, path=path
+                    )
+                linked.add(real)
+        if entry.is_dir():
+            names.append(entry.name)
+            return
+        try:
+            facts = entry.stat()
+        except FileNotFoundError:  # deleted since the folder was read
+            return
+        if stat.S_ISREG(facts.st_mode):
+            files.append(_info(path, facts))
+
+    def _failure(self, error: OSError, path: str) -> PudiError:
+        if isinstance(error, FileNotFoundError):
+            return self._not_found(path)
+        if error.errno in _UNUSABLE_NAME:
+            return InvalidArgumentError(f"the path can't be used here: {error}", table=self._root, path=path)
+        return UnavailableError(f"the disk gave an error: {error}", table=self._root, path=path)
+
+    def _not_found(self, path: str) -> NotFoundError:
+        return NotFoundError("there is no such file", table=self._root, path=path)
+
+
+def _join(folder: str, name: str) -> str:
+    if not folder or not name:
+        return folder or name
+    return f"{folder}{name}" if folder == "/" else f"{folder}/{name}"
+
+
+def _info(path: str, facts: os.stat_result) -> FileInfo:
+    return FileInfo(path, facts.st_size, facts.st_mtime_ns // 1_000_000)

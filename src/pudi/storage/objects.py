@@ -1,0 +1,253 @@
+"""Files in an object store, through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+from pudi.context import Context, FileInfo
+from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
+from pudi.storage.failure import SILENT, may_pass, status_of, translate
+from pudi.storage.path import check_path, check_prefix
+from pudi.storage.ranges import check_lengths, coalesce, cut, octets
+from pudi.storage.retry import RetryPolicy
+
+if TYPE_CHECKING:  # obstore has these for type checkers only
+    from obstore import ObjectMeta, PutMode
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+_WRITER = "pudi-call"
+"""Object metadata that says which call wrote an object, so that a call whose answer was lost knows its own work."""
+
+
+class ObjectStorage:
+    """Files under a prefix of an object store.
+
+    `create` and `replace` rest on the store's conditional writes. obstore must be told not to retry by itself: only
+    who makes the attempts knows that one of them was left without an answer.
+
+    Args:
+        root: the root as the user named it.
+        store: obstore's store, with its retries off.
+        prefix: where in the store the root is; empty for all of it.
+        reopen: function and arguments that open this storage in another process, for pickling.
+        context: clock and chance of the retries.
+        policy: how often and how long to retry.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        store: ObjectStore,
+        prefix: str,
+        reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]],
+        context: Context | None = None,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        self._root = root.rstrip("/")
+        self._store = store
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._reopen = reopen
+        self._context = context or Context()
+        self._policy = policy or RetryPolicy()
+        self._calls = Context()  # never seeded: two writers with one seed must still tell their calls apart
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self._reopen
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._root!r})"
+
+    @property
+    def root(self) -> str:
+        """The root as given."""
+        return self._root
+
+    @property
+    def can_replace(self) -> bool:
+        """Replace-if-unchanged is there."""
+        return True
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`."""
+        key = self._folder(prefix)
+        found = self._run(prefix, lambda: obstore.list(self._store, key, chunk_size=1000).collect())
+        infos = [self._info(meta) for meta in found if meta["path"] != key]
+        folders = {parent for info in infos for parent in _parents(info.path)}
+        # Hadoop marks a folder by an empty object of its name, which obstore can't tell from a file.
+        return iter([info for info in infos if info.size or info.path not in folders])
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names of the folders directly in it, both sorted by name."""
+        key = self._folder(prefix)
+        found = self._run(prefix, lambda: obstore.list_with_delimiter(self._store, key))
+        folders = sorted({path.rpartition("/")[2] for path in found["common_prefixes"]})
+        marked = {key, *found["common_prefixes"]}
+        infos = [self._info(meta) for meta in found["objects"] if meta["size"] or meta["path"] not in marked]
+        return sorted(infos, key=lambda info: info.path), folders
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+        key = self._key(path)
+        return self._info(self._run(path, lambda: obstore.head(self._store, key)))
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+        key = self._key(path)
+        return self._run(path, lambda: obstore.get(self._store, key).bytes().to_bytes())
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The byte ranges `(start, length)` of a file; near ones in one request, the rest side by side."""
+        key = self._key(path)
+        check_lengths(ranges, self._root, path)
+        spans = coalesce(ranges)
+        if not spans:
+            self.head(path)
+            return [b"" for _ in ranges]
+        found = self._run(path, lambda: self._get_spans(key, spans), offset=spans[-1][0])
+        for (start, length), data in zip(spans, found, strict=True):
+            if len(data) != length:
+                raise CorruptError(
+                    f"bytes {start} to {start + length} are wanted and the file has {start + len(data)}",
+                    table=self._root,
+                    path=path,
+                    offset=start,
+                )
+        return cut(ranges, spans, found)
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file (all of a shorter one), and its size, in one request."""
+        key = self._key(path)
+
+        def get() -> tuple[bytes, int]:
+            found = obstore.get(self._store, key, options={"range": {"suffix": length}})
+            return found.bytes().to_bytes(), found.meta["size"]
+
+        try:
+            return self._run(path, get)
+        except CorruptError:  # stores refuse ranges of an empty file
+            if self.head(path).size:
+                raise
+            return b"", 0
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there. `data` may be any buffer of bytes."""
+        if self._write_if(path, data, "create") is None:
+            raise TableExistsError(
+                "the file must be new and is there already: another writer made it", table=self._root, path=path
+            )
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file. `data` may be any buffer of bytes."""
+        key = self._key(path)
+        self._run(path, lambda: obstore.put(self._store, key, octets(data), use_multipart=False))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files, many in one request; those that are not there are no error."""
+        keys = [self._key(path) for path in paths]
+        if keys:
+            self._run(paths[0], lambda: obstore.delete(self._store, keys))
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        """A file's content and its version (the ETag)."""
+        key = self._key(path)
+
+        def get() -> tuple[bytes, str | None]:
+            found = obstore.get(self._store, key)
+            return found.bytes().to_bytes(), found.meta["e_tag"]
+
+        data, version = self._run(path, get)
+        return data, self._known(version, path)
+
+    def replace(self, path: str, data: bytes, version: str) -> str:
+        """Replace a file that still has the version given; its new version."""
+        written = self._write_if(path, data, {"e_tag": version})
+        if written is None:
+            raise ConflictError("the file was changed meanwhile: read it again", table=self._root, path=path)
+        return written
+
+    def _write_if(self, path: str, data: bytes, mode: PutMode) -> str | None:
+        """Write under a condition; the version written, or None when the condition didn't hold."""
+        key = self._key(path)
+        call = self._calls.new_id()
+        unanswered = False
+        for attempt in self._policy.pauses(self._context):
+            try:
+                written = obstore.put(
+                    self._store, key, octets(data), attributes={_WRITER: call}, mode=mode, use_multipart=False
+                )
+                return self._known(written["e_tag"], path)
+            except SILENT as error:
+                refused = isinstance(error, AlreadyExistsError | PreconditionError) and status_of(error) != 409
+                if refused:
+                    return self._own_version(path, key, call, data) if unanswered else None
+                if not may_pass(error):
+                    self._fail(error, path)
+                if attempt + 1 == self._policy.attempts:
+                    self._fail_unknown(error, path)
+                unanswered = unanswered or status_of(error) != 409  # 409: busy with another's write, ours not done
+        raise AssertionError("a retry policy has at least one attempt")
+
+    def _own_version(self, path: str, key: str, call: str, data: bytes) -> str | None:
+        """Version of the object if this very call wrote it in an attempt whose answer was lost."""
+
+        def get() -> tuple[bytes, str | None, str | None]:
+            found = obstore.get(self._store, key)
+            return found.bytes().to_bytes(), found.meta["e_tag"], found.attributes.get(_WRITER)
+
+        try:
+            content, version, writer = self._run(path, get)
+        except NotFoundError:
+            return None
+        # A store may drop metadata. Then equal content decides, except empty content, which another may well write.
+        own = writer == call if writer is not None else bool(content) and content == octets(data)
+        return self._known(version, path) if own else None
+
+    def _get_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        starts, lengths = zip(*spans, strict=True)
+        if len(spans) == 1:
+            return [bytes(obstore.get_range(self._store, key, start=starts[0], length=lengths[0]))]
+        return [bytes(part) for part in obstore.get_ranges(self._store, key, starts=starts, lengths=lengths)]
+
+    def _key(self, path: str) -> str:
+        return self._prefix + check_path(path, self._root)
+
+    def _folder(self, prefix: str) -> str:
+        return (self._prefix + check_prefix(prefix, self._root)).rstrip("/")
+
+    def _info(self, meta: ObjectMeta) -> FileInfo:
+        modified = round(meta["last_modified"].timestamp() * 1000)
+        return FileInfo(meta["path"][len(self._prefix) :], meta["size"], modified)
+
+    def _run(self, path: str, call: Callable[[], T], offset: int | None = None) -> T:
+        try:
+            return self._policy.run(self._context, call, may_pass)
+        except SILENT as error:
+            self._fail(error, path, offset)
+
+    def _fail(self, error: Exception, path: str, offset: int | None = None) -> NoReturn:
+        raise translate(error, self._root, path, offset) from error
+
+    def _fail_unknown(self, error: Exception, path: str) -> NoReturn:
+        raise UnavailableError(
+            "the store didn't answer, so it's unknown whether the file was written; look before doing it again",
+            table=self._root,
+            path=path,
+        ) from error
+
+    def _known(self, version: str | None, path: str) -> str:
+        if not version:
+            raise UnavailableError("the store gives files no version (ETag)", table=self._root, path=path)
+        return version
+
+
+def _parents(path: str) -> Iterator[str]:
+    cut_at = path.rfind("/")
+    while cut_at > 0:
+        yield path[:cut_at]
+        cut_at = path.rfind("/", 0, cut_at)

@@ -1,0 +1,51 @@
+"""Bytes and ranges of them: near ranges are put together into one request, and cut apart again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from pudi.errors import InvalidArgumentError
+
+GAP = 1 << 20
+"""Ranges at most this many bytes apart are read in one request: a request costs about as much as a megabyte."""
+
+
+def octets(data: bytes) -> memoryview:
+    """Any buffer as plain unsigned bytes, without a copy; Arrow's buffers call theirs signed."""
+    return memoryview(data).cast("B")
+
+
+def check_lengths(ranges: Sequence[tuple[int, int]], root: str, path: str) -> None:
+    """Refuse negative starts and lengths.
+
+    Raises:
+        InvalidArgumentError: there is one.
+    """
+    for start, length in ranges:
+        if start < 0 or length < 0:
+            raise InvalidArgumentError(f"({start}, {length}) is no byte range", table=root, path=path)
+
+
+def coalesce(ranges: Sequence[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:
+    """The fewest ranges `(start, length)` that cover the given ones, sorted, more than `gap` bytes apart."""
+    spans: list[tuple[int, int]] = []
+    for start, length in sorted(r for r in ranges if r[1]):
+        if spans and start - sum(spans[-1]) <= gap:
+            first, known = spans[-1]
+            spans[-1] = (first, max(known, start + length - first))
+        else:
+            spans.append((start, length))
+    return spans
+
+
+def cut(ranges: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]], found: Sequence[bytes]) -> list[bytes]:
+    """The bytes of each range, out of the spans that `coalesce` made and what was read for them."""
+    starts = [start for start, _ in spans]
+    parts = []
+    for start, length in ranges:
+        at = bisect_right(starts, start) - 1
+        inner = start - starts[at]
+        whole = length == len(found[at])
+        parts.append(b"" if not length else found[at] if whole else found[at][inner : inner + length])
+    return parts

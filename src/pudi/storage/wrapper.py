@@ -1,0 +1,140 @@
+"""Storages around a storage: every call passes one point, where it can be counted, made to fail or watched."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from pudi.context import FileInfo, Storage
+from pudi.errors import NotSupportedError
+from pudi.storage.capability import Replaces, local_path, read_tail, remove_folders, replacing
+
+T = TypeVar("T")
+
+
+class StorageWrapper:
+    """A storage that does what another one does; subclasses see each call in `_call`.
+
+    Kinds of calls are the names of the methods of `Storage` and, where the inner storage has them, of `LocalFiles`
+    (`local_path`: a file is about to be opened by name), `TailReads`, `Replaces` and `Folders`.
+
+    Args:
+        inner: the storage that does the work.
+    """
+
+    def __init__(self, inner: Storage) -> None:
+        self.inner = inner
+
+    def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
+        """Make one call. `path` is the file or folder concerned, the first of several."""
+        del kind, path
+        return do()
+
+    @property
+    def root(self) -> str:
+        """Location of the root."""
+        return self.inner.root
+
+    @property
+    def can_replace(self) -> bool:
+        """Whether the inner storage has replace-if-unchanged."""
+        return replacing(self.inner) is not None
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`."""
+        return self._call("list", prefix, lambda: self.inner.list(prefix))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names of the folders directly in it."""
+        return self._call("list_dir", prefix, lambda: self.inner.list_dir(prefix))
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+        return self._call("head", path, lambda: self.inner.head(path))
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+        return self._call("read", path, lambda: self.inner.read(path))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The byte ranges `(start, length)` of a file."""
+        return self._call("read_ranges", path, lambda: self.inner.read_ranges(path, ranges))
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there."""
+        return self._call("create", path, lambda: self.inner.create(path, data))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file."""
+        return self._call("put", path, lambda: self.inner.put(path, data))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files."""
+        return self._call("delete", paths[0] if paths else "", lambda: self.inner.delete(paths))
+
+    def local_path(self, path: str) -> str | None:
+        """Absolute path on this machine's file system, or None where there is none."""
+        if local_path(self.inner, path) is None:
+            return None
+        return self._call("local_path", path, lambda: local_path(self.inner, path))
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file, and its size."""
+        return self._call("read_tail", path, lambda: read_tail(self.inner, path, length))
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        """A file's content and its version."""
+        return self._call("read_version", path, lambda: self._replacing().read_version(path))
+
+    def replace(self, path: str, data: bytes, version: str) -> str:
+        """Replace a file that still has the version given; its new version."""
+        return self._call("replace", path, lambda: self._replacing().replace(path, data, version))
+
+    def remove_folders(self, prefix: str) -> None:
+        """Remove the empty folders in folder `prefix`, and it too."""
+        return self._call("remove_folders", prefix, lambda: remove_folders(self.inner, prefix))
+
+    def _replacing(self) -> Replaces:
+        able = replacing(self.inner)
+        if able is None:
+            raise NotSupportedError("the storage has no replace-if-unchanged", table=self.root)
+        return able
+
+
+class CountingStorage(StorageWrapper):
+    """A storage that counts its calls by kind, so that a test can hold a request budget.
+
+    A pickled copy counts for itself, from zero.
+
+    Args:
+        inner: the storage that does the work.
+    """
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self._guard = threading.Lock()
+        self._counter: Counter[str] = Counter()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (CountingStorage, (self.inner,))
+
+    def __repr__(self) -> str:
+        return f"CountingStorage({self.inner!r})"
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Calls made so far by kind; kinds never called are left out."""
+        with self._guard:
+            return dict(self._counter)
+
+    def reset(self) -> None:
+        """Count from zero again."""
+        with self._guard:
+            self._counter.clear()
+
+    def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
+        with self._guard:
+            self._counter[kind] += 1
+        return super()._call(kind, path, do)
