@@ -1,1 +1,8 @@
-""""""
+"""One timeline action, from request to completion or rollback."""
+
+from pudi.action.create import create_table
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.write import write
+
+__all__ = ["CommitResult", "MetaClient", "create_table", "write"]

@@ -1,0 +1,79 @@
+"""Make a table: check what it shall be, then write its properties, the one step that makes it a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.properties import create_properties
+from pudi.config import TableConfig, check_readable, check_writable, resolve
+from pudi.context import Context
+from pudi.errors import InvalidArgumentError, SchemaError
+from pudi.record import check_key_types
+from pudi.schema import META_FIELDS, arrow_to_avro, normalise
+from pudi.storage import open_storage
+
+_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ", "COPY_ON_WRITE": "COPY_ON_WRITE", "MERGE_ON_READ": "MERGE_ON_READ"}
+
+
+def create_table(
+    path: str,
+    schema: pa.Schema,
+    *,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    ordering: Sequence[str],
+    table_type: str,
+    name: str | None,
+    options: Mapping[str, str],
+    storage_options: Mapping[str, str] | None,
+    context: Context | None = None,
+) -> MetaClient:
+    """Make a new table without commits; see `pudi.create`.
+
+    Raises:
+        TableExistsError: there is a table already.
+        SchemaError: a column has a type that Hudi tables can't hold, or a name is missing or reserved.
+        InvalidArgumentError: settings contradict each other.
+        NotSupportedError: a table of that kind can't be written by this release.
+    """
+    context = context or Context()
+    storage = open_storage(path, storage_options, context=context)
+    if table_type not in _TYPES:
+        raise InvalidArgumentError(f"table_type={table_type!r}: it is 'cow' or 'mor'", table=storage.root)
+    columns = normalise(schema)
+    _check_columns(columns, {"record_key": record_key, "partition_by": partition_by, "ordering": ordering}, storage.root)
+    table_name = name or storage.root.rstrip("/").rpartition("/")[2]
+    resolved = resolve(options)
+    config = TableConfig.new(
+        name=table_name,
+        create_schema=arrow_to_avro(columns, table_name),
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        table_type=_TYPES[table_type],
+        options=resolved,
+        table=storage.root,
+    )
+    check_readable(config, storage.root)
+    check_writable(config, storage.root, resolved)
+    meta = MetaClient.of(storage, config, options, context)
+    check_key_types(meta.keys, columns, table=storage.root)
+    create_properties(storage, config.to_properties(), context)
+    return meta
+
+
+def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table: str) -> None:
+    reserved = [name for name in schema.names if name in META_FIELDS]
+    if reserved:
+        raise SchemaError(f"column {reserved[0]} is a meta field of Hudi's; leave it out of the schema", table=table)
+    if len(set(schema.names)) != len(schema.names):
+        raise SchemaError("a column name comes twice in the schema", table=table)
+    if not schema.names:
+        raise SchemaError("the schema has no columns", table=table)
+    for role, names in roles.items():
+        for name in names:
+            if name not in schema.names:
+                raise SchemaError(f"{role} names {name!r}, which is not among {', '.join(schema.names)}", table=table)

@@ -1,0 +1,121 @@
+"""One table as actions and scans need it: storage, configuration, timeline, schema (HoodieTableMetaClient)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.action.properties import read_properties
+from pudi.concurrency import open_lock
+from pudi.config import TableConfig, check_readable
+from pudi.context import Context, Lock, Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import FileSystemView, StorageListing
+from pudi.format import HOODIE_DIR
+from pudi.record import KeyGenerator
+from pudi.schema import avro_to_arrow, without_meta_fields
+from pudi.storage import open_storage
+from pudi.timeline import Instant, Timeline, TimelineStore
+
+SCHEMA_KEY = "schema"
+"""Key in a commit's extra metadata under which the writer's Avro schema stands (HoodieCommitMetadata.SCHEMA_KEY)."""
+
+_SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+@dataclass(slots=True)
+class MetaClient:
+    """Access to one table.
+
+    Args:
+        storage: the table's files.
+        config: its properties.
+        context: clock, ids and chance.
+        lock: its lock.
+        store: its timeline.
+    """
+
+    storage: Storage
+    config: TableConfig
+    context: Context
+    lock: Lock
+    store: TimelineStore
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        storage_options: Mapping[str, str] | None,
+        options: Mapping[str, str],
+        context: Context | None = None,
+        storage: Storage | None = None,
+    ) -> MetaClient:
+        """Open the table at `path`.
+
+        Raises:
+            TableNotFoundError: there is none.
+            NotSupportedError: it's of a kind that this release can't read.
+            CorruptError: its properties can't be read.
+        """
+        context = context or Context()
+        storage = storage or open_storage(path, storage_options, context=context)
+        config = TableConfig.parse(read_properties(storage, context), table=storage.root)
+        check_readable(config, storage.root)
+        return cls.of(storage, config, options, context)
+
+    @classmethod
+    def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
+        """The table whose configuration is known already."""
+        lock = open_lock(storage, options.get("hoodie.write.lock.provider"), options, context)
+        folder = f"{HOODIE_DIR}/{config.timeline_path}"
+        store = TimelineStore(storage, folder, f"{folder}/{config.history_path}", config.timezone, context, lock)
+        return cls(storage, config, context, lock, store)
+
+    def reopen(self, options: Mapping[str, str]) -> MetaClient:
+        """The same table with its properties read again."""
+        return MetaClient.open(self.storage.root, None, options, self.context, self.storage)
+
+    @property
+    def keys(self) -> KeyGenerator:
+        """The table's key generator."""
+        config = self.config
+        return KeyGenerator(
+            kind=config.key_generator_type.removesuffix("_AVRO"),
+            record_key_fields=config.record_key_fields,
+            partition_fields=config.partition_fields,
+            hive_style=config.hive_style,
+            url_encode=config.url_encode,
+        )
+
+    def view(self, timeline: Timeline) -> FileSystemView:
+        """File slices as of a timeline."""
+        return FileSystemView(timeline, StorageListing(self.storage), self.store)
+
+    def schema_json(self, timeline: Timeline) -> str:
+        """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
+
+        Raises:
+            CorruptError: neither a commit nor the properties hold one.
+        """
+        for instant in reversed(self.commits_by_completion(timeline)):
+            metadata = self.store.commit_metadata(instant)
+            schema = (metadata.extra_metadata or {}).get(SCHEMA_KEY)
+            if schema and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
+                return schema
+        if self.config.create_schema:
+            return self.config.create_schema
+        raise CorruptError(
+            "no commit and no property (hoodie.table.create.schema) says what the table's columns are",
+            table=self.storage.root,
+        )
+
+    def schema(self, timeline: Timeline) -> pa.Schema:
+        """The table's columns without meta fields."""
+        return without_meta_fields(avro_to_arrow(self.schema_json(timeline)))
+
+    @staticmethod
+    def commits_by_completion(timeline: Timeline) -> list[Instant]:
+        """Completed commits, in order of completion."""
+        return sorted(timeline.commits, key=lambda i: (i.completion or "", i.requested))

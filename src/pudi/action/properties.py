@@ -1,0 +1,105 @@
+"""`hoodie.properties` in storage: created once, updated with a backup, recovered after a crash (HoodieTableConfig)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pudi.context import Context, Storage
+from pudi.errors import CorruptError, NotFoundError, TableExistsError, TableNotFoundError
+from pudi.format import PROPERTIES, PROPERTIES_BACKUP, decode_table_properties, encode_table_properties
+
+_READ_ATTEMPTS = 5
+_READ_PAUSE_SECONDS = 0.2
+
+
+def create_properties(storage: Storage, properties: Mapping[str, str], context: Context) -> None:
+    """Create a table's properties, the step that makes it a table.
+
+    Raises:
+        TableExistsError: there is a table already.
+    """
+    for path in (PROPERTIES, PROPERTIES_BACKUP):
+        if _try_read(storage, path) is not None:
+            raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root)
+    try:
+        storage.create(PROPERTIES, encode_table_properties(properties, context.clock.now_ms()))
+    except TableExistsError:
+        raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root) from None
+
+
+def read_properties(storage: Storage, context: Context) -> dict[str, str]:
+    """Read a table's properties, or their backup while somebody updates them (ConfigUtils.fetchConfigs).
+
+    Raises:
+        TableNotFoundError: neither file is there.
+        CorruptError: neither can be read.
+    """
+    problem: CorruptError | None = None
+    for attempt in range(_READ_ATTEMPTS):
+        found = False
+        for path in (PROPERTIES, PROPERTIES_BACKUP):
+            content = _try_read(storage, path)
+            if content is None:
+                continue
+            found = True
+            try:
+                return decode_table_properties(content, path=path)
+            except CorruptError as error:
+                problem = error
+        if not found:
+            raise TableNotFoundError(
+                "there is no Hudi table here (no .hoodie/hoodie.properties); make one with pudi.create(path, …)",
+                table=storage.root,
+            )
+        if attempt + 1 < _READ_ATTEMPTS:
+            context.clock.sleep(_READ_PAUSE_SECONDS)
+    assert problem is not None
+    raise problem
+
+
+def update_properties(
+    storage: Storage, context: Context, change: Callable[[dict[str, str]], Mapping[str, str]]
+) -> dict[str, str]:
+    """Replace a table's properties by what `change` makes of them. Called under the table's lock.
+
+    A reader sees the old or the new properties at any moment: the old ones are kept as a backup until the new file
+    stands (HoodieTableConfig.modify). A backup left by a crash is put back first.
+
+    Returns:
+        The new properties.
+    """
+    recover_properties(storage)
+    before = storage.read(PROPERTIES)
+    after = dict(change(decode_table_properties(before, path=PROPERTIES)))
+    storage.create(PROPERTIES_BACKUP, before)
+    storage.delete([PROPERTIES])
+    storage.create(PROPERTIES, encode_table_properties(after, context.clock.now_ms()))
+    storage.delete([PROPERTIES_BACKUP])
+    return after
+
+
+def recover_properties(storage: Storage) -> None:
+    """Finish or undo an update that died half-way (HoodieTableConfig.recoverIfNeeded). Called under the table's lock."""
+    backup = _try_read(storage, PROPERTIES_BACKUP)
+    if backup is None:
+        return
+    current = _try_read(storage, PROPERTIES)
+    if current is None or not _is_valid(current):
+        decode_table_properties(backup, path=PROPERTIES_BACKUP)
+        storage.put(PROPERTIES, backup)
+    storage.delete([PROPERTIES_BACKUP])
+
+
+def _is_valid(content: bytes) -> bool:
+    try:
+        decode_table_properties(content)
+    except CorruptError:
+        return False
+    return True
+
+
+def _try_read(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except NotFoundError:
+        return None

@@ -1,0 +1,35 @@
+"""What a verb tells its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A completed commit.
+
+    Attributes:
+        instant: requested time, what `as_of` takes.
+        completion_time: completion time, what to pass as the next `since`.
+        operation: what was done, by Hudi's name (`UPSERT`, …).
+        records_inserted: new records.
+        records_updated: records replaced by a newer version.
+        records_deleted: records taken out.
+        files_written: data files.
+        bytes_written: bytes of these files.
+        duration: seconds from the call to completion.
+        phases: seconds by phase.
+    """
+
+    instant: str
+    completion_time: str
+    operation: str
+    records_inserted: int
+    records_updated: int
+    records_deleted: int
+    files_written: int
+    bytes_written: int
+    duration: float
+    phases: Mapping[str, float] = field(default_factory=dict)

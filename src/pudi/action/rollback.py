@@ -1,0 +1,186 @@
+"""Undo a write that failed: its files go, then its instant, and a rollback instant says so (BaseRollbackActionExecutor)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pudi.action.meta_client import MetaClient
+from pudi.concurrency import Liveness, liveness
+from pudi.config import WriteOptions
+from pudi.context import Storage
+from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
+from pudi.filegroup import Markers
+from pudi.format import (
+    Action,
+    InstantInfo,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+    RollbackPlan,
+    RollbackRequest,
+    State,
+    decode_rollback_plan,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+    heartbeat_path,
+)
+from pudi.timeline import Instant, Timeline
+
+_WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
+
+
+def repair(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> Timeline:
+    """Roll back what dead writers left before a new write begins; live writers are left alone.
+
+    Args:
+        meta: the table.
+        timeline: the timeline as loaded.
+        options: the failed-writes policy and the heartbeat's limits.
+
+    Returns:
+        The timeline after the repair, or the same one when there was nothing to repair.
+
+    Raises:
+        ConflictError: a pending write gives no sign of life but is too young to be taken for dead.
+        NotSupportedError: a table service is pending that this release can't work around.
+    """
+    if not timeline.pending:
+        return timeline
+    with meta.lock:
+        timeline = meta.store.load()
+        for instant in timeline.pending:
+            _repair_one(meta, timeline, instant, options)
+        return meta.store.load()
+
+
+def roll_back(meta: MetaClient, target: Instant) -> None:
+    """Roll back a pending write of a table of version 8 or later: delete its files and take it off the timeline.
+
+    Raises:
+        CorruptError: its markers can't be read; nothing was deleted.
+    """
+    with meta.lock:
+        plan = _plan(meta.storage, target)
+        rollback = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
+        _execute(meta, meta.store.start(rollback), plan)
+
+
+def _repair_one(meta: MetaClient, timeline: Timeline, instant: Instant, options: WriteOptions) -> None:
+    if instant.action is Action.ROLLBACK:
+        _resume(meta, instant)
+    elif instant.action in _WRITES:
+        # a rollback of it that was pending as well has just been carried out
+        if meta.store.load().find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options):
+            roll_back(meta, instant)
+    elif instant.action not in _HARMLESS:
+        raise NotSupportedError(
+            f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "
+            "let Hudi complete it or roll it back",
+            table=meta.storage.root,
+            instant=instant.requested,
+        )
+
+
+def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    if options.failed_writes_policy == "NEVER":
+        return False
+    if options.failed_writes_policy == "EAGER":
+        return True
+    found = liveness(
+        meta.storage,
+        instant.requested,
+        meta.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=_last_touched(meta, instant),
+    )
+    if found is Liveness.UNKNOWN:
+        raise ConflictError(
+            "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it may be "
+            "alive. Wait for it, or, when you know it's dead, write with hoodie.clean.failed.writes.policy=EAGER",
+            table=meta.storage.root,
+            instant=instant.requested,
+        )
+    return found is Liveness.DEAD
+
+
+def _last_touched(meta: MetaClient, instant: Instant) -> int:
+    times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
+    try:
+        times.append(meta.store.modified_ms(instant))
+    except NotFoundError:
+        pass
+    return max(times, default=0)
+
+
+def _resume(meta: MetaClient, rollback: Instant) -> None:
+    """Carry out a rollback whose writer died; its plan is in the requested file."""
+    if rollback.state is State.REQUESTED:
+        rollback = meta.store.start(rollback)
+    path = meta.store.path(rollback, State.REQUESTED)
+    _execute(meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path))
+
+
+def _plan(storage: Storage, target: Instant) -> RollbackPlan:
+    by_partition: dict[str, list[str]] = {}
+    for path in Markers(storage, target.requested).files():
+        by_partition.setdefault(path.rpartition("/")[0], []).append(path)
+    requests = tuple(
+        RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(f"{storage.root}/{path}" for path in paths))
+        for partition, paths in sorted(by_partition.items())
+    )
+    return RollbackPlan(InstantInfo(target.requested, target.action.value), requests)
+
+
+def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
+    began_ms = meta.context.clock.now_ms()
+    target = _target(meta, rollback, plan)
+    deleted: dict[str, tuple[str, ...]] = {}
+    for request in plan.rollback_requests:
+        meta.storage.delete([_inside(meta.storage, path, rollback) for path in request.files_to_be_deleted])
+        deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
+    found = meta.store.load().find(target.commit_time, Action(target.action))
+    if found is not None and not found.is_completed:
+        meta.store.discard(found)
+    metadata = RollbackMetadata(
+        start_rollback_time=rollback.requested,
+        time_taken_in_millis=meta.context.clock.now_ms() - began_ms,
+        total_files_deleted=sum(map(len, deleted.values())),
+        commits_rollback=(target.commit_time,),
+        partition_metadata={p: RollbackPartitionMetadata(p, files) for p, files in deleted.items()},
+        instants_rollback=(target,),
+    )
+    meta.store.complete(rollback, encode_rollback_metadata(metadata))
+    Markers(meta.storage, target.commit_time).delete()
+    meta.storage.delete([heartbeat_path(target.commit_time)])
+
+
+def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
+    """The pending write that a plan undoes; a completed one is left to Hudi."""
+    target = plan.instant_to_rollback
+    if target is None or target.action not in {action.value for action in _WRITES}:
+        raise CorruptError(
+            "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
+            table=meta.storage.root,
+            instant=rollback.requested,
+        )
+    if meta.store.load().commit(target.commit_time) is not None:
+        raise NotSupportedError(
+            f"a rollback of the completed commit {target.commit_time} is pending; let Hudi carry it out",
+            table=meta.storage.root,
+            instant=rollback.requested,
+        )
+    return target
+
+
+def _inside(storage: Storage, path: str, rollback: Instant) -> str:
+    """A planned path, relative to the root; plans hold absolute paths and are no more trusted than any file."""
+    root = storage.root
+    for prefix in (root, f"file:{root}", f"file://{root}"):
+        if path.startswith(f"{prefix}/"):
+            return path[len(prefix) + 1 :]
+    raise CorruptError(
+        f"the rollback plan names {path!r}, which is not inside the table; nothing was deleted. If the table was moved, "
+        "take the pending rollback off the timeline by hand",
+        table=root,
+        instant=rollback.requested,
+    )

@@ -1,0 +1,313 @@
+"""Write records in one commit: keys, tagging, placing, files, and the completed instant that makes them visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.properties import update_properties
+from pudi.action.result import CommitResult
+from pudi.action.rollback import repair, roll_back
+from pudi.concurrency import Heartbeat, check_conflicts
+from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
+from pudi.errors import PudiError, TableExistsError
+from pudi.filegroup import Markers, ParquetOptions
+from pudi.format import (
+    METADATA_DIR,
+    Action,
+    BloomOptions,
+    BloomOptions,
+    CommitMetadata,
+    PartitionMetadata,
+    State,
+    WriteStat,
+    encode_commit_metadata,
+    encode_partition_metadata,
+    new_file_id,
+    partition_metadata_path,
+)
+from pudi.merge import MergeMode, MergeRule
+from pudi.plan import Operation, WritePlan, WriteProfile, WriteSpec, place
+from pudi.plan.write import Sizing, average_record_bytes
+from pudi.schema import arrow_to_avro, with_meta_fields
+from pudi.task import Engine, KeyLookup
+from pudi.task.engine import InputSpec
+from pudi.timeline import Instant, Timeline
+
+_SIZE_SAMPLE_COMMITS = 5
+"""How many commits back the size of a record is looked for."""
+
+
+def write(
+    meta: MetaClient,
+    engine: Engine,
+    data: Any,
+    operation: Operation,
+    resolved: Options,
+    extra_metadata: Mapping[str, str] | None = None,
+) -> CommitResult | None:
+    """Write `data` in one commit.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        data: the records, in a form that the engine takes.
+        operation: what to do with them.
+        resolved: the writer's options.
+        extra_metadata: more to say in the commit.
+
+    Returns:
+        What was done, or None when there are no records.
+
+    Raises:
+        NotSupportedError: the table is of a kind that this release can't write.
+        InvalidArgumentError: the data doesn't fit the table; nothing was written.
+        ConflictError: another writer won; nothing of this write is visible.
+    """
+    options = WriteOptions.of(resolved)
+    return _Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
+
+
+@dataclass(slots=True)
+class _Write:
+    meta: MetaClient
+    engine: Engine
+    operation: Operation
+    resolved: Options
+    options: WriteOptions
+    extra_metadata: dict[str, str]
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def run(self, data: Any) -> CommitResult | None:
+        meta = self.meta
+        began = meta.context.clock.monotonic()
+        check_writable(meta.config, meta.storage.root, self.resolved)
+        check_consistent(meta.config, self.resolved, meta.storage.root)
+        timeline = meta.store.load()
+        schema = meta.schema(timeline)
+        with self._phase("prepare"):
+            records = self.engine.prepare(data, self._input_spec(schema))
+        try:
+            if self.operation is not Operation.BULK_INSERT and not records.counts:
+                return None
+            with self._phase("repair"):
+                timeline = repair(meta, timeline, self.options)
+                self._switch_metadata_table_off()
+            if self.operation is Operation.BULK_INSERT:
+                done = self._commit(timeline, schema, records, None)
+            else:
+                tagged, plan = self._plan(timeline, records)
+                if not plan.tasks:
+                    return None
+                done = self._commit(timeline, schema, tagged, plan)
+        finally:
+            records.release()
+        if done is None:
+            return None
+        instant, stats = done
+        return self._result(instant, stats, meta.context.clock.monotonic() - began)
+
+    def _input_spec(self, schema: pa.Schema) -> InputSpec:
+        config = self.meta.config
+        return InputSpec(
+            table=self.meta.storage.root,
+            schema=schema,
+            keys=self.meta.keys,
+            keys_only=self.operation is Operation.DELETE,
+            ordering_fields=config.ordering_fields,
+        )
+
+    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
+        """Find the records' file groups and decide which files to write."""
+        meta = self.meta
+        with self._phase("list"):
+            slices = meta.view(timeline).slices_of(sorted(records.counts))
+        with self._phase("tag"):
+            lookups = [] if self.operation is Operation.INSERT else [KeyLookup(s) for s in slices]
+            tagged = self.engine.tag(records, meta.storage, lookups)
+        profile: WriteProfile = tagged.profile
+        if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+            profile = WriteProfile(profile.updates, {})
+        unique = meta.context.new_id()
+        plan = place(profile, slices, self._sizing(timeline, records), lambda number: new_file_id(unique, number))
+        return tagged, plan
+
+    def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
+        options, store = self.options, self.meta.store
+        recent = self.meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
+        default = min(float(options.record_size_estimate), records.record_bytes or float("inf"))
+        size = average_record_bytes(
+            (store.commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
+        )
+        return Sizing(options.small_file_limit, options.max_file_size, size)
+
+    def _commit(
+        self, timeline: Timeline, schema: pa.Schema, records: Any, plan: WritePlan | None
+    ) -> tuple[Instant, list[WriteStat]] | None:
+        """Write the files and complete the instant; on any failure nothing of it stays."""
+        meta = self.meta
+        with self._pending() as instant:
+            spec = self._spec(instant.requested, schema)
+            with self._phase("write"):
+                if plan is None:
+                    results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
+                else:
+                    results = self.engine.write(records, meta.storage, spec, plan)
+            stats = [r.stat for r in results if r.stat is not None]
+            if not any(r.received for r in results) and plan is None:
+                meta.store.discard(instant)
+                return None
+            with self._phase("commit"):
+                markers = self._remove_leftovers(instant, stats)
+                self._add_partitions(instant, stats)
+                metadata = self._metadata(stats, schema)
+                done = meta.store.complete(
+                    instant,
+                    encode_commit_metadata(metadata),
+                    lambda now: self._check_conflicts(instant, metadata, timeline, now),
+                )
+                meta.storage.delete(markers)
+        return done, stats
+
+    @contextmanager
+    def _pending(self) -> Iterator[Instant]:
+        """An inflight commit with a heartbeat. On an error it's rolled back, unless it completed all the same."""
+        meta = self.meta
+        hearts: list[Heartbeat] = []
+
+        def beat(requested: str) -> None:
+            hearts.append(Heartbeat(meta.storage, requested, meta.context, self.options.heartbeat_interval_ms))
+            hearts[-1].start()
+
+        instant: Instant | None = None
+        try:
+            instant = meta.store.request(Action.COMMIT, on_requested=beat)
+            instant = meta.store.start(instant)
+            yield instant
+        except BaseException as error:
+            for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
+                heart.stop(delete=False)
+            if isinstance(error, Exception) and instant is not None:
+                self._undo(instant)
+            raise
+        for heart in hearts:
+            heart.stop()
+
+    def _undo(self, instant: Instant) -> None:
+        try:
+            found = self.meta.store.load().find(instant.requested, Action.COMMIT)
+            if found is not None and found.state is not State.COMPLETED:
+                roll_back(self.meta, found)
+        except PudiError:
+            return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
+
+    def _spec(self, requested: str, schema: pa.Schema) -> WriteSpec:
+        config, options = self.meta.config, self.options
+        deduplicates = {
+            Operation.UPSERT: True,
+            Operation.INSERT: options.combine_before_insert,
+            Operation.BULK_INSERT: options.combine_before_insert,
+            Operation.DELETE: True,
+        }
+        bloom = BloomOptions(
+            num_entries=options.bloom_num_entries,
+            fpp=options.bloom_fpp,
+            max_entries=options.bloom_max_entries,
+            kind=options.bloom_type,
+        )
+        return WriteSpec(
+            instant=requested,
+            operation=self.operation,
+            schema=schema,
+            avro_schema=arrow_to_avro(with_meta_fields(schema), config.name),
+            rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
+            deduplicate=deduplicates[self.operation],
+            parquet=ParquetOptions(
+                codec=options.compression_codec,
+                row_group_bytes=options.block_size,
+                page_bytes=options.page_size,
+                bloom=bloom if options.bloom_enabled else None,
+            ),
+        )
+
+    def _remove_leftovers(self, instant: Instant, stats: Sequence[WriteStat]) -> list[str]:
+        """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers); the markers' paths."""
+        markers = Markers(self.meta.storage, instant.requested)
+        infos = markers.infos()
+        extra = sorted(set(markers.files(infos)) - {stat.path for stat in stats if stat.path})
+        self.meta.storage.delete(extra)
+        return [info.path for info in infos]
+
+    def _add_partitions(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
+        """Say that a folder is a partition, for those that may be new."""
+        clock = self.meta.context.clock
+        created = sorted({s.partition_path or "" for s in stats if s.prev_base_file is None})
+        for partition in created:
+            depth = len(partition.split("/")) if partition else 0
+            content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), clock.now_ms())
+            try:
+                self.meta.storage.create(partition_metadata_path(partition), content)
+            except TableExistsError:
+                continue
+
+    def _metadata(self, stats: Sequence[WriteStat], schema: pa.Schema) -> CommitMetadata:
+        by_partition: dict[str, list[WriteStat]] = {}
+        for stat in stats:
+            by_partition.setdefault(stat.partition_path or "", []).append(stat)
+        return CommitMetadata(
+            partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
+            extra_metadata={**self.extra_metadata, SCHEMA_KEY: arrow_to_avro(schema, self.meta.config.name)},
+            operation_type=self.operation.value,
+        )
+
+    def _check_conflicts(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
+        check_conflicts(
+            self.meta.storage.root,
+            own,
+            written,
+            seen,
+            now,
+            self.meta.store.commit_metadata,
+            keys_unique=self.operation is Operation.UPSERT,
+        )
+
+    def _switch_metadata_table_off(self) -> None:
+        """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""
+        meta = self.meta
+        if not must_switch_off_metadata(meta.config, self.resolved):
+            return
+        root = meta.storage.root
+        with meta.lock:
+            changed = update_properties(
+                meta.storage,
+                meta.context,
+                lambda old: TableConfig.parse(old, table=root).without_metadata_table(table=root).to_properties(),
+            )
+            meta.config = TableConfig.parse(changed, table=root)
+            meta.storage.delete([info.path for info in meta.storage.list(METADATA_DIR)])
+
+    def _result(self, done: Instant, stats: Sequence[WriteStat], duration: float) -> CommitResult:
+        return CommitResult(
+            instant=done.requested,
+            completion_time=done.completion or "",
+            operation=self.operation.value,
+            records_inserted=sum(s.num_inserts or 0 for s in stats),
+            records_updated=sum(s.num_update_writes or 0 for s in stats),
+            records_deleted=sum(s.num_deletes or 0 for s in stats),
+            files_written=len(stats),
+            bytes_written=sum(s.total_write_bytes or 0 for s in stats),
+            duration=duration,
+            phases=dict(self.phases),
+        )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        clock = self.meta.context.clock
+        began = clock.monotonic()
+        yield
+        self.phases[name] = self.phases.get(name, 0.0) + clock.monotonic() - began
