@@ -1,1 +1,1 @@
-""""""
+"""Who does the work: threads on one machine, or Spark."""

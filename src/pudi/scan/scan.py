@@ -1,0 +1,119 @@
+"""The `Scan`: a lazy read pinned to the timeline of the moment it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pudi.action import MetaClient
+from pudi.engine.local import read_batches
+from pudi.engine.spark import read_frame
+from pudi.errors import SetupError
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.plan import ReadPlan
+from pudi.task import SliceReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+@dataclass(slots=True)
+class Scan:
+    """A read of a table. It is an Arrow stream itself: pyarrow, polars, pandas and DuckDB take it as it is.
+
+    What it brings is fixed when it's made; later commits don't change it. Nothing is read before it's asked for.
+    """
+
+    _meta: MetaClient
+    _plan: ReadPlan
+    _slices: Callable[[], Sequence[FileSlice]]
+    _planned: ReadPlan | None = field(default=None, repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows: timestamps in microseconds, UTC where they are points in time."""
+        return self._plan.output_schema
+
+    @property
+    def plan(self) -> ReadPlan:
+        """The files that will be read; listed once."""
+        if self._planned is None:
+            self._planned = self._plan.with_slices(self._slices(), self._meta.keys)
+        return self._planned
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches.
+
+        Raises:
+            CorruptError: a file can't be read.
+            NotFoundError: a file is gone, cleaned since the scan was made.
+        """
+        return read_batches(self._meta.storage, self.plan)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a `pyarrow.Table`; raises as `to_batches`."""
+        return self.to_batches().read_all()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame; raises as `to_batches`."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a polars DataFrame; raises as `to_batches`.
+
+        Raises:
+            SetupError: polars isn't installed.
+        """
+        return _polars().from_arrow(self.to_arrow())
+
+    def to_spark(self, spark: Any) -> Any:
+        """The rows as a lazy Spark DataFrame, read by Spark's own Parquet reader.
+
+        Args:
+            spark: a session, classic or Connect; it must reach the table's files by the same path.
+
+        Raises:
+            SetupError: pyspark is missing or too old.
+        """
+        return read_frame(self._meta.storage, self.plan, spark)
+
+    def explain(self) -> str:
+        """What will be read, and what was pruned, as text: partitions, files, row groups, bytes."""
+        plan = self.plan
+        reader = SliceReader(self._meta.storage, plan)
+        kept = total = 0
+        for file_slice in plan.slices:
+            file = BaseFileReader(self._meta.storage, file_slice.base)
+            total += file.metadata.num_row_groups
+            kept += len(reader.candidate_groups(file))
+        lines = [
+            f"table       {plan.table}",
+            f"columns     {', '.join(plan.columns)}",
+            f"where       {plan.where if plan.where is not None else '-'}",
+            f"partitions  {len(plan.partitions)}",
+            f"files       {len(plan.slices)} of {len(plan.slices) + plan.pruned} ({plan.pruned} pruned by partition)",
+            f"row groups  {kept} of {total} ({total - kept} pruned by statistics)",
+            f"bytes       {sum(s.size for s in plan.slices)}",
+        ]
+        if plan.commit_times is not None:
+            lines.insert(3, f"commits     {len(plan.commit_times)}")
+        return "\n".join(lines)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream (the PyCapsule protocol)."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"Scan({self._plan.table}, columns={list(self._plan.columns)})"
+
+
+def _polars() -> Any:
+    try:
+        import polars  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SetupError("to_polars needs polars: pip install 'pudi[polars]'") from None
+    return polars

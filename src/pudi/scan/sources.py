@@ -1,0 +1,148 @@
+"""Scans from what a user asks: a snapshot, a moment in the past, or what changed since one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from pudi.action import MetaClient
+from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.filegroup import FileSlice
+from pudi.format import Action
+from pudi.plan import plan_read
+from pudi.scan.scan import Scan
+from pudi.timeline import Instant, Timeline, parse_time
+
+
+def snapshot_scan(
+    meta: MetaClient,
+    columns: Sequence[str] | None,
+    where: str | None,
+    as_of: str | datetime | None,
+    meta_fields: bool,
+) -> Scan:
+    """The table as it is, or as it was at a requested time (spec 'time travel').
+
+    Raises:
+        InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time.
+        NotFoundError: the cleaner has removed what the table was then.
+    """
+    timeline = newest = meta.store.load()
+    if as_of is not None:
+        instant = parse_time(as_of, meta.config.timezone, what="as_of")
+        _check_not_cleaned(meta, newest, instant)
+        timeline = newest.until(instant)
+    plan = plan_read(
+        meta.storage.root,
+        _schema(meta, timeline, newest),
+        wanted=columns,
+        where=where,
+        meta_fields=meta_fields,
+        populated=meta.config.populate_meta_fields,
+    )
+    return Scan(meta, plan, lambda: meta.view(timeline).all_slices())
+
+
+def changes_scan(
+    meta: MetaClient,
+    since: str | datetime | None,
+    until: str | datetime | None,
+    columns: Sequence[str] | None,
+    where: str | None,
+    meta_fields: bool,
+) -> Scan:
+    """Records that commits completed after `since` and up to `until` brought, in their last version among these.
+
+    Rows come from the table as it was after the last of these commits; a record changed twice comes once, deletes
+    don't come (Hudi's incremental query, IncrementalRelationV2).
+
+    Raises:
+        InvalidArgumentError: `since` is later than `until`, or no point in time.
+        NotSupportedError: the range reaches into archived history.
+        NotFoundError: the cleaner has removed files of the range.
+    """
+    if not meta.config.populate_meta_fields:
+        raise NotSupportedError("the table has no meta fields, so its changes can't be told", table=meta.storage.root)
+    newest = meta.store.load()
+    low = None if since is None else parse_time(since, meta.config.timezone, what="since")
+    high = None if until is None else parse_time(until, meta.config.timezone, what="until")
+    if low is not None and high is not None and low > high:
+        raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
+    end = newest if high is None else _completed_until(newest, high)
+    chosen = [i for i in end.commits if low is None or (i.completion or "") > low]
+    everything = _reaches_history(meta, newest, low)
+    plan = plan_read(
+        meta.storage.root,
+        _schema(meta, end, newest),
+        wanted=columns,
+        where=where,
+        meta_fields=meta_fields,
+        populated=True,
+        commit_times=None if everything else frozenset(i.requested for i in chosen),
+    )
+    if everything:
+        return Scan(meta, plan, lambda: meta.view(end).all_slices())
+    return Scan(meta, plan, lambda: _touched(meta, end, chosen))
+
+
+def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:
+    """The table's columns then; before its first commit, those it was made with or has now."""
+    if timeline.commits or meta.config.create_schema:
+        return meta.schema(timeline)
+    return meta.schema(newest)
+
+
+def _completed_until(timeline: Timeline, high: str) -> Timeline:
+    return Timeline(tuple(i for i in timeline.instants if i.completion is not None and i.completion <= high))
+
+
+def _reaches_history(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
+    """Whether the range begins before the active timeline, in a table that has archived instants."""
+    oldest = min((i.completion or "" for i in timeline.commits), default=None)
+    if oldest is None or (low is not None and low >= oldest) or not meta.store.has_history():
+        return False
+    if low is None or set(low) == {"0"}:
+        return True
+    raise NotSupportedError(
+        f"since={low} lies before the oldest commit of the active timeline ({oldest}); reading changes from archived "
+        "history is not supported yet: take since=None for all of the table, or a later time",
+        table=meta.storage.root,
+    )
+
+
+def _touched(meta: MetaClient, end: Timeline, chosen: Sequence[Instant]) -> list[FileSlice]:
+    """Latest slices, at the end of the range, of the file groups that its commits wrote."""
+    written: dict[tuple[str, str], str] = {}
+    for instant in chosen:
+        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+            for stat in stats:
+                if stat.num_writes or stat.num_deletes:
+                    written[partition, stat.file_id or ""] = instant.requested
+    view = meta.view(end)
+    slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
+    found = {(s.partition, s.file_id): s.instant for s in slices}
+    for (partition, file_id), requested in written.items():
+        if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
+            raise NotFoundError(
+                f"the files that commit {requested} wrote to file group {file_id} of partition {partition!r} are gone, "
+                "removed by a cleaner; read the table as it is, or changes since a later time",
+                table=meta.storage.root,
+                instant=requested,
+            )
+    return slices
+
+
+def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> None:
+    """Refuse a moment that the last clean did not keep (TimelineUtils.validateTimestampAsOf)."""
+    cleans = timeline.of(Action.CLEAN)
+    if not cleans:
+        return
+    earliest = meta.store.decoded(cleans[-1]).get("earliestCommitToRetain") or ""
+    if earliest and instant < earliest:
+        raise NotFoundError(
+            f"the cleaner has removed the table's state at {instant}; the earliest commit it kept is {earliest}",
+            table=meta.storage.root,
+            instant=instant,
+        )

@@ -1,0 +1,71 @@
+"""`pudi.create`: a new table from a schema and the columns that play a role."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.action import create_table
+from pudi.errors import InvalidArgumentError
+from pudi.schema import spark_struct_to_arrow
+from pudi.table.table import Table
+
+
+def create(
+    path: str | os.PathLike[str],
+    schema: Any,
+    *,
+    record_key: str | Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    ordering: str | Sequence[str] | None = None,
+    table_type: str = "cow",
+    name: str | None = None,
+    options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Table:
+    """Make a new Hudi table; no commit is made.
+
+    Args:
+        path: its root: a local path, `s3://…` or `memory://…`.
+        schema: its columns, a `pyarrow.Schema` or a Spark `StructType`.
+        record_key: column or columns that identify a record within its partition.
+        partition_by: column or columns that partition the table; None for no partitions.
+        ordering: column or columns whose value says which version of a record is newer (EVENT_TIME_ORDERING);
+            None lets the version written last win (COMMIT_TIME_ORDERING).
+        table_type: `cow` (copy on write); `mor` (merge on read) is not supported yet.
+        name: its name; the folder's name when None.
+        options: Hudi's option keys: those of the table are persisted, the others are this `Table`'s defaults.
+        storage_options: credentials and settings of the storage.
+
+    Raises:
+        TableExistsError: there is a table already.
+        SchemaError: a column has a type that Hudi tables can't hold, or a named column is missing.
+        InvalidArgumentError: an unknown option, or settings that contradict each other.
+        NotSupportedError: a table of that kind can't be written by this release.
+    """
+    if not isinstance(schema, pa.Schema):
+        to_json = getattr(schema, "json", None)
+        if to_json is None or not hasattr(schema, "fields"):
+            raise InvalidArgumentError(f"schema must be a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}")
+        schema = spark_struct_to_arrow(to_json())
+    meta = create_table(
+        os.fspath(path),
+        schema,
+        record_key=_names(record_key),
+        partition_by=_names(partition_by),
+        ordering=_names(ordering),
+        table_type=table_type,
+        name=name,
+        options=dict(options or {}),
+        storage_options=storage_options,
+    )
+    return Table.of(meta, options or {})
+
+
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

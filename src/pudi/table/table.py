@@ -1,0 +1,233 @@
+"""The `Table`: what a user holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.action import CommitResult, MetaClient, write
+from pudi.config import TableConfig, check_consistent, resolve
+from pudi.engine.local import LocalEngine
+from pudi.engine.spark import SparkEngine, is_spark_frame
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.filegroup import FileSlice
+from pudi.plan import Operation
+from pudi.scan import Scan, changes_scan, snapshot_scan
+from pudi.timeline import Timeline
+
+
+class Table:
+    """A Hudi table.
+
+    Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
+    that offers an Arrow stream (pyarrow, polars, pandas, DuckDB) on this machine.
+
+    Args:
+        path: the table's root.
+        options: Hudi's option keys, defaults of this object's verbs; unknown ones are refused.
+        storage_options: credentials and settings of the storage.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        NotSupportedError: it's of a kind that this release can't read.
+        CorruptError: its properties can't be read.
+        InvalidArgumentError: an option is unknown, or contradicts the table.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._options = dict(options or {})
+        resolved = resolve(self._options)
+        self._meta = MetaClient.open(os.fspath(path), storage_options, self._options)
+        check_consistent(self._meta.config, resolved, self._meta.storage.root)
+
+    @classmethod
+    def of(cls, meta: MetaClient, options: Mapping[str, str]) -> Table:
+        """The table that a client is open for."""
+        table = cls.__new__(cls)
+        table._meta = meta
+        table._options = dict(options)
+        return table
+
+    @property
+    def path(self) -> str:
+        """Location of the table's root."""
+        return self._meta.storage.root
+
+    @property
+    def config(self) -> TableConfig:
+        """The table's properties, typed."""
+        return self._meta.config
+
+    @property
+    def timeline(self) -> Timeline:
+        """The active timeline now."""
+        return self._meta.store.load()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns now, without meta fields."""
+        return self._meta.schema(self._meta.store.load())
+
+    def partitions(self) -> list[str]:
+        """Partition paths that hold data now, sorted; one empty path when the table isn't partitioned."""
+        return sorted({s.partition for s in self.file_slices()})
+
+    def file_slices(self) -> list[FileSlice]:
+        """Latest file slices now, by partition path and file id."""
+        return self._meta.view(self._meta.store.load()).all_slices()
+
+    def refresh(self) -> Table:
+        """Read the properties again; the timeline is read by each verb anyway."""
+        self._meta = self._meta.reopen(self._options)
+        return self
+
+    def insert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Add records without looking for their keys; small files are filled first. A key may come to be there twice.
+
+        Args:
+            data: records: a Spark DataFrame, or anything that offers an Arrow stream.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done; None when there were no records.
+
+        Raises:
+            SchemaError: a column is missing, unknown, or of another type.
+            InvalidArgumentError: null keys, a partition value outside the table, a wrong option.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer won; nothing of this write is visible.
+        """
+        return self._write(data, Operation.INSERT, options)
+
+    def bulk_insert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Add records to new files in one pass, the fastest way in; arguments, result and errors as `insert`."""
+        return self._write(data, Operation.BULK_INSERT, options)
+
+    def upsert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Update the records whose key is there and insert the others; arguments, result and errors as `insert`.
+
+        Versions of one key within `data` are combined first. With an ordering column, a version that is older than
+        the stored one changes nothing.
+        """
+        return self._write(data, Operation.UPSERT, options)
+
+    def delete(
+        self, data: Any = None, *, where: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
+        """Delete records by key, whatever their ordering value; keys that are not there are no error.
+
+        Args:
+            data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
+            where: deleting by predicate is not supported yet.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done; None when none of the keys is there.
+
+        Raises:
+            TypeError: `data` is a text: a predicate belongs into `where`.
+            NotSupportedError: `where` is given, or the table can't be written by this release.
+            SchemaError: a key or partition column is missing.
+            ConflictError: another writer won; nothing of this write is visible.
+        """
+        if isinstance(data, str):
+            raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
+        if where is not None:
+            raise NotSupportedError(
+                "delete(where=…) is not supported yet: read the keys with scan(where=…) and pass them to delete(data)",
+                table=self.path,
+            )
+        if data is None:
+            raise InvalidArgumentError("delete needs the keys of the records to delete", table=self.path)
+        return self._write(data, Operation.DELETE, options)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        as_of: str | datetime | None = None,
+        read_optimized: bool = False,  # noqa: ARG002 - one and the same for copy-on-write tables
+        meta_fields: bool = True,
+    ) -> Scan:
+        """A read of the table as it is, or as it was.
+
+        Args:
+            columns: exactly the columns that come back, in that order; None for all.
+            where: a SQL predicate; partitions and row groups that can't match aren't read.
+            as_of: the moment to read the table at, compared with requested times: an instant, an ISO text or a datetime.
+            read_optimized: base files only; makes no difference for a copy-on-write table.
+            meta_fields: whether the meta fields come with all columns.
+
+        Raises:
+            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time.
+            NotSupportedError: the predicate uses SQL beyond the subset.
+            NotFoundError: the cleaner has removed what the table was then.
+        """
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields)
+
+    def changes(
+        self,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        format: str = "latest",  # noqa: A002 - the public name of the argument
+        meta_fields: bool = True,
+    ) -> Scan:
+        """Records that commits completed in a span of time brought, each in its last version.
+
+        Args:
+            since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text
+                or a datetime; None for all commits.
+            until: completion time up to which they count (inclusive); None for now.
+            columns: as in `scan`.
+            where: as in `scan`.
+            format: `latest`; `cdc` is not supported yet.
+            meta_fields: as in `scan`.
+
+        Raises:
+            InvalidArgumentError: as in `scan`, or `since` is later than `until`.
+            NotSupportedError: another format; a range that reaches into archived history.
+            NotFoundError: the cleaner has removed files of the range.
+        """
+        if format == "cdc":
+            raise NotSupportedError("changes(format='cdc') is not supported yet", table=self.path)
+        if format != "latest":
+            raise InvalidArgumentError(f"format={format!r}: it is 'latest' or 'cdc'", table=self.path)
+        return changes_scan(self._meta, since, until, columns, where, meta_fields)
+
+    def write(
+        self,
+        data: Any,
+        operation: Operation,
+        *,
+        options: Mapping[str, str] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name."""
+        return self._write(data, operation, options, extra_metadata)
+
+    def _write(
+        self,
+        data: Any,
+        operation: Operation,
+        options: Mapping[str, str] | None,
+        extra_metadata: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        resolved = resolve(options, self._options)
+        engine = SparkEngine(data.sparkSession) if is_spark_frame(data) else LocalEngine()
+        return write(self._meta, engine, data, operation, resolved, extra_metadata)
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r})"
