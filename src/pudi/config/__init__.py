@@ -1,1 +1,27 @@
-""""""
+"""What can be set: each option declared once; maps of text go in, typed frozen views come out."""
+
+from pudi.config.checks import check_consistent, check_readable, check_writable, must_switch_off_metadata
+from pudi.config.option import Option, Scope, Status, Value
+from pudi.config.page import options_page
+from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
+from pudi.config.table_config import TableConfig
+from pudi.config.write_options import WriteOptions
+
+__all__ = [
+    "ALL_OPTIONS",
+    "Option",
+    "Options",
+    "Scope",
+    "Status",
+    "TableConfig",
+    "Value",
+    "WriteOptions",
+    "check_consistent",
+    "check_readable",
+    "check_writable",
+    "find_option",
+    "must_switch_off_metadata",
+    "option",
+    "options_page",
+    "resolve",
+]

@@ -1,0 +1,271 @@
+"""What this release reads and writes, and what a caller may not change about a table: refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pudi.config import key_generators, merging
+from pudi.config.option import Scope, Value, text_of
+from pudi.config.resolve import Options, option
+from pudi.config.table_config import TableConfig
+from pudi.config.table_registry import COMMIT_TIME_ORDERING, COPY_ON_WRITE, EVENT_TIME_ORDERING, WRITABLE_KEY_GENERATORS
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+_WITH_HUDI = "use Apache Hudi 1.2 for this table"
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """One thing that a table may ask for: its property, what it says, whether that is held here, and what to do."""
+
+    key: str
+    said: Callable[[TableConfig], object]
+    held: Callable[[TableConfig], bool]
+    advice: str = _WITH_HUDI
+
+
+_READ_LIMITS = (
+    _Limit(
+        "hoodie.table.version",
+        lambda config: config.version,
+        lambda config: config.version == 9,
+        "pudi reads version 9; upgrade the table with Apache Hudi 1.2",
+    ),
+    _Limit(
+        "hoodie.timeline.layout.version",
+        lambda config: config.layout_version,
+        lambda config: config.layout_version == 2,
+        "pudi reads layout 2; upgrade the table with Apache Hudi 1.2",
+    ),
+    _Limit(
+        "hoodie.table.type",
+        lambda config: config.table_type,
+        lambda config: config.table_type == COPY_ON_WRITE,
+        f"pudi reads {COPY_ON_WRITE} tables; {_WITH_HUDI}",
+    ),
+    _Limit("hoodie.table.format", lambda config: config.table_format, lambda config: config.table_format == "native"),
+    _Limit(
+        "hoodie.table.base.file.format",
+        lambda config: config.base_file_format,
+        lambda config: config.base_file_format == "PARQUET",
+        f"pudi reads PARQUET; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.table.multiple.base.file.formats.enable",
+        lambda config: config.multiple_base_file_formats,
+        lambda config: not config.multiple_base_file_formats,
+    ),
+    _Limit(
+        "hoodie.table.storage.layout",
+        lambda config: config.storage_layout,
+        lambda config: config.storage_layout == "DEFAULT",
+    ),
+    _Limit(
+        "hoodie.bootstrap.base.path",
+        lambda config: config.bootstrap_base_path,
+        lambda config: config.bootstrap_base_path is None,
+    ),
+    _Limit(
+        "hoodie.partition.metafile.use.base.format",
+        lambda config: config.partition_metafile_use_base_format,
+        lambda config: not config.partition_metafile_use_base_format,
+    ),
+    _Limit(
+        "hoodie.datasource.write.drop.partition.columns",
+        lambda config: config.drop_partition_columns,
+        lambda config: not config.drop_partition_columns,
+        f"the partition columns would be missing from the rows; {_WITH_HUDI}",
+    ),
+)
+
+_WRITE_LIMITS = (
+    _Limit("hoodie.table.cdc.enabled", lambda config: config.cdc_enabled, lambda config: not config.cdc_enabled),
+    _Limit(
+        "hoodie.populate.meta.fields",
+        lambda config: config.populate_meta_fields,
+        lambda config: config.populate_meta_fields,
+    ),
+    _Limit(
+        "hoodie.table.recordkey.fields",
+        lambda config: "",
+        lambda config: bool(config.record_key_fields),
+        "pudi does not generate record keys yet; give record_key=… when the table is made",
+    ),
+    _Limit(
+        "hoodie.table.keygenerator.type",
+        lambda config: config.key_generator_type,
+        lambda config: config.key_generator_type in WRITABLE_KEY_GENERATORS,
+        f"pudi writes SIMPLE, COMPLEX and NON_PARTITION; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        lambda config: config.slash_separated_dates,
+        lambda config: not config.slash_separated_dates,
+    ),
+    _Limit(
+        "hoodie.record.merge.mode",
+        lambda config: config.merge_mode,
+        lambda config: config.merge_mode in {COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING},
+        f"pudi merges by commit time or by event time; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.compaction.payload.class",
+        lambda config: config.payload_class,
+        lambda config: config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM,
+        f"pudi merges by commit time or by event time; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.table.partial.update.mode",
+        lambda config: config.partial_update_mode,
+        lambda config: config.partial_update_mode is None,
+    ),
+    _Limit(
+        "hoodie.record.merge.property.*",
+        lambda config: ", ".join(sorted(config.extra_merge_properties())),
+        lambda config: not config.extra_merge_properties(),
+    ),
+)
+
+_METADATA_KEY = "hoodie.metadata.enable"
+_NO_METADATA = (
+    f"pudi does not keep a metadata table yet; give option {_METADATA_KEY}=false to switch it off for good, "
+    f"or {_WITH_HUDI}"
+)
+_METADATA_LIMITS = (
+    _Limit(
+        "hoodie.table.metadata.partitions",
+        lambda config: ",".join(config.metadata_partitions),
+        lambda config: not config.metadata_partitions,
+        _NO_METADATA,
+    ),
+    _Limit(
+        "hoodie.table.metadata.partitions.inflight",
+        lambda config: ",".join(config.metadata_partitions_inflight),
+        lambda config: not config.metadata_partitions_inflight,
+        _NO_METADATA,
+    ),
+)
+
+
+def check_readable(config: TableConfig, table: str) -> None:
+    """Refuse a table that this release can't read right.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+
+    Raises:
+        NotSupportedError: the table's version or one of its features is not supported; the message names the
+            property, its value and what to do.
+    """
+    _hold(_READ_LIMITS, config, table, "read")
+
+
+def check_writable(config: TableConfig, table: str, options: Options | None = None) -> None:
+    """Refuse a table that this release can't write right. What can't be read can't be written.
+
+    A table with a metadata table is written only with `hoodie.metadata.enable=false` given explicitly: the writer then
+    switches it off (`TableConfig.without_metadata_table`), see `must_switch_off_metadata`.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+        options: the writer's options.
+
+    Raises:
+        NotSupportedError: as `check_readable`.
+    """
+    check_readable(config, table)
+    _hold(_WRITE_LIMITS, config, table, "written")
+    if not _metadata_refused(options):
+        _hold(_METADATA_LIMITS, config, table, "written")
+
+
+def must_switch_off_metadata(config: TableConfig, options: Options) -> bool:
+    """Whether a write must first take the metadata table out of the properties, as the user asked by option."""
+    return _metadata_refused(options) and not all(limit.held(config) for limit in _METADATA_LIMITS)
+
+
+def check_consistent(config: TableConfig, options: Options, table: str) -> None:
+    """Refuse options that contradict what the table has persisted.
+
+    Args:
+        config: the table's configuration.
+        options: the options of a verb or of a `Table`; those of scope TABLE are compared.
+        table: location of the table's root, for messages.
+
+    Raises:
+        InvalidArgumentError: one differs; the message names both values.
+    """
+    for key, value in options.of_scope(Scope.TABLE).items():
+        wanted, persisted = _normalised(key, value), _persisted(config, key)
+        if persisted is not None and wanted != persisted:
+            raise InvalidArgumentError(
+                f"option {key}={text_of(value)} contradicts the table, which has {persisted}: it is fixed when the "
+                "table is made",
+                table=table,
+            )
+
+
+def _hold(limits: Iterable[_Limit], config: TableConfig, table: str, done: str) -> None:
+    for limit in limits:
+        if not limit.held(config):
+            said = limit.said(config)
+            value = text_of(said) if isinstance(said, (str, bool, int, float)) else said
+            raise NotSupportedError(
+                f"a table with {limit.key}={value} can't be {done} yet: {limit.advice}", table=table
+            )
+
+
+def _metadata_refused(options: Options | None) -> bool:
+    return options is not None and options.given.get(_METADATA_KEY) is False
+
+
+def _normalised(key: str, value: Value) -> str:
+    if key == "hoodie.table.keygenerator.class":
+        return key_generators.type_of_class(str(value)).removesuffix("_AVRO")
+    if key in {"hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"}:
+        return merging.mode_of_payload(str(value))
+    if key == "hoodie.record.merge.strategy.id":
+        return merging.mode_of_strategy(str(value))
+    if key == "hoodie.table.partition.fields":
+        return ",".join(name.split(":", 1)[0] for name in _names(str(value)))
+    if key in {"hoodie.table.recordkey.fields", "hoodie.table.ordering.fields"}:
+        return ",".join(_names(str(value)))
+    return text_of(value).removesuffix("_AVRO") if key == "hoodie.table.keygenerator.type" else text_of(value)
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _persisted(config: TableConfig, key: str) -> str | None:
+    """What the table says about `key`, normalised; None where options have no say or the table none."""
+    derived = {
+        "hoodie.table.recordkey.fields": ",".join(config.record_key_fields),
+        "hoodie.table.partition.fields": ",".join(config.partition_fields),
+        "hoodie.table.ordering.fields": ",".join(config.ordering_fields),
+        "hoodie.table.keygenerator.type": config.key_generator_type.removesuffix("_AVRO"),
+        "hoodie.table.keygenerator.class": config.key_generator_type.removesuffix("_AVRO"),
+        "hoodie.record.merge.mode": config.merge_mode,
+        "hoodie.record.merge.strategy.id": config.merge_mode,
+        "hoodie.compaction.payload.class": config.merge_mode,
+        "hoodie.table.legacy.payload.class": config.merge_mode,
+        "hoodie.table.version": str(config.version),
+        "hoodie.table.initial.version": str(config.initial_version),
+        "hoodie.timeline.layout.version": str(config.layout_version),
+        "hoodie.database.name": config.database or None,
+        "hoodie.table.checksum": None,
+        "hoodie.table.create.schema": None,
+        "hoodie.table.partition_extractor_class": None,
+    }
+    if key in derived:
+        return derived[key]
+    declared = option(key)
+    if declared.is_family:
+        return config.raw.get(key, "")
+    text = next((config.raw[name] for name in (key, *declared.aliases) if name in config.raw), None)
+    if text is not None:
+        return text_of(declared.parse(text))
+    return None if declared.default is None else text_of(declared.default)

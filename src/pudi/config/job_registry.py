@@ -1,0 +1,146 @@
+"""What else a Hudi job's option map holds: settings of a writer that have nothing to act on here, or that pudi lacks.
+
+Sources: the configuration classes of Apache Hudi 1.2's write client and Spark data source.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pudi.config.option import Option, Scope, Status
+
+_harmless = partial(Option, scope=Scope.WRITE, status=Status.HARMLESS)
+_lacking = partial(Option, scope=Scope.WRITE, status=Status.UNSUPPORTED)
+_lacking_flag = partial(_lacking, kind=bool, default=False)
+
+_NO_SERVICES = "table services come in a later release; call Hudi's for now"
+_NO_SYNC = "register the table in the catalog with Apache Hudi's sync tool"
+_NO_CODE = "a class is never loaded by its name"
+
+_SYNC = (
+    _lacking_flag(key="hoodie.datasource.hive_sync.enable", doc="Sync to Hive.", instead=_NO_SYNC),
+    _lacking_flag(key="hoodie.datasource.meta.sync.enable", doc="Sync to a catalog.", instead=_NO_SYNC),
+    _harmless(key="hoodie.datasource.hive_sync.*", doc="How a table is synced to Hive; nothing is."),
+    _harmless(key="hoodie.datasource.meta.sync.*", doc="How a table is synced; nothing is."),
+    _harmless(key="hoodie.datasource.meta_sync.*", doc="How a table is synced; nothing is."),
+    _harmless(key="hoodie.meta.sync.*", doc="How a table is synced; nothing is."),
+    _harmless(key="hoodie.meta_sync.*", doc="How a table is synced; nothing is."),
+)
+
+_SERVICES = (
+    _lacking_flag(key="hoodie.clustering.inline", doc="Cluster after a write.", instead=_NO_SERVICES),
+    _lacking_flag(key="hoodie.clustering.schedule.inline", doc="Plan clustering.", instead=_NO_SERVICES),
+    _lacking_flag(key="hoodie.clustering.async.enabled", doc="Cluster beside writes.", instead=_NO_SERVICES),
+    _harmless(key="hoodie.clustering.*", doc="How tables are clustered; there is no clustering yet."),
+    _harmless(key="hoodie.layout.optimize.*", doc="How clustering orders records."),
+    _lacking_flag(key="hoodie.compact.inline", doc="Compact after a write.", instead=_NO_SERVICES),
+    _lacking_flag(key="hoodie.compact.schedule.inline", doc="Plan a compaction.", instead=_NO_SERVICES),
+    _lacking_flag(key="hoodie.log.compaction.inline", doc="Compact logs after a write.", instead=_NO_SERVICES),
+    _lacking_flag(key="hoodie.log.compaction.enable", doc="Compact log files.", instead=_NO_SERVICES),
+    _harmless(key="hoodie.compact.*", doc="How merge-on-read tables are compacted."),
+    _harmless(key="hoodie.compaction.*", doc="How merge-on-read tables are compacted."),
+    _harmless(key="hoodie.log.compaction.*", doc="How log files are compacted."),
+    _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact beside a stream.", kind=bool),
+    _harmless(key="hoodie.clean.*", doc="When old file slices are removed; there is no cleaning yet."),
+    _harmless(key="hoodie.cleaner.*", doc="When old file slices are removed; there is no cleaning yet."),
+    _harmless(key="hoodie.archive.*", doc="When the timeline is archived; there is no archiving yet."),
+    _harmless(key="hoodie.keep.max.commits", doc="Instants that archiving leaves at most.", kind=int),
+    _harmless(key="hoodie.keep.min.commits", doc="Instants that archiving leaves at least.", kind=int),
+    _harmless(key="hoodie.commits.archival.batch", doc="Instants archived at once.", kind=int),
+    _harmless(key="hoodie.timeline.compaction.*", doc="How the archived timeline is compacted."),
+    _harmless(key="hoodie.timeline.manifest.retained.versions", doc="Manifests that archiving keeps.", kind=int),
+    _harmless(key="hoodie.table.services.*", doc="Whether services run after a write; there are none yet."),
+    _lacking_flag(key="hoodie.partition.ttl.inline", doc="Drop old partitions.", instead=_NO_SERVICES),
+    _harmless(key="hoodie.partition.ttl.*", doc="When partitions are dropped."),
+    _harmless(key="hoodie.metadata.*", doc="What the metadata table holds; pudi keeps none yet."),
+    _harmless(key="hoodie.rollback.*", doc="How failed writes are rolled back; always by markers."),
+)
+
+_MERGING = (
+    _lacking(key="hoodie.payload.delete.field", doc="Column that marks deletes.", instead="use table.delete(data)"),
+    _lacking(key="hoodie.payload.delete.marker", doc="Its value in a delete.", instead="use table.delete(data)"),
+    _harmless(key="hoodie.payload.event.time.field", doc="Event time of a commit's statistics."),
+    _harmless(key="hoodie.payload.ordering.field", doc="Ordering field of old releases; the table's own counts."),
+    _lacking(
+        key="hoodie.write.record.merge.custom.implementation.classes",
+        doc="Merger classes.",
+        job_keys=("hoodie.datasource.write.record.merger.impls", "hoodie.datasource.write.merger.impls"),
+        instead=_NO_CODE,
+    ),
+    _lacking_flag(key="hoodie.write.track.event.time.watermark", doc="Event time in commits."),
+    _lacking(key="hoodie.write.partial.update.schema", doc="Schema of partial updates.", default=""),
+)
+
+_SCHEMA = (
+    _lacking(key="hoodie.write.schema", doc="Schema to write in.", instead="the data's schema is used"),
+    _lacking_flag(key="hoodie.datasource.write.reconcile.schema", doc="Fill missing columns."),
+    _lacking_flag(key="hoodie.write.set.null.for.missing.columns", doc="Fill missing columns with null."),
+    _lacking_flag(key="hoodie.datasource.write.schema.allow.auto.evolution.column.drop", doc="Drop columns."),
+    _harmless(key="hoodie.avro.schema.*", doc="Whether schemas are compared; they always are."),
+    _lacking_flag(key="hoodie.allow.operation.metadata.field", doc="A meta field with the operation."),
+    _harmless(key="hoodie.write.complex.keygen.new.encoding", doc="Key encoding below version 9.", kind=bool),
+    _harmless(key="hoodie.write.complex.keygen.validation.enable", doc="Check below version 9.", kind=bool),
+    _lacking_flag(
+        key="hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        doc="Timestamps in keys as text.",
+    ),
+)
+
+_WRITING = (
+    _lacking_flag(key="hoodie.datasource.write.insert.drop.duplicates", doc="Insert new keys only.",
+                  instead="use upsert"),
+    _lacking(key="hoodie.datasource.insert.dup.policy", doc="Keys inserted twice.", default="none",
+             instead="use upsert"),
+    _lacking(key="hoodie.datasource.write.partitions.to.delete", doc="Partitions to delete."),
+    _lacking(key="hoodie.datasource.overwrite.mode", doc="How an overwrite replaces."),
+    _lacking(key="hoodie.datasource.write.commitmeta.key.prefix", doc="Options kept in commits.", default="_"),
+    _lacking(key="hoodie.index.class", doc="Index class.", default="", instead=_NO_CODE),
+    _lacking(key="hoodie.bulkinsert.user.defined.partitioner.class", doc="Partitioner.", instead=_NO_CODE),
+    _lacking(key="hoodie.bulkinsert.user.defined.partitioner.sort.columns", doc="Order of a bulk insert."),
+    _lacking_flag(key="hoodie.bulkinsert.sort.suffix.record_key", doc="Order of a bulk insert."),
+    _lacking(key="hoodie.storage.layout.partitioner.class", doc="Partitioner.", instead=_NO_CODE),
+    _lacking(key="hoodie.precommit.validators", doc="Checks before a commit.", default="", instead=_NO_CODE),
+    _harmless(key="hoodie.precommit.validators.*", doc="Checks before a commit."),
+    _lacking_flag(key="hoodie.write.commit.callback.on", doc="Call back after a commit."),
+    _harmless(key="hoodie.write.commit.callback.*", doc="Whom to call back."),
+    _lacking(key="hoodie.client.init.callback.classes", doc="Call back at start.", default="", instead=_NO_CODE),
+    _lacking_flag(key="hoodie.errortable.enable", doc="Failing records into a table."),
+    _harmless(key="hoodie.errortable.*", doc="Table of failing records."),
+    _lacking(key="hoodie.write.num.retries.on.conflict.failures", doc="Retries after a conflict.", kind=int, default=0,
+             minimum=0, instead="call the verb again after a ConflictError"),
+    _lacking(key="hoodie.parquet.outputtimestamptype", doc="Parquet timestamps.", default="TIMESTAMP_MICROS"),
+    _lacking_flag(key="hoodie.parquet.writelegacyformat.enabled", doc="Old Parquet decimals and lists."),
+    _lacking_flag(key="hoodie.parquet.write.utc-timezone.enabled", doc="Timestamps in UTC.", default=True),
+    _lacking(key="hoodie.streamer.*", doc="Hudi Streamer, a program of Hudi's own."),
+    _lacking(key="hoodie.deltastreamer.*", doc="Hudi Streamer, a program of Hudi's own."),
+    Option(key="hoodie.write.concurrency.mode", scope=Scope.WRITE, status=Status.HARMLESS,
+           doc="One writer or several; pudi always checks for conflicts.",
+           choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
+           unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",)),
+    _harmless(key="hoodie.write.concurrency.*", doc="How conflicts are found early."),
+    _harmless(key="hoodie.write.lock.*", doc="Retries and services of other lock providers."),
+    _harmless(key="hoodie.write.markers.type", doc="How files of a write are marked; one marker file each."),
+)  # fmt: skip
+
+_MACHINERY = tuple(
+    _harmless(key=key, doc="Inner workings of Hudi's own writer.")
+    for key in (
+        "hoodie.allow.empty.commit", "hoodie.auto.adjust.lock.configs", "hoodie.base.path",
+        "hoodie.block.writes.on.speculative.execution", "hoodie.bloom.index.*", "hoodie.bucket.index.*",
+        "hoodie.common.*", "hoodie.consistency.check.*", "hoodie.copyonwrite.*",
+        "hoodie.datasource.write.row.writer.enable", "hoodie.datasource.write.streaming.*", "hoodie.embed.*",
+        "hoodie.fail.*", "hoodie.file.listing.parallelism", "hoodie.filesystem.*", "hoodie.finalize.write.parallelism",
+        "hoodie.global.index.*", "hoodie.global.simple.index.*", "hoodie.hfile.*", "hoodie.index.bucket.engine",
+        "hoodie.lance.*", "hoodie.logfile.*", "hoodie.markers.*", "hoodie.memory.*", "hoodie.merge.*",
+        "hoodie.metrics.*", "hoodie.orc.*", "hoodie.parquet.compression.ratio", "hoodie.parquet.field_id.write.enabled",
+        "hoodie.record.index.*", "hoodie.record.size.*", "hoodie.release.resource.on.completion.enable",
+        "hoodie.sensitive.config.keys", "hoodie.simple.index.*", "hoodie.skip.default.partition.validation",
+        "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.time.generator.type", "hoodie.write.application.id",
+        "hoodie.write.auto.upgrade", "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
+        "hoodie.write.merge.handle.*", "hoodie.write.record.positions", "hoodie.write.status.storage.level",
+        "hoodie.write.tagged.record.storage.level",
+    )
+)  # fmt: skip
+
+JOB_OPTIONS: tuple[Option, ...] = (*_SYNC, *_SERVICES, *_MERGING, *_SCHEMA, *_WRITING, *_MACHINERY)
+"""Every further setting of a writer that is known, in the order of the option page."""

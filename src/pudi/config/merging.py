@@ -1,0 +1,39 @@
+"""Which merge mode a payload class, a strategy id or the ordering fields stand for."""
+
+from __future__ import annotations
+
+from pudi.config.table_registry import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
+
+CUSTOM = "CUSTOM"
+
+_PAYLOAD_MODES = {
+    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": EVENT_TIME_ORDERING,
+    "org.apache.hudi.common.model.EventTimeAvroPayload": EVENT_TIME_ORDERING,
+    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": COMMIT_TIME_ORDERING,
+}
+_STRATEGY_MODES = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
+}
+
+
+def mode_of_payload(name: str) -> str:
+    """The merge mode of a payload class; CUSTOM for any but the plain ones (`inferRecordMergeModeFromPayloadClass`)."""
+    return _PAYLOAD_MODES.get(name, CUSTOM)
+
+
+def mode_of_strategy(identifier: str) -> str:
+    """The merge mode of a strategy id; CUSTOM for an unknown one (`inferRecordMergeModeFromMergeStrategyId`)."""
+    return _STRATEGY_MODES.get(identifier.lower(), CUSTOM)
+
+
+def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool) -> str:
+    """The merge mode where none is named: by strategy id, by payload class, else by whether there are ordering fields.
+
+    Source: `HoodieTableConfig.inferMergingConfigsForPreV9Table` for version 8, the nearest rule that Hudi has.
+    """
+    if strategy_id:
+        return mode_of_strategy(strategy_id)
+    if payload:
+        return mode_of_payload(payload)
+    return EVENT_TIME_ORDERING if has_ordering else COMMIT_TIME_ORDERING

@@ -1,0 +1,156 @@
+"""The properties of a new table: those that Apache Hudi 1.2 writes for one of version 9 without a metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pudi.config import key_generators, merging
+from pudi.config.option import Scope, Status, text_of
+from pudi.config.resolve import Options, option
+from pudi.config.table_registry import EVENT_TIME_ORDERING
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+NEWEST_VERSION = 9
+
+_FIXED = {
+    "hoodie.archivelog.folder": "history",
+    "hoodie.datasource.write.drop.partition.columns": "false",
+    "hoodie.datasource.write.hive_style_partitioning": "false",
+    "hoodie.datasource.write.partitionpath.urlencode": "false",
+    "hoodie.partition.metafile.use.base.format": "false",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.table.cdc.enabled": "false",
+    "hoodie.table.format": "native",
+    "hoodie.table.initial.version": str(NEWEST_VERSION),
+    "hoodie.table.multiple.base.file.formats.enable": "false",
+    "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.table.version": str(NEWEST_VERSION),
+    "hoodie.timeline.history.path": "history",
+    "hoodie.timeline.layout.version": "2",
+    "hoodie.timeline.path": "timeline",
+}
+# These decide about others and are not stored as they come.
+_DECIDING = {
+    "hoodie.compaction.payload.class",
+    "hoodie.record.merge.strategy.id",
+    "hoodie.table.keygenerator.class",
+    "hoodie.table.legacy.payload.class",
+}
+
+
+def new_properties(
+    *,
+    name: str,
+    create_schema: str,
+    record_key: Sequence[str],
+    partition_by: Sequence[str],
+    ordering: Sequence[str],
+    table_type: str,
+    options: Options,
+) -> dict[str, str]:
+    """The properties of a new table, without the checksum, which is the writer's of the file.
+
+    The arguments are those of `TableConfig.new`.
+
+    Raises:
+        InvalidArgumentError: names are empty or repeated, or two settings contradict each other.
+        NotSupportedError: a key generator or payload class is not one of the known plain ones.
+    """
+    keys = _columns("record_key", record_key, "hoodie.table.recordkey.fields", options)
+    partitions = _columns("partition_by", partition_by, "hoodie.table.partition.fields", options)
+    orderings = _columns("ordering", ordering, "hoodie.table.ordering.fields", options)
+    given = {
+        key: text_of(value)
+        for key, value in options.of_scope(Scope.TABLE).items()
+        if key not in _DECIDING and option(key).status is not Status.HARMLESS
+    }
+    properties = {**_FIXED, **given}
+    properties["hoodie.table.name"] = _agreed("name", name, "hoodie.table.name", options)
+    properties["hoodie.table.type"] = _agreed("table_type", table_type, "hoodie.table.type", options)
+    properties["hoodie.table.create.schema"] = create_schema
+    properties["hoodie.table.partition.fields"] = ",".join(partitions)
+    if keys:
+        properties["hoodie.table.recordkey.fields"] = ",".join(keys)
+    if orderings:
+        properties["hoodie.table.ordering.fields"] = ",".join(orderings)
+    properties["hoodie.table.keygenerator.type"] = _key_generator(keys, partitions, options)
+    hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
+    extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
+    properties.setdefault("hoodie.table.partition_extractor_class", extractor)
+    properties.update(_merging(orderings, options))
+    return properties
+
+
+def _columns(argument: str, names: Sequence[str], key: str, options: Options) -> tuple[str, ...]:
+    from_option = options.optional_text(key)
+    listed = tuple(part.strip() for part in from_option.split(",") if part.strip()) if from_option else ()
+    if names and from_option is not None and tuple(names) != listed:
+        raise InvalidArgumentError(f"{argument}={list(names)} and option {key}={from_option} contradict each other")
+    columns = tuple(names) or listed
+    if any(not name or "," in name for name in columns):
+        raise InvalidArgumentError(f"{argument}={list(columns)}: a column's name is not empty and has no comma")
+    if len(set(columns)) < len(columns):
+        raise InvalidArgumentError(f"{argument}={list(columns)} names a column twice")
+    return columns
+
+
+def _agreed(argument: str, value: str, key: str, options: Options) -> str:
+    from_option = options.given.get(key)
+    if from_option is not None and from_option != value:
+        raise InvalidArgumentError(f"{argument}={value} and option {key}={from_option} contradict each other")
+    if not value:
+        raise InvalidArgumentError(f"{argument} is empty")
+    return value
+
+
+def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Options) -> str:
+    named = options.optional_text("hoodie.table.keygenerator.type")
+    class_name = options.optional_text("hoodie.table.keygenerator.class")
+    by_class = key_generators.type_of_class(class_name) if class_name else None
+    if by_class == "USER_PROVIDED":
+        raise NotSupportedError(f"option hoodie.table.keygenerator.class={class_name}: a class is never loaded by name")
+    if named and by_class and named != by_class:
+        raise InvalidArgumentError(
+            f"hoodie.table.keygenerator.type={named} and class {class_name} contradict each other"
+        )
+    if by_class:
+        option("hoodie.table.keygenerator.type").refuse_unsupported(by_class)
+    kind = named or by_class or key_generators.inferred_type(keys, partitions)
+    family = kind.removesuffix("_AVRO")
+    if family == "SIMPLE" and (len(keys) > 1 or len(partitions) != 1):
+        raise InvalidArgumentError(
+            f"key generator {kind} takes one key column and one partition column, not {len(keys)} and "
+            f"{len(partitions)}: leave it out, or name COMPLEX or NON_PARTITION"
+        )
+    if family == "NON_PARTITION" and partitions:
+        raise InvalidArgumentError(f"key generator {kind} takes no partition columns, not {','.join(partitions)}")
+    return kind
+
+
+def _merging(ordering: Sequence[str], options: Options) -> dict[str, str]:
+    # HoodieTableConfig.inferMergingConfigsForV9TableCreation: the plain payloads become a mode and a legacy name.
+    mode = options.optional_text("hoodie.record.merge.mode")
+    payload = options.optional_text("hoodie.compaction.payload.class")
+    strategy_id = options.optional_text("hoodie.record.merge.strategy.id")
+    implied = {
+        "hoodie.record.merge.mode": mode,
+        "hoodie.compaction.payload.class": merging.mode_of_payload(payload) if payload else None,
+        "hoodie.record.merge.strategy.id": merging.mode_of_strategy(strategy_id) if strategy_id else None,
+    }
+    modes = {value for value in implied.values() if value}
+    if merging.CUSTOM in modes:
+        custom = payload or strategy_id or mode
+        raise NotSupportedError(
+            f"merging by {custom} is not supported yet: use COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING"
+        )
+    if len(modes) > 1:
+        said = ", ".join(f"{key} says {value}" for key, value in implied.items() if value)
+        raise InvalidArgumentError(f"the options contradict each other: {said}")
+    chosen = (
+        modes.pop() if modes else merging.inferred_mode(payload=None, strategy_id=None, has_ordering=bool(ordering))
+    )
+    if chosen == EVENT_TIME_ORDERING and not ordering:
+        raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
+    legacy = {"hoodie.table.legacy.payload.class": payload} if payload else {}
+    return {"hoodie.record.merge.mode": chosen, **legacy}

@@ -1,0 +1,83 @@
+"""Every setting of a reader. A scan takes what matters as arguments, so that these say where to put it.
+
+Sources: `DataSourceReadOptions`, `HoodieReaderConfig` of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pudi.config.option import Option, Scope, Status
+
+_argument = partial(Option, scope=Scope.READ, status=Status.UNSUPPORTED)
+_harmless = partial(Option, scope=Scope.READ, status=Status.HARMLESS)
+
+READ_OPTIONS: tuple[Option, ...] = (
+    _argument(key="as.of.instant", doc="Instant to travel back to.", instead="use table.scan(as_of=…)"),
+    _argument(
+        key="hoodie.datasource.query.type",
+        doc="Snapshot, read optimized or incremental.",
+        default="snapshot",
+        aliases=("hoodie.datasource.view.type",),
+        instead="use table.scan(read_optimized=True) or table.changes(since=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.query.incremental.format",
+        doc="Form of an incremental query's answer.",
+        default="latest_state",
+        instead="use table.changes(format=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.read.begin.instanttime",
+        doc="Start of an incremental query, exclusive.",
+        instead="use table.changes(since=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.read.end.instanttime",
+        doc="End of an incremental query, inclusive.",
+        instead="use table.changes(until=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.read.paths",
+        doc="Files of the table to read.",
+        instead="use table.scan(where=…) on a partition column",
+    ),
+    _argument(
+        key="hoodie.datasource.read.incr.path.glob",
+        doc="Paths that an incremental query looks at.",
+        default="",
+        instead="use table.changes(where=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.read.incr.filters",
+        doc="Filters of an incremental query.",
+        default="",
+        instead="use table.changes(where=…)",
+    ),
+    _argument(
+        key="hoodie.datasource.read.extract.partition.values.from.path",
+        doc="Whether partition columns are taken from the path instead of the files.",
+        kind=bool,
+        default=False,
+    ),
+    _argument(
+        key="hoodie.datasource.merge.type",
+        doc="Whether log records are merged into base files when reading.",
+        default="payload_combine",
+        instead="use table.scan(read_optimized=True)",
+    ),
+    _argument(
+        key="hoodie.schema.on.read.enable",
+        doc="Whether columns are matched by the ids of a schema history.",
+        kind=bool,
+        default=False,
+    ),
+    _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),
+    _harmless(key="hoodie.file.index.*", doc="How Hudi lists files in Spark."),
+    _harmless(key="hoodie.file.group.reader.enabled", doc="Which of Hudi's readers is used.", kind=bool),
+    _harmless(key="hoodie.enable.data.skipping", doc="Files are always skipped by their statistics.", kind=bool),
+    _harmless(key="hoodie.merge.use.record.positions", doc="Whether log records are matched by position.", kind=bool),
+    _harmless(key="hoodie.hfile.block.cache.*", doc="Cache of Hudi's HFile reader."),
+    _harmless(key="hoodie.read.*", doc="How Hudi's reader handles holes in a timeline and large objects."),
+)
+"""Every setting of a reader, in the order of the option page."""

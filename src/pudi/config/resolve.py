@@ -1,0 +1,143 @@
+"""From maps of text to typed options: every key known, every value parsed, nothing guessed."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pudi.config.job_registry import JOB_OPTIONS
+from pudi.config.option import Option, Scope, Status, Value, text_of
+from pudi.config.read_registry import READ_OPTIONS
+from pudi.config.table_registry import TABLE_OPTIONS
+from pudi.config.write_registry import WRITE_OPTIONS
+from pudi.errors import InvalidArgumentError
+
+_V = TypeVar("_V", str, int, float, bool)
+
+_log = logging.getLogger("pudi.config")
+
+ALL_OPTIONS: tuple[Option, ...] = (*TABLE_OPTIONS, *WRITE_OPTIONS, *JOB_OPTIONS, *READ_OPTIONS)
+"""Every option, by scope."""
+
+_BY_KEY: dict[str, Option] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
+_FAMILIES: tuple[tuple[str, Option], ...] = tuple(
+    sorted(((option.key[:-1], option) for option in ALL_OPTIONS if option.is_family), key=lambda pair: -len(pair[0]))
+)
+
+
+def find_option(key: str) -> Option | None:
+    """The option that `key` names: by its key, an alias, or the longest family it is of; None for an unknown key."""
+    exact = _BY_KEY.get(key)
+    if exact is not None:
+        return exact
+    return next((option for prefix, option in _FAMILIES if key.startswith(prefix)), None)
+
+
+def option(key: str) -> Option:
+    """The option that `key` names.
+
+    Raises:
+        InvalidArgumentError: there is none; the message suggests the nearest key.
+    """
+    found = find_option(key)
+    if found is None:
+        nearest = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.75)
+        hint = f"did you mean {nearest[0]}?" if nearest else "docs/options.md lists what there is"
+        raise InvalidArgumentError(f"unknown option {key!r}: {hint}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one call, resolved.
+
+    Attributes:
+        given: the values that were given, by canonical key; a key of a family stands for itself.
+    """
+
+    given: Mapping[str, Value] = field(default_factory=dict, hash=False)
+
+    def get(self, key: str) -> Value | None:
+        """The value given under canonical `key`, else its default; None where there is neither."""
+        value = self.given.get(key)
+        return option(key).default if value is None else value
+
+    def text(self, key: str) -> str:
+        """The value of a text option that has a default."""
+        return self._of(key, str)
+
+    def integer(self, key: str) -> int:
+        """The value of a whole-number option that has a default."""
+        return self._of(key, int)
+
+    def number(self, key: str) -> float:
+        """The value of a number option that has a default."""
+        return self._of(key, float)
+
+    def flag(self, key: str) -> bool:
+        """The value of a true-or-false option that has a default."""
+        return self._of(key, bool)
+
+    def optional_text(self, key: str) -> str | None:
+        """The value of a text option; None where it is not given and has no default."""
+        value = self.get(key)
+        return None if value is None else text_of(value)
+
+    def of_scope(self, scope: Scope) -> dict[str, Value]:
+        """The values given for options of one scope."""
+        return {key: value for key, value in self.given.items() if option(key).scope is scope}
+
+    def _of(self, key: str, kind: type[_V]) -> _V:
+        value = self.get(key)
+        if type(value) is not kind:
+            raise TypeError(f"option {key} is {value!r}, not of type {kind.__name__}")
+        return value
+
+
+def resolve(*layers: Mapping[str, str] | None) -> Options:
+    """Resolve maps of options; an earlier layer wins over a later one, all of them over the defaults.
+
+    Args:
+        layers: Hudi's keys and their values as text (Python's own bool, int and float are taken too), the verb's
+            options first, then the table's. None is an empty layer.
+
+    Raises:
+        InvalidArgumentError: an unknown key (the nearest is suggested), a value that does not parse, or one setting
+            given twice in a layer under two keys with two values.
+        NotSupportedError: a value asks for something that this release lacks.
+    """
+    given: dict[str, Value] = {}
+    for layer in reversed([layer for layer in layers if layer]):
+        given.update(_resolve_layer(layer))
+    return Options(given)
+
+
+def _resolve_layer(layer: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    named: dict[str, str] = {}
+    for key, raw in layer.items():
+        found = option(key)
+        value = found.parse(_text(key, raw), key=key)
+        found.refuse_unsupported(value, key=key)
+        canonical = key if found.is_family else found.key
+        if values.setdefault(canonical, value) != value:
+            raise InvalidArgumentError(f"options {named[canonical]} and {key} are one setting, given two values")
+        named[canonical] = key
+        if found.status is Status.HARMLESS:
+            _say_once(key, found.doc)
+    return values
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, (str, bool, int, float)):
+        return text_of(value)
+    raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
+
+
+@functools.cache
+def _say_once(key: str, doc: str) -> None:
+    _log.info("option %s has no effect in pudi: %s", key, doc)

@@ -1,0 +1,287 @@
+"""Every setting of the table: what `hoodie.properties` holds, and how a Hudi job's options name it.
+
+Sources: `HoodieTableConfig`, `KeyGeneratorOptions`, `TimestampKeyGeneratorConfig` of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pudi.config.option import Option, Scope, Status
+
+_table = partial(Option, scope=Scope.TABLE)
+_flag = partial(_table, kind=bool, default=False)
+_count = partial(_table, kind=int)
+
+COPY_ON_WRITE = "COPY_ON_WRITE"
+MERGE_ON_READ = "MERGE_ON_READ"
+COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+
+WRITABLE_KEY_GENERATORS = ("SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "NON_PARTITION", "NON_PARTITION_AVRO")
+OTHER_KEY_GENERATORS = (
+    "TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO", "GLOBAL_DELETE", "GLOBAL_DELETE_AVRO", "AUTO_RECORD",
+    "AUTO_RECORD_AVRO", "HOODIE_TABLE_METADATA", "SPARK_SQL", "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO",
+    "USER_PROVIDED",
+)  # fmt: skip
+
+_KEYGEN = "hoodie.keygen.timebased."
+_OLD_KEYGEN = "hoodie.deltastreamer.keygen.timebased."
+
+
+def _timebased(name: str, doc: str, default: str | None = None) -> Option:
+    return _table(
+        key=_KEYGEN + name,
+        aliases=(_OLD_KEYGEN + name,),
+        doc=doc,
+        default=default,
+        status=Status.UNSUPPORTED,
+        instead="timestamp key generators can be read, not written",
+    )
+
+
+_IDENTITY = (
+    _table(
+        key="hoodie.table.name",
+        doc="Name of the table.",
+        job_keys=("hoodie.datasource.write.table.name",),
+    ),
+    _table(key="hoodie.database.name", doc="Database that the table belongs to.", default=""),
+    _table(
+        key="hoodie.table.type",
+        doc="How updates are kept: in rewritten base files, or in log files beside them.",
+        default=COPY_ON_WRITE,
+        choices=(COPY_ON_WRITE,),
+        unsupported=(MERGE_ON_READ,),
+        job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
+    ),
+    _count(
+        key="hoodie.table.version",
+        doc="Version of the table's format; a table without it is of the newest.",
+        default=9,
+        unsupported=("6", "7", "8"),
+        job_keys=("hoodie.write.table.version",),
+        minimum=1,
+        instead="leave it out, or upgrade the table with Apache Hudi 1.2",
+    ),
+    _count(key="hoodie.table.initial.version", doc="Version that the table was made with.", default=9, minimum=1),
+    _count(
+        key="hoodie.timeline.layout.version",
+        doc="Version of the timeline's layout.",
+        default=2,
+        unsupported=("0", "1"),
+        minimum=0,
+        instead="leave it out",
+    ),
+    _table(
+        key="hoodie.table.checksum",
+        doc="Checksum of the names of database and table; pudi computes it.",
+        status=Status.HARMLESS,
+    ),
+    _table(
+        key="hoodie.table.create.schema",
+        doc="Avro schema that the table was made with; `pudi.create` takes it as its `schema`.",
+    ),
+)
+
+_FIELDS = (
+    _table(
+        key="hoodie.table.recordkey.fields",
+        doc="Columns that make the record key, separated by commas.",
+        job_keys=("hoodie.datasource.write.recordkey.field",),
+    ),
+    _table(
+        key="hoodie.table.partition.fields",
+        doc="Columns that make the partition path, separated by commas; empty for none.",
+        job_keys=("hoodie.datasource.write.partitionpath.field",),
+    ),
+    _table(
+        key="hoodie.table.ordering.fields",
+        doc="Columns that say which version of a record is newer, separated by commas.",
+        aliases=("hoodie.table.precombine.field",),
+        job_keys=("hoodie.datasource.write.precombine.field",),
+    ),
+    _table(
+        key="hoodie.table.keygenerator.type",
+        doc="How record key and partition path are made of their columns; inferred from the number of columns.",
+        choices=WRITABLE_KEY_GENERATORS,
+        unsupported=OTHER_KEY_GENERATORS,
+        job_keys=("hoodie.datasource.write.keygenerator.type",),
+    ),
+    _table(
+        key="hoodie.table.keygenerator.class",
+        doc="The same by the name of Hudi's class; a key in a table of known generators, never code that is loaded.",
+        job_keys=("hoodie.datasource.write.keygenerator.class",),
+    ),
+    _flag(
+        key="hoodie.datasource.write.hive_style_partitioning",
+        doc="Whether partition folders are named `column=value`.",
+    ),
+    _flag(
+        key="hoodie.datasource.write.partitionpath.urlencode",
+        doc="Whether characters that are special in paths are percent-encoded in partition folders.",
+    ),
+    _flag(
+        key="hoodie.datasource.write.slash.separated.date.partitioning",
+        doc="Whether a date partition is three folders, year, month and day.",
+        unsupported=("true",),
+    ),
+    _flag(
+        key="hoodie.datasource.write.drop.partition.columns",
+        doc="Whether partition columns are left out of the data files.",
+        unsupported=("true",),
+    ),
+    _table(
+        key="hoodie.table.partition_extractor_class",
+        doc="Hint for Hive sync: how partition values are read from a path; inferred.",
+        job_keys=("hoodie.datasource.hive_sync.partition_extractor_class",),
+    ),
+    _timebased("timestamp.type", "What the partition column's timestamps are.", None),
+    _timebased("timestamp.scalar.time.unit", "Unit of scalar timestamps.", "SECONDS"),
+    _timebased("input.dateformat", "Format of dates given as text.", ""),
+    _timebased("input.dateformat.list.delimiter.regex", "Separator between input formats.", ","),
+    _timebased("input.timezone", "Time zone of the input.", "UTC"),
+    _timebased("output.dateformat", "Format of the partition path.", ""),
+    _timebased("output.timezone", "Time zone of the partition path.", "UTC"),
+    _timebased("timezone", "Time zone of input and partition path.", "UTC"),
+    _table(
+        key="hoodie.keygen.datetime.parser.class",
+        aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
+        doc="Parser of dates in the timestamp key generator.",
+        default="org.apache.hudi.keygen.parser.HoodieDateTimeParser",
+        status=Status.UNSUPPORTED,
+        instead="timestamp key generators can be read, not written",
+    ),
+)
+
+_FILES = (
+    _table(
+        key="hoodie.table.base.file.format",
+        doc="Format of base files.",
+        default="PARQUET",
+        choices=("PARQUET",),
+        unsupported=("ORC", "HFILE", "LANCE"),
+        aliases=("hoodie.table.ro.file.format",),
+        job_keys=("hoodie.base.file.format",),
+    ),
+    _table(
+        key="hoodie.table.log.file.format",
+        doc="Format of log files.",
+        default="HOODIE_LOG",
+        choices=("HOODIE_LOG",),
+        aliases=("hoodie.table.rt.file.format",),
+    ),
+    _flag(
+        key="hoodie.table.multiple.base.file.formats.enable",
+        doc="Whether base files of several formats may be mixed.",
+        unsupported=("true",),
+    ),
+    _flag(
+        key="hoodie.partition.metafile.use.base.format",
+        doc="Whether a partition's metafile is a base file instead of properties.",
+        unsupported=("true",),
+    ),
+    _flag(
+        key="hoodie.populate.meta.fields",
+        doc="Whether each record carries Hudi's five meta fields.",
+        default=True,
+        unsupported=("false",),
+    ),
+    _table(
+        key="hoodie.table.storage.layout",
+        aliases=("hoodie.storage.layout.type",),
+        doc="How file groups are laid out in storage.",
+        default="DEFAULT",
+        status=Status.UNSUPPORTED,
+    ),
+    _table(
+        key="hoodie.table.format",
+        doc="Format of the table's own metadata.",
+        default="native",
+        status=Status.UNSUPPORTED,
+    ),
+    _table(
+        key="hoodie.bootstrap.base.path",
+        doc="Table of plain files that this one was bootstrapped from.",
+        status=Status.UNSUPPORTED,
+    ),
+    _flag(key="hoodie.bootstrap.index.enable", doc="Whether a bootstrapped table has an index.", default=True),
+    _table(key="hoodie.bootstrap.index.class", doc="Index of a bootstrapped table, by class."),
+    _table(key="hoodie.bootstrap.index.type", doc="Index of a bootstrapped table.", default="HFILE"),
+)
+
+_TIMELINE = (
+    _table(key="hoodie.timeline.path", doc="Folder of the timeline.", default="timeline"),
+    _table(key="hoodie.timeline.history.path", doc="Folder of the archived timeline.", default="history"),
+    _table(key="hoodie.archivelog.folder", doc="Folder of the archive below version 8.", default="archived"),
+    _table(
+        key="hoodie.table.timeline.timezone",
+        doc="Time zone of instant times; pudi makes tables in UTC, since local time goes back in autumn.",
+        default="LOCAL",
+        choices=("UTC", "LOCAL"),
+    ),
+)
+
+_MERGING = (
+    _table(
+        key="hoodie.record.merge.mode",
+        doc="Which version of a record wins; by event time with ordering fields, by commit time without.",
+        choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING),
+        unsupported=("CUSTOM",),
+        job_keys=("hoodie.write.record.merge.mode",),
+    ),
+    _table(
+        key="hoodie.record.merge.strategy.id",
+        doc="The same by the id of a merge strategy.",
+        aliases=("hoodie.compaction.record.merger.strategy",),
+        job_keys=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"),
+    ),
+    _table(
+        key="hoodie.compaction.payload.class",
+        doc="The same by the name of a payload class; a key in a table of known ones, never code that is loaded.",
+        job_keys=("hoodie.datasource.write.payload.class",),
+    ),
+    _table(key="hoodie.table.legacy.payload.class", doc="Payload class that the table was made with."),
+    _table(
+        key="hoodie.table.partial.update.mode",
+        doc="How a record that is partly filled is completed.",
+        status=Status.UNSUPPORTED,
+        choices=("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+        instead="partial updates are not merged yet",
+    ),
+    _table(
+        key="hoodie.record.merge.property.*",
+        doc="A property handed to the merger.",
+        status=Status.UNSUPPORTED,
+        instead="delete markers and partial updates are not merged yet",
+    ),
+)
+
+_FEATURES = (
+    _table(
+        key="hoodie.table.metadata.partitions",
+        doc="Partitions of the metadata table that readers may use.",
+        default="",
+        status=Status.UNSUPPORTED,
+        instead="pudi does not keep a metadata table yet",
+    ),
+    _table(
+        key="hoodie.table.metadata.partitions.inflight",
+        doc="Partitions of the metadata table that are being built.",
+        default="",
+        status=Status.UNSUPPORTED,
+        instead="pudi does not keep a metadata table yet",
+    ),
+    _table(key="hoodie.table.index.defs.path", doc="File of index definitions, relative to the table's root."),
+    _table(key="hoodie.table.secondary.indexes.metadata", doc="Secondary indexes of old tables."),
+    _flag(key="hoodie.table.cdc.enabled", doc="Whether writers log changes beside the data.", unsupported=("true",)),
+    _table(
+        key="hoodie.table.cdc.supplemental.logging.mode",
+        doc="What such a change log holds.",
+        default="DATA_BEFORE_AFTER",
+        choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
+    ),
+)
+
+TABLE_OPTIONS: tuple[Option, ...] = (*_IDENTITY, *_FIELDS, *_FILES, *_TIMELINE, *_MERGING, *_FEATURES)
+"""Every setting of the table, in the order of the option page."""

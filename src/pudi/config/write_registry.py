@@ -1,0 +1,230 @@
+"""Every setting of a writer that has an effect here, with Hudi's keys and defaults; a default of pudi's own says so.
+
+Sources: `HoodieWriteConfig`, `HoodieIndexConfig`, `HoodieStorageConfig`, `HoodieLockConfig`, `HoodieCompactionConfig`,
+`HoodieCleanConfig`, `HoodieTimeGeneratorConfig`, `DataSourceWriteOptions` of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pudi.config.option import Option, Scope
+
+_write = partial(Option, scope=Scope.WRITE)
+_flag = partial(_write, kind=bool)
+_count = partial(_write, kind=int)
+
+_MIB = 1024 * 1024
+_LOCKS = "org.apache.hudi.client.transaction.lock."
+
+IN_PROCESS_LOCK = _LOCKS + "InProcessLockProvider"
+FILE_SYSTEM_LOCK = _LOCKS + "FileSystemBasedLockProvider"
+
+
+def _parallelism(operation: str) -> Option:
+    return _count(
+        key=f"hoodie.{operation}.shuffle.parallelism",
+        doc="Tasks of this operation; 0 lets the engine decide.",
+        default=0,
+        minimum=0,
+    )
+
+
+_OPERATION = (
+    _write(
+        key="hoodie.datasource.write.operation",
+        doc="What `pudi.spark.write` does; a `Table` has a verb for each.",
+        default="upsert",
+        choices=("upsert", "insert", "bulk_insert", "delete"),
+        unsupported=("insert_overwrite", "insert_overwrite_table", "delete_partition", "bootstrap", "cluster",
+                     "compact", "upsert_prepped", "insert_prepped", "bulk_insert_prepped", "delete_prepped"),
+    ),
+    _flag(
+        key="hoodie.combine.before.insert",
+        doc="Whether records of one insert that share a key are combined first.",
+        default=False,
+    ),
+    _flag(
+        key="hoodie.combine.before.upsert",
+        doc="Whether records of one upsert that share a key are combined first.",
+        default=True,
+    ),
+    _flag(
+        key="hoodie.combine.before.delete",
+        doc="Whether keys that a delete names more than once are combined first.",
+        default=True,
+    ),
+    _flag(
+        key="hoodie.merge.allow.duplicate.on.inserts",
+        doc="Whether an insert may add a key that its file group holds already.",
+        default=True,
+    ),
+    _write(
+        key="hoodie.bulkinsert.sort.mode",
+        doc="How the records of a bulk insert are sorted.",
+        default="NONE",
+        choices=("NONE",),
+        unsupported=("GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
+                     "PARTITION_PATH_REPARTITION_AND_SORT"),
+    ),
+    _parallelism("upsert"),
+    _parallelism("insert"),
+    _parallelism("bulkinsert"),
+    _parallelism("delete"),
+)  # fmt: skip
+
+_INDEX = (
+    _write(
+        key="hoodie.index.type",
+        doc="How an upsert finds the file of a key. BLOOM also writes bloom filters into base files.",
+        default="SIMPLE",
+        choices=("SIMPLE", "BLOOM"),
+        unsupported=("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX",
+                     "GLOBAL_RECORD_LEVEL_INDEX", "INMEMORY", "HBASE", "FLINK_STATE"),
+    ),
+    _count(
+        key="hoodie.index.bloom.num_entries",
+        doc="Keys that a bloom filter is made for.",
+        default=60_000,
+        minimum=1,
+    ),
+    _write(
+        key="hoodie.index.bloom.fpp",
+        doc="Rate of false positives of a bloom filter that holds that many keys.",
+        kind=float,
+        default=1e-9,
+        minimum=1e-300,
+    ),
+    _count(
+        key="hoodie.bloom.index.filter.dynamic.max.entries",
+        doc="Keys beyond which a dynamic bloom filter grows no more.",
+        default=100_000,
+        minimum=1,
+    ),
+    _write(
+        key="hoodie.bloom.index.filter.type",
+        doc="Kind of bloom filter.",
+        default="DYNAMIC_V0",
+        choices=("DYNAMIC_V0", "SIMPLE"),
+    ),
+)  # fmt: skip
+
+_FILES = (
+    _count(
+        key="hoodie.parquet.small.file.limit",
+        doc="Base files smaller than this many bytes are filled up by inserts; 0 or less fills none.",
+        default=100 * _MIB,
+    ),
+    _count(
+        key="hoodie.parquet.max.file.size",
+        doc="Size in bytes that base files are planned for.",
+        default=120 * _MIB,
+        minimum=1,
+    ),
+    _count(
+        key="hoodie.copyonwrite.record.size.estimate",
+        doc="Bytes of a record, as long as no commit tells.",
+        default=1024,
+        minimum=1,
+    ),
+    _write(
+        key="hoodie.parquet.compression.codec",
+        doc="Codec of base files. pudi's default is zstd: Hudi's, gzip, takes eight times as long to write.",
+        default="zstd",
+        choices=("zstd", "gzip", "snappy", "uncompressed"),
+        unsupported=("lz4", "lz4_raw", "lzo", "brotli"),
+    ),
+    _count(
+        key="hoodie.parquet.block.size",
+        doc="Size in bytes of a row group.",
+        default=120 * _MIB,
+        minimum=1,
+    ),
+    _count(key="hoodie.parquet.page.size", doc="Size in bytes of a page.", default=_MIB, minimum=1),
+    _flag(
+        key="hoodie.parquet.dictionary.enabled",
+        doc="Whether columns are dictionary-encoded where that pays.",
+        default=True,
+    ),
+    _flag(
+        key="hoodie.parquet.bloom.filter.enabled",
+        doc="Whether base files carry a bloom filter of their keys. Hudi's default is true; pudi's is true with the "
+        "bloom index only, since the filter costs as much as the write.",
+    ),
+)
+
+_COMMIT = (
+    _flag(
+        key="hoodie.metadata.enable",
+        doc="Whether the table has a metadata table. pudi keeps none yet: false, given explicitly, switches off the "
+        "one of a table that Hudi wrote, so that pudi may write it.",
+        default=False,
+        unsupported=("true",),
+    ),
+    _write(
+        key="hoodie.write.lock.provider",
+        doc="What guards the timeline among writers; without it, what fits the storage.",
+        choices=(FILE_SYSTEM_LOCK, IN_PROCESS_LOCK),
+        unsupported=(_LOCKS + "StorageBasedLockProvider", _LOCKS + "ZookeeperBasedLockProvider",
+                     _LOCKS + "ZookeeperBasedImplicitBasePathLockProvider",
+                     "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+                     "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider"),
+    ),
+    _count(
+        key="hoodie.write.lock.wait_time_ms",
+        doc="Milliseconds that one attempt waits for the lock.",
+        default=60_000,
+        minimum=0,
+    ),
+    _count(
+        key="hoodie.write.lock.wait_time_ms_between_retry",
+        doc="Milliseconds between two attempts.",
+        default=1_000,
+        minimum=0,
+    ),
+    _count(
+        key="hoodie.write.lock.num_retries",
+        doc="Attempts to take the lock.",
+        default=15,
+        minimum=0,
+    ),
+    _write(
+        key="hoodie.write.lock.filesystem.path",
+        doc="Folder of the lock file, relative to the table's root; Hudi's own folder without it.",
+    ),
+    _count(
+        key="hoodie.write.lock.filesystem.expire",
+        doc="Minutes after which a lock file is taken over; 0 for never.",
+        default=0,
+        minimum=0,
+    ),
+    _count(
+        key="hoodie.client.heartbeat.interval_in_ms",
+        doc="Milliseconds between two heartbeats of a writer.",
+        default=60_000,
+        minimum=1,
+    ),
+    _count(
+        key="hoodie.client.heartbeat.tolerable.misses",
+        doc="Heartbeats that a living writer may miss.",
+        default=2,
+        minimum=0,
+    ),
+    _write(
+        key="hoodie.clean.failed.writes.policy",
+        doc="When a dead writer's leavings are rolled back: before any write (EAGER), once its heartbeat is over "
+        "(LAZY) or never. pudi's default is LAZY, safe with several writers; Hudi's is EAGER.",
+        default="LAZY",
+        choices=("EAGER", "LAZY", "NEVER"),
+        job_keys=("hoodie.cleaner.policy.failed.writes",),
+    ),
+    _count(
+        key="hoodie.time.generator.max_expected_clock_skew_ms",
+        doc="Milliseconds by which the clocks of two writers may differ.",
+        default=200,
+        minimum=0,
+    ),
+)  # fmt: skip
+
+WRITE_OPTIONS: tuple[Option, ...] = (*_OPERATION, *_INDEX, *_FILES, *_COMMIT)
+"""Every setting of a writer that has an effect, in the order of the option page."""

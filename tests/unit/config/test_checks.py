@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import pytest
+
+from pudi.config import (
+    Options,
+    TableConfig,
+    check_consistent,
+    check_readable,
+    check_writable,
+    must_switch_off_metadata,
+    resolve,
+)
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+TABLE = "memory://t"
+NO_METADATA = resolve({"hoodie.metadata.enable": "false"})
+
+
+def config(**changes: str) -> TableConfig:
+    new = TableConfig.new(
+        name="t", create_schema="{}", record_key=["id"], partition_by=["p"], ordering=["ts"], table=TABLE
+    )
+    return new.with_properties(changes, table=TABLE)
+
+
+def test_a_plain_table_is_read_and_written() -> None:
+    check_readable(config(), TABLE)
+    check_writable(config(), TABLE)
+    check_writable(config(), TABLE, Options())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.table.version", "6"),
+        ("hoodie.table.version", "8"),
+        ("hoodie.table.version", "10"),
+        ("hoodie.table.type", "MERGE_ON_READ"),
+        ("hoodie.timeline.layout.version", "1"),
+        ("hoodie.bootstrap.base.path", "s3://elsewhere"),
+        ("hoodie.table.base.file.format", "ORC"),
+        ("hoodie.table.multiple.base.file.formats.enable", "true"),
+        ("hoodie.table.storage.layout", "LSM"),
+        ("hoodie.table.format", "iceberg"),
+        ("hoodie.partition.metafile.use.base.format", "true"),
+        ("hoodie.datasource.write.drop.partition.columns", "true"),
+    ],
+)
+def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, value: str) -> None:
+    for check in (check_readable, check_writable):
+        with pytest.raises(NotSupportedError) as raised:
+            check(config(**{key: value}), TABLE)
+        assert f"{key}={value}" in raised.value.message
+        assert raised.value.table == TABLE
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.table.cdc.enabled", "true"),
+        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.table.recordkey.fields", ""),
+        ("hoodie.table.keygenerator.type", "TIMESTAMP"),
+        ("hoodie.table.keygenerator.type", "CUSTOM_AVRO"),
+        ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
+        ("hoodie.record.merge.mode", "CUSTOM"),
+        ("hoodie.compaction.payload.class", "com.example.Own"),
+        ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+        ("hoodie.table.metadata.partitions", "files,column_stats"),
+        ("hoodie.table.metadata.partitions.inflight", "files"),
+    ],
+)
+def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) -> None:
+    check_readable(config(**{key: value}), TABLE)
+    with pytest.raises(NotSupportedError) as raised:
+        check_writable(config(**{key: value}), TABLE)
+    assert f"{key}={value}" in raised.value.message
+    assert raised.value.message.split(": ", 1)[1]
+
+
+def test_a_delete_marker_is_refused_by_its_property() -> None:
+    key = "hoodie.record.merge.property.hoodie.payload.delete.field"
+    with pytest.raises(NotSupportedError, match=key):
+        check_writable(config(**{key: "op"}), TABLE)
+
+
+@pytest.mark.parametrize("kind", ["SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO"])
+def test_plain_key_generators_are_written(kind: str) -> None:
+    check_writable(config(**{"hoodie.table.keygenerator.type": kind}), TABLE)
+
+
+def test_the_metadata_table_is_switched_off_only_on_request() -> None:
+    hudis = config(**{"hoodie.table.metadata.partitions": "files"})
+    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.enable=false"):
+        check_writable(hudis, TABLE, Options())
+    check_writable(hudis, TABLE, NO_METADATA)
+    assert must_switch_off_metadata(hudis, NO_METADATA)
+    assert not must_switch_off_metadata(config(), NO_METADATA)
+    check_writable(hudis.without_metadata_table(table=TABLE), TABLE)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"},
+        {"hoodie.datasource.write.partitionpath.field": "p", "hoodie.datasource.write.precombine.field": "ts"},
+        {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator"},
+        {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"},
+        {"hoodie.datasource.write.hive_style_partitioning": "false", "hoodie.database.name": "db"},
+        {"hoodie.parquet.max.file.size": "1"},
+    ],
+)
+def test_options_that_say_what_the_table_says_are_taken(options: dict[str, str]) -> None:
+    check_consistent(config(), resolve(options), TABLE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.table.name", "other"),
+        ("hoodie.datasource.write.recordkey.field", "other"),
+        ("hoodie.datasource.write.partitionpath.field", ""),
+        ("hoodie.datasource.write.precombine.field", "n"),
+        ("hoodie.record.merge.mode", "COMMIT_TIME_ORDERING"),
+        ("hoodie.datasource.write.hive_style_partitioning", "true"),
+        ("hoodie.datasource.write.keygenerator.class", "org.apache.hudi.keygen.ComplexKeyGenerator"),
+        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"),
+        ("hoodie.table.timeline.timezone", "LOCAL"),
+    ],
+)
+def test_an_option_that_contradicts_the_table_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="contradicts the table"):
+        check_consistent(config(), resolve({key: value}), TABLE)
