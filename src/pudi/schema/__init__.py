@@ -1,1 +1,37 @@
-""""""
+"""What a column is: meta fields, pudi's types, Avro and Spark schemas, and fitting data to a table schema."""
+
+from pudi.schema.avro_read import avro_to_arrow
+from pudi.schema.avro_write import arrow_to_avro
+from pudi.schema.conform import conform
+from pudi.schema.evolve import conform_read
+from pudi.schema.fields import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    with_meta_fields,
+    without_meta_fields,
+)
+from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
+from pudi.schema.types import normalise
+
+__all__ = [
+    "COMMIT_SEQNO",
+    "COMMIT_TIME",
+    "FILE_NAME",
+    "META_FIELDS",
+    "PARTITION_PATH",
+    "RECORD_KEY",
+    "arrow_to_avro",
+    "arrow_to_spark_ddl",
+    "arrow_to_spark_json",
+    "avro_to_arrow",
+    "conform",
+    "conform_read",
+    "normalise",
+    "spark_struct_to_arrow",
+    "with_meta_fields",
+    "without_meta_fields",
+]

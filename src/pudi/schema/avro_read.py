@@ -1,0 +1,190 @@
+"""What a stored Avro schema says of a table's columns: untrusted Avro JSON text in, Arrow schema out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from pudi.errors import CorruptError, NotSupportedError
+from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TIMESTAMP, list_of, map_of
+
+MAX_CHARS = 16 * 1024 * 1024
+"""Longest schema text that is read: wide tables have kilobytes, so more is damage."""
+
+MAX_TYPES = 200_000
+"""Most types in one schema, named types counted each time they are used."""
+
+_PRIMITIVES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+}
+
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): TIMESTAMP,
+    ("long", "timestamp-micros"): TIMESTAMP,
+    ("long", "local-timestamp-millis"): LOCAL_TIMESTAMP,
+    ("long", "local-timestamp-micros"): LOCAL_TIMESTAMP,
+    ("string", "uuid"): pa.string(),
+}
+
+_HUDI_LOGICAL = ("variant", "blob", "vector")
+
+
+def avro_to_arrow(avro_json: str) -> pa.Schema:
+    """The columns that a stored Avro record schema describes, in pudi's types.
+
+    Timestamps of either unit become microseconds, enums strings, fixed bytes binary; unknown
+    logical types are ignored, as Avro demands. A field is nullable when its union has null, on
+    either side. A time of day keeps Arrow's time types, which `normalise` refuses for new tables.
+
+    Args:
+        avro_json: `schema` of a commit's extraMetadata, `hoodie.table.create.schema`, or the
+            schema in a file's footer or a log block's header. It may be any text.
+
+    Raises:
+        CorruptError: the text is no Avro record schema, or is beyond all sense in size or depth.
+        NotSupportedError: it uses what Spark has no columns for (unions of several types, recursive
+            records) or Hudi's variant, blob and vector types.
+    """
+    if len(avro_json) > MAX_CHARS:
+        raise CorruptError(f"an Avro schema of {len(avro_json)} characters; at most {MAX_CHARS} are read")
+    try:
+        node = json.loads(avro_json)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"an Avro schema is not JSON: {error}") from error
+    if not isinstance(node, dict) or node.get("type") != "record":
+        raise CorruptError("a table's Avro schema must be a record")
+    return pa.schema(list(_Reader().type(node, "", "", 0)))
+
+
+class _Reader:
+    """One walk over a schema: named types met so far, and how many types were made."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[pa.DataType, int] | None] = {}
+        self._count = 0
+
+    def type(self, node: object, space: str, path: str, depth: int) -> pa.DataType:
+        """The Arrow type of one schema node; `space` is the namespace around it."""
+        if depth > MAX_DEPTH:
+            raise CorruptError(f"an Avro schema is nested deeper than {MAX_DEPTH} levels at {path!r}")
+        self._spend(1, path)
+        if isinstance(node, str):
+            return self._by_name(node, space, path)
+        if not isinstance(node, dict):
+            raise CorruptError(f"an Avro schema has {_kind(node)} where a type must be, at {path!r}")
+        name = node.get("type")
+        if isinstance(name, dict):
+            return self.type(name, space, path, depth + 1)
+        if not isinstance(name, str):
+            raise CorruptError(f"an Avro schema has a type without a name at {path!r}")
+        if node.get("logicalType") in _HUDI_LOGICAL:
+            raise NotSupportedError(f"column {path!r} has Hudi's type {node['logicalType']}, which pudi can't read yet")
+        if name in {"record", "enum", "fixed"}:
+            return self._define(name, node, space, path, depth)
+        if name == "array":
+            item, nullable = self.nullable(node.get("items"), space, f"{path}.element", depth + 1)
+            return list_of(item, nullable=nullable)
+        if name == "map":
+            value, nullable = self.nullable(node.get("values"), space, f"{path}.value", depth + 1)
+            return map_of(value, nullable=nullable)
+        return _primitive(name, node, path) or self._by_name(name, space, path)
+
+    def nullable(self, node: object, space: str, path: str, depth: int) -> tuple[pa.DataType, bool]:
+        """Type of a node that may be a union with null, and whether it is one."""
+        if not isinstance(node, list):
+            return self.type(node, space, path, depth), False
+        others = [branch for branch in node if branch not in ("null", {"type": "null"})]
+        if len(others) != 1:
+            raise NotSupportedError(
+                f"column {path!r} is an Avro union of {len(others)} types beside null; "
+                "Spark and Arrow have columns of one type only"
+            )
+        return self.type(others[0], space, path, depth), len(others) < len(node)
+
+    def _define(self, kind: str, node: Mapping[str, object], space: str, path: str, depth: int) -> pa.DataType:
+        name = node.get("name")
+        if not isinstance(name, str) or not name:
+            raise CorruptError(f"an Avro schema has a {kind} without a name at {path!r}")
+        own = node.get("namespace", space)
+        full = name if "." in name else f"{own}.{name}"
+        inner = full.rpartition(".")[0]
+        before = self._count
+        self._named[full] = None
+        made = _fixed(node, path) if kind == "fixed" else pa.string()
+        if kind == "record":
+            made = pa.struct(self._fields(node.get("fields"), inner, path, depth))
+        self._named[full] = (made, self._count - before)
+        return made
+
+    def _fields(self, nodes: object, space: str, path: str, depth: int) -> list[pa.Field]:
+        if not isinstance(nodes, list):
+            raise CorruptError(f"an Avro record has no list of fields at {path!r}")
+        fields: dict[str, pa.Field] = {}
+        for node in nodes:
+            name = node.get("name") if isinstance(node, dict) else None
+            if not isinstance(name, str) or not name or name in fields:
+                raise CorruptError(f"an Avro record has a field without a name, or two of one name, at {path!r}")
+            inner = f"{path}.{name}" if path else name
+            kind, nullable = self.nullable(node.get("type"), space, inner, depth + 1)
+            fields[name] = pa.field(name, kind, nullable)
+        return list(fields.values())
+
+    def _by_name(self, name: str, space: str, path: str) -> pa.DataType:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        full = name if "." in name or name in self._named else f"{space}.{name}"
+        if full not in self._named:
+            raise CorruptError(f"an Avro schema uses the unknown type {name[:100]!r} at {path!r}")
+        known = self._named[full]
+        if known is None:
+            raise NotSupportedError(f"column {path!r} is a record that holds itself; Spark and Arrow have no such type")
+        self._spend(known[1], path)
+        return known[0]
+
+    def _spend(self, types: int, path: str) -> None:
+        self._count += types
+        if self._count > MAX_TYPES:
+            raise CorruptError(f"an Avro schema has more than {MAX_TYPES} types, counted at {path!r}")
+
+
+def _primitive(name: str, node: Mapping[str, object], path: str) -> pa.DataType | None:
+    logical = node.get("logicalType")
+    if name == "bytes" and logical == "decimal":
+        return _decimal(node, path)
+    if isinstance(logical, str) and (name, logical) in _LOGICAL:
+        return _LOGICAL[name, logical]
+    return _PRIMITIVES.get(name)
+
+
+def _fixed(node: Mapping[str, object], path: str) -> pa.DataType:
+    size = node.get("size")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise CorruptError(f"an Avro fixed type has no size at {path!r}")
+    return _decimal(node, path) if node.get("logicalType") == "decimal" else pa.binary()
+
+
+def _decimal(node: Mapping[str, object], path: str) -> pa.DataType:
+    precision, scale = node.get("precision"), node.get("scale", 0)
+    if (
+        not isinstance(precision, int)
+        or not isinstance(scale, int)
+        or not 1 <= precision <= MAX_DECIMAL_DIGITS
+        or not 0 <= scale <= precision
+    ):
+        raise CorruptError(f"an Avro decimal has precision {precision!r} and scale {scale!r} at {path!r}")
+    return pa.decimal128(precision, scale)
+
+
+def _kind(node: object) -> str:
+    return "nothing" if node is None else f"a {type(node).__name__}"

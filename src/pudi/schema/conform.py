@@ -1,0 +1,105 @@
+"""Make incoming data fit the table, losing nothing: a table of data and the table schema in, a table of it out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import SchemaError
+from pudi.schema.fields import META_FIELDS
+from pudi.schema.nested import cast_array
+
+_ADVICE = "cast the data, or change the table's schema first"
+
+
+def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None) -> pa.Table:
+    """The data with exactly the table's columns, in the table's order and types.
+
+    Columns meet by name, case-sensitively. A column of another type is cast where no value changes:
+    other layouts of the same type, integers and decimals that fit, integers to floats that hold
+    them exactly, narrow floats to wide ones, timestamps between units and between time zones,
+    columns of Arrow's null type. Columns that agree already are not copied. Meta fields in the data
+    that the schema doesn't ask for are dropped, as Hudi's writer does, so that rows read from a
+    table can be written back.
+
+    Args:
+        data: rows as the caller gave them.
+        schema: the table schema, in pudi's types, without meta fields.
+        table: location of the table, for messages.
+
+    Raises:
+        SchemaError: a column is missing, is not the table's, holds nulls where the table has none,
+            or can't be cast without loss. Names the columns and both types.
+    """
+    data = _match_names(data, schema, table)
+    columns = [_conform_column(data.column(field.name), field, table) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Table:
+    wanted = set(schema.names)
+    have = [name for name in data.column_names if name in wanted or name not in META_FIELDS]
+    twice = sorted({name for name in have if have.count(name) > 1})
+    if twice:
+        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=table)
+    missing = [name for name in schema.names if name not in have]
+    extra = [name for name in have if name not in wanted]
+    if not missing and not extra:
+        return data
+    by_case = {name.casefold(): name for name in extra}
+    hints = [f"{by_case[name.casefold()]} for {name}" for name in missing if name.casefold() in by_case]
+    parts = [
+        f"columns missing from the data: {', '.join(missing)}" if missing else "",
+        f"columns that the table does not have: {', '.join(extra)}" if extra else "",
+        f"names differ in case: {', '.join(hints)}" if hints else "",
+        "rename, add or drop them, or change the table's schema first",
+    ]
+    raise SchemaError("; ".join(part for part in parts if part), table=table)
+
+
+def _conform_column(column: pa.ChunkedArray, field: pa.Field, table: str | None) -> pa.ChunkedArray:
+    if not column.type.equals(field.type):
+        try:
+            chunks = [cast_array(chunk, field.type, field.name, _lossless, fill=False) for chunk in column.chunks]
+        except SchemaError as error:
+            raise SchemaError(error.message, table=table) from error
+        if not chunks:
+            # Types that could never be cast are an error for no rows too.
+            chunks = [cast_array(pa.nulls(0, column.type), field.type, field.name, _lossless, fill=False)]
+        column = pa.chunked_array(chunks, type=field.type)
+    if not field.nullable and column.null_count:
+        raise SchemaError(
+            f"column {field.name!r} must not be null, and is in {column.null_count} of {len(column)} rows", table=table
+        )
+    return column
+
+
+def _lossless(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    if not _may_cast(array.type, target):
+        raise SchemaError(f"column {path!r} has type {array.type}, the table has {target}: {_ADVICE}")
+    try:
+        return pc.cast(array, target, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaError(
+            f"column {path!r} has type {array.type}, and not all of its values are {target} without loss "
+            f"({error}): {_ADVICE}"
+        ) from error
+
+
+def _may_cast(old: pa.DataType, new: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_integer(old):
+        return bool(types.is_integer(new) or types.is_floating(new) or types.is_decimal(new))
+    if types.is_floating(old):
+        return bool(types.is_floating(new)) and old.bit_width <= new.bit_width
+    if types.is_decimal(old):
+        return bool(types.is_decimal(new))
+    if types.is_timestamp(old):
+        return bool(types.is_timestamp(new)) and (old.tz is None) == (new.tz is None)
+    if types.is_date(old):
+        return bool(types.is_date(new))
+    if new == pa.string():
+        return bool(types.is_large_string(old) or types.is_string_view(old))
+    if new == pa.binary():
+        return bool(types.is_large_binary(old) or types.is_binary_view(old) or types.is_fixed_size_binary(old))
+    return False
