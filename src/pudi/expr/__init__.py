@@ -1,1 +1,30 @@
-""""""
+"""The `where` language: SQL text in; an Arrow expression, Spark SQL and file pruning out, all of one meaning."""
+
+from __future__ import annotations
+
+from pudi.expr.arrow import evaluate, to_arrow
+from pudi.expr.binder import bind, negate
+from pudi.expr.bounds import BoundsArrays, ColumnBounds, prune, prune_many
+from pudi.expr.parser import parse
+from pudi.expr.spark_sql import ARITHMETIC_ERROR, to_spark_sql
+from pudi.expr.tree import Expr, columns, conjunction, leaf_columns, partition_only, split_conjuncts
+
+__all__ = [
+    "ARITHMETIC_ERROR",
+    "BoundsArrays",
+    "ColumnBounds",
+    "Expr",
+    "bind",
+    "columns",
+    "conjunction",
+    "evaluate",
+    "leaf_columns",
+    "negate",
+    "parse",
+    "partition_only",
+    "prune",
+    "prune_many",
+    "split_conjuncts",
+    "to_arrow",
+    "to_spark_sql",
+]

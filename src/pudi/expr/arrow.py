@@ -1,0 +1,246 @@
+"""From a bound tree to a pyarrow expression that means what Spark's ANSI mode means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pyarrow import acero
+
+from pudi.errors import InvalidArgumentError
+from pudi.expr import sqltypes
+from pudi.expr.like import to_regex
+from pudi.expr.sqltypes import CastKind, cast_kind
+from pudi.expr.tree import (
+    And,
+    Arith,
+    Cast,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Neg,
+    Not,
+    Or,
+    leaf_columns,
+    type_of,
+    walk,
+)
+
+_ARITHMETIC: dict[str, Callable[..., pc.Expression]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": pc.divide_checked,
+}
+_NULL = pc.scalar(pa.scalar(None, pa.bool_()))
+
+
+def to_arrow(expr: Expr) -> pc.Expression:
+    """A boolean expression for `Table.filter`, Acero, and `evaluate`; NULL where SQL says NULL.
+
+    NaN equals NaN and is greater than every number; -0.0 equals 0.0; texts compare by their UTF-8 bytes. Overflow and
+    division by zero raise `pyarrow.ArrowInvalid`, but not in a row for which an operand further left has already
+    decided its AND or OR.
+
+    A Parquet dataset skips row groups by statistics that leave NaN out, so `<>` on a floating-point column may lose
+    NaN rows as a dataset filter; it never does on rows already read.
+
+    Args:
+        expr: a bound expression.
+    """
+    return _condition(expr, None)
+
+
+def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
+    """The value of a bound expression for each row: a boolean array, NULL where SQL says NULL.
+
+    Raises:
+        InvalidArgumentError: overflow or division by zero in a row.
+    """
+    needed = sorted({column.path[0] for column in leaf_columns(expr)})
+    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    # A column is kept even where none is needed: it carries the number of rows.
+    source = table.select(needed or table.column_names[:1])
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(source)),
+            acero.Declaration("project", acero.ProjectNodeOptions([_any(expr, None)], ["result"])),
+        ]
+    )
+    try:
+        return plan.to_table(use_threads=False)["result"].combine_chunks()
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"where can't be computed for every row: {error}, in {expr}") from error
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether computing a value (not its operands alone) can overflow, divide by zero or not fit."""
+    match expr:
+        case Arith("/" | "%", _, right):
+            return not (isinstance(right, Literal) and right.value)
+        case Arith(_, _, _, type_):
+            return sqltypes.is_integer(type_)
+        case Neg(_, type_):
+            return sqltypes.is_integer(type_)
+        case Cast(arg, target):
+            source = type_of(arg)
+            return cast_kind(source, target) is CastKind.CHECKED or _changes_unit(source, target)
+    return False
+
+
+def may_be_nan(expr: Expr) -> bool:
+    """Whether the value can be NaN: floating point, and neither a number written out nor made of an exact one."""
+    if not sqltypes.is_float(type_of(expr)):
+        return False
+    if isinstance(expr, Literal):
+        return isinstance(expr.value, float) and math.isnan(expr.value)
+    return not (isinstance(expr, Cast) and not sqltypes.is_float(type_of(expr.arg)))
+
+
+def _changes_unit(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit != target.unit)
+
+
+def _any(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
+    if isinstance(expr, Column | Literal | Arith | Neg | Cast):
+        return _value(expr, guard)
+    return _condition(expr, guard)
+
+
+def _condition(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
+    match expr:
+        case And(args):
+            return _connect(args, guard, pc.and_kleene, decided_by=False)
+        case Or(args):
+            return _connect(args, guard, pc.or_kleene, decided_by=True)
+        case Not(arg):
+            return pc.invert(_condition(arg, guard))
+        case IsNull(arg):
+            return _any(arg, guard).is_null()
+        case Compare():
+            return _compare(expr, guard)
+        case In():
+            return _in(expr, guard)
+        case Like(arg, pattern, escape):
+            return pc.match_substring_regex(_value(arg, guard), to_regex(pattern, escape))
+    return _value(expr, guard)
+
+
+def _connect(
+    args: Sequence[Expr],
+    guard: pc.Expression | None,
+    combine: Callable[..., pc.Expression],
+    *,
+    decided_by: bool,
+) -> pc.Expression:
+    done: list[pc.Expression] = []
+    for arg in args:
+        inner = guard
+        if done and any(map(may_fail, walk(arg))):
+            so_far = _balanced(done, combine)
+            still_open = so_far if not decided_by else pc.invert(so_far)
+            inner = pc.coalesce(still_open, pc.scalar(True))
+            inner = inner if guard is None else pc.and_kleene(guard, inner)
+        done.append(_condition(arg, inner))
+    return _balanced(done, combine)
+
+
+def _balanced(parts: Sequence[pc.Expression], combine: Callable[..., pc.Expression]) -> pc.Expression:
+    # A chain of a thousand operands would be a thousand calls deep.
+    level = list(parts)
+    while len(level) > 1:
+        pairs = [combine(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0]
+
+
+def _value(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
+    return _compute(expr, guard if any(map(may_fail, walk(expr))) else None)
+
+
+def _compute(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
+    match expr:
+        case Column(path, type_):
+            column = pc.field(*path)
+            # Where the row is decided already the operand becomes NULL, on which nothing fails.
+            return column if guard is None else pc.if_else(guard, column, pc.scalar(pa.scalar(None, type_)))
+        case Literal(value, type_):
+            return pc.scalar(pa.scalar(value, type_))
+        case Neg(arg):
+            return pc.negate_checked(_compute(arg, guard))
+        case Cast(arg, target):
+            return _cast(_compute(arg, guard), type_of(arg), target)
+        case Arith("%", left, right, type_):
+            return _remainder(_compute(left, guard), _compute(right, guard), type_)
+        case Arith(op, left, right):
+            return _ARITHMETIC[op](_compute(left, guard), _compute(right, guard))
+    return _condition(expr, guard)
+
+
+def _remainder(left: pc.Expression, right: pc.Expression, type_: pa.DataType | None) -> pc.Expression:
+    # a % -1 is 0 like a % 1, but the smallest integer can't be divided by -1.
+    minus_one, one = pc.scalar(pa.scalar(-1, type_)), pc.scalar(pa.scalar(1, type_))
+    divisor = pc.if_else(right == minus_one, one, right)
+    return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
+
+
+def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
+    if sqltypes.is_float(target):
+        if sqltypes.is_decimal(source):
+            # Arrow's own way multiplies by a power of ten and gives 0.30000000000000004 for 0.3.
+            return value.cast(pa.string()).cast(target)
+        return value.cast(options=pc.CastOptions(target, allow_float_truncate=True))
+    if sqltypes.is_integer(source) and sqltypes.is_decimal(target):
+        # Arrow looks at types before values: first to a decimal that holds any integer, then to the smaller one.
+        wide = sqltypes.as_decimal(source)
+        value = value.cast(pa.decimal128(wide.precision + target.scale, target.scale))
+    return value.cast(target)
+
+
+def _compare(expr: Compare, guard: pc.Expression | None) -> pc.Expression:
+    left, right = _any(expr.left, guard), _any(expr.right, guard)
+    if expr.op == "<=>":
+        same = _equal(expr, left, right)
+        return pc.coalesce(same, pc.and_kleene(left.is_null(), right.is_null()))
+    match expr.op:
+        case "=":
+            return _equal(expr, left, right)
+        case "<>":
+            return pc.invert(_equal(expr, left, right))
+        case "<":
+            return _less(expr.left, expr.right, left, right)
+        case ">":
+            return _less(expr.right, expr.left, right, left)
+        case "<=":
+            return pc.invert(_less(expr.right, expr.left, right, left))
+    return pc.invert(_less(expr.left, expr.right, left, right))
+
+
+def _equal(expr: Compare, left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    if may_be_nan(expr.left) and may_be_nan(expr.right):
+        return pc.or_kleene(left == right, pc.and_kleene(left.is_nan(), right.is_nan()))
+    return left == right
+
+
+def _less(a: Expr, b: Expr, left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    # NaN is greater than every number, and not less than itself. A NULL on either side leaves NULL.
+    if not may_be_nan(b):
+        return left < right
+    above = pc.and_kleene(left.is_valid(), right.is_nan())
+    if may_be_nan(a):
+        above = pc.and_kleene(pc.invert(left.is_nan()), right.is_nan())
+    return pc.or_kleene(left < right, above)
+
+
+def _in(expr: In, guard: pc.Expression | None) -> pc.Expression:
+    arg = _value(expr.arg, guard)
+    values = [value.value for value in expr.values if isinstance(value, Literal) and value.value is not None]
+    found = pc.if_else(arg.is_valid(), arg.isin(pa.array(values, type_of(expr.arg))), _NULL)
+    return found if len(values) == len(expr.values) else pc.or_kleene(found, _NULL)

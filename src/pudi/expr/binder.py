@@ -1,0 +1,342 @@
+"""Meets a tree with a schema: columns found, constants typed, both sides of everything brought to one type.
+
+A bound tree is in a normal form that the translators rely on: every operand of a comparison has the same type, NOT
+stands only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating-point numbers.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr import literals, sqltypes
+from pudi.expr.arrow import evaluate
+from pudi.expr.like import pattern_parts
+from pudi.expr.sqltypes import CastKind, sql_name
+from pudi.expr.tree import (
+    BOOLEAN,
+    And,
+    Arith,
+    Cast,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Neg,
+    Not,
+    Or,
+    type_of,
+    walk,
+)
+
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def bind(expr: Expr, schema: pa.Schema) -> Expr:
+    """Resolves and types a parsed `where` for the rows of one schema.
+
+    Names are found without regard to case, as Spark does. A constant takes the column's type where that changes
+    nothing; otherwise both sides are widened by the rules of Spark's ANSI mode.
+
+    Args:
+        expr: what `parse` gave.
+        schema: of the rows that it will be evaluated on.
+
+    Returns:
+        A bound tree of type boolean.
+
+    Raises:
+        InvalidArgumentError: no such column, types that don't go together, a constant that overflows, or no boolean.
+        NotSupportedError: a column's type or a cast that `where` does not have.
+    """
+    return _boolean(expr, schema)
+
+
+def _boolean(expr: Expr, schema: pa.Schema) -> Expr:
+    match expr:
+        case And(args):
+            return And(tuple(_boolean(arg, schema) for arg in args))
+        case Or(args):
+            return Or(tuple(_boolean(arg, schema) for arg in args))
+        case Not(arg):
+            return negate(_boolean(arg, schema))
+        case IsNull(Column(path)):
+            return IsNull(_find(path, schema))
+        case IsNull(arg):
+            return IsNull(_value(arg, schema))
+        case Compare(op, left, right):
+            return Compare(op, *_unify(_value(left, schema), _value(right, schema)))
+        case In(arg, values):
+            return _in(_value(arg, schema), tuple(_value(value, schema) for value in values))
+        case Like(arg, pattern, escape):
+            return _like(_value(arg, schema), pattern, escape)
+    value = _value(expr, schema)
+    if isinstance(value, Literal) and value.value is None:
+        return Literal(None, BOOLEAN)
+    if not pt.is_boolean(type_of(value)):
+        raise InvalidArgumentError(f"{expr} in where is {_typed(value)}, where a condition (BOOLEAN) is needed")
+    return value
+
+
+def negate(expr: Expr) -> Expr:
+    """NOT of a bound condition, pushed down to where it can't be avoided."""
+    match expr:
+        case And(args):
+            return Or(tuple(map(negate, args)))
+        case Or(args):
+            return And(tuple(map(negate, args)))
+        case Not(arg):
+            return arg
+        case Compare(op, left, right) if op in _OPPOSITE:
+            return Compare(_OPPOSITE[op], left, right)
+        case Literal(value):
+            return Literal(None if value is None else not value, BOOLEAN)
+    return Not(expr)
+
+
+def _value(expr: Expr, schema: pa.Schema) -> Expr:
+    match expr:
+        case Column(path):
+            column = _find(path, schema)
+            assert column.type is not None
+            plain = sqltypes.plain(column.type)
+            if plain is None:
+                raise NotSupportedError(
+                    f"column {column} of type {column.type} in where: only IS [NOT] NULL works on it"
+                )
+            return column if plain == column.type else Cast(column, plain)
+        case Literal():
+            return expr
+        case Arith(op, left, right):
+            return _arith(op, _value(left, schema), _value(right, schema))
+        case Neg(arg):
+            return _neg(_value(arg, schema))
+        case Cast(arg, target):
+            return _explicit_cast(_value(arg, schema), target)
+    return _boolean(expr, schema)
+
+
+def _find(path: tuple[str, ...], schema: pa.Schema) -> Column:
+    fields: list[pa.Field] = list(schema)
+    names: list[str] = []
+    for position, wanted in enumerate(path):
+        where = f"struct column {'.'.join(names)}" if names else "table"
+        matches = [field for field in fields if field.name.lower() == wanted.lower()]
+        if not matches:
+            known = [field.name for field in fields]
+            folded = {name.lower(): name for name in known}
+            near = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.0)
+            hint = f"; the nearest is {folded[near[0]]!r}" if near else ""
+            raise InvalidArgumentError(f"the {where} has no column {wanted!r} named in where{hint}")
+        if len(matches) > 1:
+            raise InvalidArgumentError(f"column {wanted!r} in where is ambiguous: {[field.name for field in matches]}")
+        found = matches[0]
+        names.append(found.name)
+        if position + 1 < len(path):
+            if not pt.is_struct(found.type):
+                raise InvalidArgumentError(
+                    f"column {'.'.join(names)!r} is {found.type}, so it has no {path[position + 1]!r}"
+                )
+            fields = [found.type.field(i) for i in range(found.type.num_fields)]
+    return Column(tuple(names), found.type)
+
+
+def _typed(expr: Expr) -> str:
+    name = sql_name(type_of(expr)) or str(type_of(expr))
+    return name if isinstance(expr, Literal) else f"of type {name}"
+
+
+def _mismatch(left: Expr, right: Expr, doing: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"can't {doing} {left} ({sql_name(type_of(left))}) and {right} ({sql_name(type_of(right))}) in where"
+    )
+
+
+def _unify(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    a, b = type_of(left), type_of(right)
+    if pt.is_null(a) and pt.is_null(b):
+        return Literal(None, BOOLEAN), Literal(None, BOOLEAN)
+    for this, other, swap in ((right, left, False), (left, right, True)):
+        if isinstance(this, Literal) and not isinstance(other, Literal):
+            fitted = literals.coerce(this, type_of(other))
+            if fitted is not None:
+                return (fitted, other) if swap else (other, fitted)
+    target = _meeting_type(a, b, left, right)
+    if target is None and isinstance(left, Literal) and isinstance(right, Literal):
+        target = b if literals.coerce(left, b) else a if literals.coerce(right, a) else None
+    if target is None:
+        raise _mismatch(left, right, "compare")
+    return _widen(left, target), _widen(right, target)
+
+
+def _meeting_type(a: pa.DataType, b: pa.DataType, left: Expr, right: Expr) -> pa.DataType | None:
+    if pt.is_null(a) or pt.is_null(b):
+        return b if pt.is_null(a) else a
+    common = sqltypes.common_type(a, b)
+    if common is None and sqltypes.is_numeric(a) and sqltypes.is_numeric(b):
+        raise NotSupportedError(
+            f"comparing {left} ({sql_name(a)}) and {right} ({sql_name(b)}) in where needs more than 38 digits"
+        )
+    for type_, other in ((a, right), (b, left)):
+        if common is None and sqltypes.is_timestamp(type_) and isinstance(other, Literal):
+            # A constant finer than the column's milliseconds.
+            finest = pa.timestamp("us", tz=type_.tz)
+            common = finest if literals.coerce(other, finest) else None
+    return common
+
+
+def _widen(expr: Expr, target: pa.DataType) -> Expr:
+    source = type_of(expr)
+    if source == target:
+        return expr
+    if isinstance(expr, Literal):
+        fitted = literals.coerce(expr, target)
+        if fitted is None:
+            raise InvalidArgumentError(f"the constant {expr} in where can't be {sql_name(target)}")
+        return fitted
+    if sqltypes.cast_kind(source, target) is None:
+        raise NotSupportedError(f"{expr} of type {sql_name(source)} as {sql_name(target)} in where")
+    return Cast(expr, target)
+
+
+def _in(arg: Expr, values: tuple[Expr, ...]) -> Expr:
+    constants = [value for value in values if isinstance(value, Literal)]
+    if len(constants) < len(values):
+        raise NotSupportedError(f"IN with anything but constants in where: {In(arg, values)}")
+    if pt.is_null(type_of(arg)):
+        return Literal(None, BOOLEAN)
+    target = type_of(arg)
+    for constant in constants:
+        if literals.coerce(constant, target) is None:
+            meeting = _meeting_type(target, constant.type, arg, constant)
+            if meeting is None:
+                raise _mismatch(arg, constant, "compare")
+            target = meeting
+    arg = _widen(arg, target)
+    typed = tuple(value for value in (literals.coerce(constant, target) for constant in constants) if value)
+    if len(typed) < len(constants):
+        raise InvalidArgumentError(f"the constants of {In(arg, values)} in where have no common type")
+    if sqltypes.is_float(type_of(arg)):
+        # Hash sets disagree with = about NaN and -0.0, in Arrow and in Spark.
+        equals = tuple(Compare("=", arg, value) for value in typed)
+        return Or(equals) if len(equals) > 1 else equals[0]
+    return In(arg, tuple(dict.fromkeys(typed)))
+
+
+def _like(arg: Expr, pattern: str, escape: str) -> Expr:
+    pattern_parts(pattern, escape)
+    if pt.is_null(type_of(arg)):
+        return Literal(None, BOOLEAN)
+    if not sqltypes.is_string(type_of(arg)):
+        raise InvalidArgumentError(f"LIKE needs text in where, but {arg} is {_typed(arg)}")
+    return Like(arg, pattern, escape)
+
+
+def _arith(op: str, left: Expr, right: Expr) -> Expr:
+    a, b = type_of(left), type_of(right)
+    if pt.is_null(a) or pt.is_null(b):
+        return Literal(None, b if pt.is_null(a) else a)
+    if not (sqltypes.is_numeric(a) and sqltypes.is_numeric(b)):
+        raise _mismatch(left, right, f"apply {op} to")
+    working = _working_types(op, left, right)
+    if working is None:
+        raise NotSupportedError(
+            f"{left} {op} {right} on {sql_name(a)} and {sql_name(b)} in where: cast one side to DOUBLE"
+        )
+    left_type, right_type, result = working
+    if op == "%" and any(isinstance(node, Arith) and node.op == "%" for side in (left, right) for node in walk(side)):
+        raise NotSupportedError(f"% inside % in where: {Arith(op, left, right)}")
+    return _fold(Arith(op, _operand(left, left_type), _operand(right, right_type), result))
+
+
+def _working_types(op: str, left: Expr, right: Expr) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:
+    a, b = type_of(left), type_of(right)
+    if sqltypes.is_integer(a) and sqltypes.is_integer(b):
+        common = pa.float64() if op == "/" else sqltypes.common_type(a, b)
+        return (common, common, common) if common else None
+    if op == "%":
+        return None
+    if sqltypes.is_float(a) or sqltypes.is_float(b):
+        common = a if a == b and op != "/" else pa.float64()
+        return common, common, common
+    if op == "/":
+        return None
+    left_type, right_type = _decimal_of(left), _decimal_of(right)
+    result = sqltypes.decimal_result(op, left_type, right_type)
+    return (left_type, right_type, result) if result else None
+
+
+def _decimal_of(expr: Expr) -> pa.DataType:
+    if isinstance(expr, Literal) and isinstance(expr.value, int):
+        return pa.decimal128(len(str(abs(expr.value))), 0)
+    return sqltypes.as_decimal(type_of(expr))
+
+
+def _operand(expr: Expr, target: pa.DataType) -> Expr:
+    if isinstance(expr, Literal) and sqltypes.is_float(target):
+        return expr if expr.type == target else _cast_literal(expr, target)
+    return _widen(expr, target)
+
+
+def _neg(arg: Expr) -> Expr:
+    type_ = type_of(arg)
+    if pt.is_null(type_):
+        return arg
+    if not sqltypes.is_numeric(type_):
+        raise InvalidArgumentError(f"can't apply - to {arg} ({sql_name(type_)}) in where")
+    return _fold(Neg(arg, type_))
+
+
+def _explicit_cast(arg: Expr, target: pa.DataType) -> Expr:
+    source = type_of(arg)
+    if isinstance(arg, Literal):
+        return _cast_literal(arg, target)
+    kind = sqltypes.cast_kind(source, target)
+    if kind is None:
+        raise NotSupportedError(f"CAST of {arg} from {sql_name(source)} to {sql_name(target)} in where")
+    return arg if kind is CastKind.SAME else Cast(arg, target)
+
+
+def _cast_literal(literal: Literal, target: pa.DataType) -> Literal:
+    value = literal.value
+    if value is None:
+        return Literal(None, target)
+    if isinstance(value, str):
+        return literals.cast_text(value, target)
+    if sqltypes.is_decimal(literal.type) and sqltypes.is_float(target):
+        # By its text, so that it is rounded once.
+        return Literal(pa.array([str(value)]).cast(target)[0].as_py(), target)
+    fitted = literals.coerce(literal, target)
+    if fitted is not None:
+        return fitted
+    if sqltypes.cast_kind(literal.type, target) is None:
+        raise NotSupportedError(f"CAST of {literal} from {sql_name(literal.type)} to {sql_name(target)} in where")
+    folded = _fold(Cast(literal, target))
+    assert isinstance(folded, Literal)
+    return folded
+
+
+_ONE_ROW = pa.table({"": pa.array([True])})
+
+
+def _fold(expr: Expr) -> Expr:
+    """Works out an operation on constants alone; anything else stays as it is.
+
+    Raises:
+        InvalidArgumentError: it overflows or divides by zero.
+    """
+    operands = (
+        (expr.left, expr.right) if isinstance(expr, Arith) else (expr.arg,) if isinstance(expr, Neg | Cast) else ()
+    )
+    if not operands or not all(isinstance(operand, Literal) for operand in operands):
+        return expr
+    type_ = type_of(expr)
+    if any(isinstance(operand, Literal) and operand.value is None for operand in operands):
+        return Literal(None, type_)
+    return Literal(evaluate(expr, _ONE_ROW)[0].as_py(), type_)

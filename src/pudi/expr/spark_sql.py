@@ -1,0 +1,202 @@
+"""From a bound tree to SQL text for Spark that says the same in ANSI mode and out of it, in any session time zone."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pudi.errors import NotSupportedError
+from pudi.expr import sqltypes
+from pudi.expr.arrow import may_be_nan, may_fail
+from pudi.expr.like import with_backslash
+from pudi.expr.sqltypes import CastKind, cast_kind, sql_name
+from pudi.expr.tree import (
+    And,
+    Arith,
+    Cast,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Neg,
+    Not,
+    Or,
+    leaf_columns,
+    type_of,
+    walk,
+)
+
+ARITHMETIC_ERROR = "pudi: overflow or division by zero in where: "
+"""How the message of Spark's error begins when a row can't be computed."""
+
+# Text that no Spark setting reads differently: no quotes, no backslash, no ${variable}, printable ASCII.
+_HARMLESS = re.compile(r"[ !#%&(-\[\]^_`a-z{|}~]*", re.ASCII)
+_TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
+_SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def to_spark_sql(expr: Expr) -> str:
+    """SQL for `DataFrame.filter`, the same rows as `to_arrow` on Spark 3.5 and 4.
+
+    What fails in ANSI mode fails out of it too, by `raise_error` with `ARITHMETIC_ERROR`. Predicates that a NaN
+    satisfies are spelt so that Spark doesn't push them down to Parquet statistics, which leave NaN out.
+
+    Args:
+        expr: a bound expression.
+
+    Raises:
+        NotSupportedError: a column's name holds "${", which Spark would substitute.
+    """
+    return _condition(expr)
+
+
+def _condition(expr: Expr) -> str:
+    match expr:
+        case And(args):
+            return "(" + " AND ".join(map(_condition, args)) + ")"
+        case Or(args):
+            return "(" + " OR ".join(map(_condition, args)) + ")"
+        case Not(IsNull(arg)):
+            return f"({_any(arg)} IS NOT NULL)"
+        case Not(Compare("<=>") as compare):
+            return _compare(compare, negated=True)
+        case Not(arg):
+            return f"(NOT {_condition(arg)})"
+        case IsNull(arg):
+            return f"({_any(arg)} IS NULL)"
+        case Compare():
+            return _compare(expr, negated=False)
+        case In(arg, values):
+            return f"({_any(arg)} IN ({', '.join(map(_any, values))}))"
+        case Like(arg, pattern, escape):
+            return f"({_any(arg)} LIKE {_text(with_backslash(pattern, escape))})"
+    return _any(expr)
+
+
+def _any(expr: Expr) -> str:
+    if not isinstance(expr, Column | Literal | Arith | Neg | Cast):
+        return _condition(expr)
+    sql = _value(expr)
+    if not any(map(_may_fail, walk(expr))):
+        return sql
+    # Every step answers NULL where it fails, so one check of the whole will do: NULL although no operand is.
+    present = " AND ".join(f"{_column(column)} IS NOT NULL" for column in leaf_columns(expr))
+    failure = f"CAST(raise_error({_text(ARITHMETIC_ERROR + str(expr))}) AS {_type(type_of(expr))})"
+    return f"coalesce({sql}, CASE WHEN {present} THEN {failure} END)"
+
+
+def _may_fail(expr: Expr) -> bool:
+    # A change of unit is Arrow's matter: Spark's timestamps are microseconds already.
+    return may_fail(expr) and not (isinstance(expr, Cast) and sqltypes.is_timestamp(expr.type))
+
+
+def _value(expr: Expr) -> str:
+    match expr:
+        case Column():
+            return _column(expr)
+        case Literal(value, type_):
+            return _literal(value, type_)
+        case Neg(arg, type_) if sqltypes.is_integer(type_):
+            return f"try_subtract({_literal(0, type_)}, {_value(arg)})"
+        case Neg(arg):
+            return f"(- {_value(arg)})"
+        case Arith("%", left, right, type_) if _may_fail(expr):
+            return f"({_value(left)} % nullif({_value(right)}, {_literal(0, type_)}))"
+        case Arith(op, left, right):
+            if _may_fail(expr):
+                return f"{_TRY[op]}({_value(left)}, {_value(right)})"
+            return f"({_value(left)} {op} {_value(right)})"
+        case Cast(arg, target):
+            source = type_of(arg)
+            if sql_name(source) == sql_name(target) or cast_kind(source, target) is CastKind.SAME:
+                return _value(arg)
+            return f"{'try_cast' if _may_fail(expr) else 'CAST'}({_value(arg)} AS {_type(target)})"
+    return _condition(expr)
+
+
+def _compare(expr: Compare, *, negated: bool) -> str:
+    left, right, op = expr.left, expr.right, expr.op
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
+        left, right = right, left
+    value = _any(left)
+    sql = f"({value} {op} {_any(right)})"
+    if not isinstance(right, Literal) or not sqltypes.is_float(right.type):
+        return f"(NOT {sql})" if negated else sql
+    constant = right.value
+    if constant == 0 and op in ("=", "<=>"):
+        # A Parquet dictionary holds -0.0 and 0.0 apart.
+        sql = f"({sql} OR ({value} {op} {_literal(-0.0, right.type)}))"
+    sql = f"(NOT {sql})" if negated else sql
+    if may_be_nan(left) and isinstance(constant, float) and _holds_for_nan(op, constant) != negated:
+        sql = f"({sql} OR isnan({value}))"
+    return sql
+
+
+def _holds_for_nan(op: str, constant: float) -> bool:
+    if math.isnan(constant):
+        return op in ("=", "<=>", ">=", "<=")
+    return op in (">", ">=", "<>")
+
+
+def _column(column: Column) -> str:
+    if any("${" in name for name in column.path):
+        raise NotSupportedError(f"the column name {column} in where: Spark substitutes ${{…}} in SQL")
+    return ".".join("`" + name.replace("`", "``") + "`" for name in column.path)
+
+
+def _type(type_: pa.DataType) -> str:
+    name = sql_name(type_)
+    if name is None:
+        raise NotSupportedError(f"the type {type_} in where on Spark")
+    return name
+
+
+def _text(value: str) -> str:
+    if _HARMLESS.fullmatch(value):
+        return f"'{value}'"
+    return f"CAST(X'{value.encode('utf-8').hex()}' AS STRING)"
+
+
+def _literal(value: object, type_: pa.DataType) -> str:
+    match value:
+        case None:
+            return f"CAST(NULL AS {_type(type_)})"
+        case bool():
+            return str(value).upper()
+        case int():
+            return f"{value}{_SUFFIX[type_]}" if value >= 0 else f"({value}{_SUFFIX[type_]})"
+        case float():
+            return _float(value, type_)
+        case Decimal():
+            return f"CAST('{value:f}' AS {_type(type_)})"
+        case str():
+            return _text(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime.datetime():
+            if value.tzinfo:
+                return f"timestamp_micros({(value - _EPOCH) // _MICROSECOND}L)"
+            return f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'"
+        case datetime.date():
+            return f"DATE '{value.isoformat()}'"
+    raise NotSupportedError(f"the constant {value!r} in where on Spark")
+
+
+def _float(value: float, type_: pa.DataType) -> str:
+    if math.isfinite(value):
+        sql = f"({value!r}D)"
+    else:
+        name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        sql = f"CAST('{name}' AS DOUBLE)"
+    return f"CAST({sql} AS FLOAT)" if pt.is_float32(type_) else sql

@@ -1,0 +1,175 @@
+"""Which Arrow types the `where` language knows, how two of them meet, and which casts mean the same on both engines.
+
+The meeting rules are those of Spark's ANSI type coercion (`AnsiTypeCoercion`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+MAX_DECIMAL_DIGITS = 38
+_INTEGER_NAMES = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT"}
+_INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+_PLAIN_NAMES = {
+    pa.bool_(): "BOOLEAN",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+    pa.null(): "VOID",
+}
+
+
+class CastKind(Enum):
+    """What is known about a cast.
+
+    SAME needs no work in Spark (two Arrow spellings of one Spark type); SAFE can't fail; CHECKED raises where the value
+    does not fit. All of them keep the order of values but TEXT, which prints an integer and can't fail.
+    """
+
+    SAME = "same"
+    SAFE = "safe"
+    CHECKED = "checked"
+    TEXT = "text"
+
+
+def is_integer(type_: pa.DataType) -> bool:
+    """A signed integer; unsigned ones are no Spark type."""
+    return type_ in _INTEGER_NAMES
+
+
+def is_float(type_: pa.DataType) -> bool:
+    """FLOAT or DOUBLE."""
+    return bool(pt.is_float32(type_) or pt.is_float64(type_))
+
+
+def is_decimal(type_: pa.DataType) -> bool:
+    """DECIMAL of up to 38 digits, scale not negative."""
+    return bool(pt.is_decimal128(type_)) and 0 <= type_.scale <= type_.precision
+
+
+def is_numeric(type_: pa.DataType) -> bool:
+    """Anything arithmetic works on."""
+    return is_integer(type_) or is_float(type_) or is_decimal(type_)
+
+
+def is_string(type_: pa.DataType) -> bool:
+    """STRING in any of Arrow's layouts."""
+    return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
+
+
+def is_binary(type_: pa.DataType) -> bool:
+    """BINARY in any of Arrow's layouts."""
+    return bool(
+        pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_)
+    )
+
+
+def is_timestamp(type_: pa.DataType) -> bool:
+    """TIMESTAMP or TIMESTAMP_NTZ in milliseconds or microseconds, the units Hudi has."""
+    return bool(pt.is_timestamp(type_)) and type_.unit in ("ms", "us")
+
+
+def sql_name(type_: pa.DataType) -> str | None:
+    """Spark's name of the type, None where `where` has no use for it but IS NULL."""
+    name = _INTEGER_NAMES.get(type_) or _PLAIN_NAMES.get(type_)
+    if name is None and is_string(type_):
+        name = "STRING"
+    elif name is None and is_binary(type_):
+        name = "BINARY"
+    elif name is None and is_timestamp(type_):
+        name = "TIMESTAMP" if type_.tz else "TIMESTAMP_NTZ"
+    elif name is None and is_decimal(type_):
+        name = f"DECIMAL({type_.precision},{type_.scale})"
+    return name
+
+
+def integer_range(type_: pa.DataType) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    half = 1 << (type_.bit_width - 1)
+    return -half, half - 1
+
+
+def as_decimal(type_: pa.DataType) -> pa.DataType:
+    """The decimal type that holds every value of an integer or decimal type."""
+    return type_ if is_decimal(type_) else pa.decimal128(_INTEGER_DIGITS[type_], 0)
+
+
+def plain(type_: pa.DataType) -> pa.DataType | None:
+    """The layout in which a column of this type is worked on; None where the type is not supported.
+
+    Dictionaries and views are unpacked; fixed-size binary becomes binary, as Spark reads it.
+    """
+    if pt.is_dictionary(type_):
+        return plain(type_.value_type)
+    if pt.is_string_view(type_):
+        return pa.string()
+    if pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_):
+        return pa.binary()
+    return type_ if sql_name(type_) and not pt.is_null(type_) else None
+
+
+def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type both sides of a comparison are widened to; None if there is none."""
+    if left == right:
+        return left
+    if is_numeric(left) and is_numeric(right):
+        return _common_number(left, right)
+    if is_string(left) and is_string(right):
+        return pa.large_string()
+    if is_binary(left) and is_binary(right):
+        return pa.large_binary()
+    if is_timestamp(left) and is_timestamp(right) and bool(left.tz) == bool(right.tz):
+        return pa.timestamp("us", tz="UTC" if left.tz else None)
+    return None
+
+
+def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    if is_integer(left) and is_integer(right):
+        return left if left.bit_width > right.bit_width else right
+    if is_float(left) or is_float(right):
+        return pa.float64()
+    a, b = as_decimal(left), as_decimal(right)
+    scale = max(a.scale, b.scale)
+    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
+    return pa.decimal128(digits, scale) if digits <= MAX_DECIMAL_DIGITS else None
+
+
+def decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Type of `left op right` on decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
+    if op == "*":
+        precision, scale = left.precision + right.precision + 1, left.scale + right.scale
+    else:
+        scale = max(left.scale, right.scale)
+        precision = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
+    return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_DIGITS else None
+
+
+def cast_kind(source: pa.DataType, target: pa.DataType) -> CastKind | None:
+    """What a cast does, None where the two engines (or two session settings) would not agree on it."""
+    kind: CastKind | None = None
+    if (
+        source == target
+        or plain(source) == target
+        or any(is_(source) and is_(target) for is_ in (is_string, is_binary))
+    ):
+        kind = CastKind.SAME
+    elif is_timestamp(source) and is_timestamp(target) and bool(source.tz) == bool(target.tz):
+        kind = CastKind.SAME if (source.unit, target.unit) != ("us", "ms") else None
+    elif is_integer(source) and is_integer(target):
+        kind = CastKind.SAFE if target.bit_width >= source.bit_width else CastKind.CHECKED
+    elif is_integer(source) and is_decimal(target):
+        if _INTEGER_DIGITS[source] + target.scale <= MAX_DECIMAL_DIGITS:
+            fits = target.precision - target.scale >= _INTEGER_DIGITS[source]
+            kind = CastKind.SAFE if fits else CastKind.CHECKED
+    elif is_integer(source) and is_string(target):
+        kind = CastKind.TEXT
+    elif is_decimal(source) and is_decimal(target):
+        if target.scale >= source.scale:  # a smaller scale would round
+            fits = target.precision - target.scale >= source.precision - source.scale
+            kind = CastKind.SAFE if fits else CastKind.CHECKED
+    elif is_numeric(source) and is_float(target) and not (is_decimal(source) and pt.is_float32(target)):
+        kind = CastKind.SAFE
+    return kind

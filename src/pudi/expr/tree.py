@@ -1,0 +1,273 @@
+"""The `where` tree: small frozen nodes that a parser makes, a binder types, and engines translate."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.expr.sqltypes import sql_name
+
+BOOLEAN = pa.bool_()
+
+
+class Expr:
+    """A node. `str()` gives SQL for people, not for an engine; nodes are values and can be pickled."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return describe(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expr):
+    """A column, or a field inside a struct column.
+
+    Attributes:
+        path: names from the top-level column downwards; after binding, spelt as in the schema.
+        type: Arrow type, None before binding.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType | None = None
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant as a plain Python value (None: NULL).
+
+    Attributes:
+        value: bool, int, float, Decimal, str, bytes, date, datetime (naive: no zone was written) or None.
+        type: Arrow type; that of the other side once bound.
+    """
+
+    value: object
+    type: pa.DataType
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Expr):
+    """`left op right`, op one of = <> < <= > >= and the null-safe <=>."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class And(Expr):
+    """Two or more operands, evaluated from left to right."""
+
+    args: tuple[Expr, ...]
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Expr):
+    """Two or more operands, evaluated from left to right."""
+
+    args: tuple[Expr, ...]
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Expr):
+    """Negation; NULL stays NULL."""
+
+    arg: Expr
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Expr):
+    """`arg IS NULL`, never NULL itself."""
+
+    arg: Expr
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class In(Expr):
+    """`arg IN (values)`; after binding all values have the type of `arg`."""
+
+    arg: Expr
+    values: tuple[Expr, ...]
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Expr):
+    """`arg LIKE pattern ESCAPE escape`."""
+
+    arg: Expr
+    pattern: str
+    escape: str = "\\"
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Arith(Expr):
+    """`left op right`, op one of + - * / %; after binding both sides are of the type the operation works in."""
+
+    op: str
+    left: Expr
+    right: Expr
+    type: pa.DataType | None = None
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Neg(Expr):
+    """Unary minus."""
+
+    arg: Expr
+    type: pa.DataType | None = None
+
+    __str__ = Expr.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """`CAST(arg AS type)`, written by the user or put in by the binder to widen."""
+
+    arg: Expr
+    type: pa.DataType
+
+    __str__ = Expr.__str__
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct operands of a node, from left to right."""
+    match expr:
+        case Compare(_, left, right) | Arith(_, left, right):
+            return (left, right)
+        case And(args) | Or(args):
+            return args
+        case In(arg, values):
+            return (arg, *values)
+        case Not(arg) | IsNull(arg) | Neg(arg) | Cast(arg) | Like(arg):
+            return (arg,)
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node, parents before children, from left to right."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def type_of(expr: Expr) -> pa.DataType:
+    """The Arrow type of a bound node's value."""
+    if isinstance(expr, Column | Literal | Arith | Neg | Cast):
+        if expr.type is None:
+            raise TypeError(f"{expr} is not bound to a schema yet")
+        return expr.type
+    return BOOLEAN
+
+
+def leaf_columns(expr: Expr) -> tuple[Column, ...]:
+    """The distinct columns and struct fields named, in order of appearance."""
+    return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Column)))
+
+
+def columns(expr: Expr) -> frozenset[str]:
+    """The top-level columns that must be read to evaluate `expr`."""
+    return frozenset(column.path[0] for column in leaf_columns(expr))
+
+
+def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
+    """The parts whose AND `expr` is; one part if it is no AND."""
+    if isinstance(expr, And):
+        return tuple(part for arg in expr.args for part in split_conjuncts(arg))
+    return (expr,)
+
+
+def partition_only(expr: Expr, partition_columns: Iterable[str]) -> tuple[Expr, ...]:
+    """The conjuncts that need no column but partition columns, so partition values alone decide them.
+
+    Args:
+        expr: a bound expression.
+        partition_columns: names as in the schema.
+    """
+    known = frozenset(partition_columns)
+    return tuple(part for part in split_conjuncts(expr) if columns(part) <= known)
+
+
+def conjunction(parts: Iterable[Expr]) -> Expr | None:
+    """The AND of `parts`, the part itself if there is one, None if there is none."""
+    args = tuple(parts)
+    if len(args) > 1:
+        return And(args)
+    return args[0] if args else None
+
+
+def describe(expr: Expr) -> str:
+    """SQL for people: messages and `explain`."""
+    match expr:
+        case Column(path):
+            return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in path)
+        case Literal(value):
+            return _describe_value(value)
+        case Compare(op, left, right) | Arith(op, left, right):
+            return f"{_operand(left)} {op} {_operand(right)}"
+        case And(args):
+            return " AND ".join(map(_operand, args))
+        case Or(args):
+            return " OR ".join(map(_operand, args))
+        case Not(IsNull(arg)):
+            return f"{_operand(arg)} IS NOT NULL"
+        case Not(arg):
+            return f"NOT {_operand(arg)}"
+        case IsNull(arg):
+            return f"{_operand(arg)} IS NULL"
+        case In(arg, values):
+            return f"{_operand(arg)} IN ({', '.join(map(describe, values))})"
+        case Like(arg, pattern, escape):
+            suffix = "" if escape == "\\" else f" ESCAPE {_describe_value(escape)}"
+            return f"{_operand(arg)} LIKE {_describe_value(pattern)}{suffix}"
+        case Neg(arg):
+            return f"-{_operand(arg)}"
+        case Cast(arg, type_):
+            return f"CAST({describe(arg)} AS {sql_name(type_) or type_})"
+    return type(expr).__name__
+
+
+def _operand(expr: Expr) -> str:
+    text = describe(expr)
+    return text if isinstance(expr, Column | Literal | Cast) else f"({text})"
+
+
+def _describe_value(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime.datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case datetime.date():
+            return f"DATE '{value.isoformat()}'"
+    return str(value)
