@@ -1,0 +1,202 @@
+"""A lock on any store with conditional writes: a small JSON file that says who holds it and until when."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from dataclasses import dataclass
+
+from pudi.concurrency.lock_settings import LockSettings
+from pudi.concurrency.table_lock import TableLock
+from pudi.context import Context, Storage
+from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
+from pudi.storage import canonical_root, replacing
+
+_log = logging.getLogger(__name__)
+
+STORAGE_LOCK = ".hoodie/.locks/table_lock.json"
+"""Where Hudi keeps the lock (StorageBasedLockProvider)."""
+
+DRIFT_MS = 500
+"""How far two machines' clocks are taken to differ at most (StorageBasedLockProvider)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLockData:
+    """Content of the lock file (StorageLockData, StorageLockFile).
+
+    Attributes:
+        expired: whether the holder gave the lock back.
+        valid_until_ms: when it runs out unless renewed, milliseconds since the epoch.
+        owner: id of the holder.
+    """
+
+    expired: bool
+    valid_until_ms: int
+    owner: str
+
+    def to_bytes(self) -> bytes:
+        """The JSON that Hudi writes."""
+        fields = {"expired": self.expired, "validUntil": self.valid_until_ms, "owner": self.owner}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, table: str) -> StorageLockData:
+        """Parse the JSON; unknown fields are ignored, as Hudi does.
+
+        Raises:
+            CorruptError: a field is missing or of the wrong type.
+        """
+        try:
+            found = json.loads(data)
+            expired, until, owner = found["expired"], found["validUntil"], found["owner"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise _corrupt(table, repr(error)) from error
+        if not isinstance(expired, bool) or type(until) is not int or not isinstance(owner, str):
+            raise _corrupt(table, f"expired={expired!r}, validUntil={until!r}, owner={owner!r}")
+        return cls(expired, until, owner)
+
+
+def _corrupt(table: str, why: str) -> CorruptError:
+    return CorruptError(
+        f"the lock file is not as Hudi writes it ({why}); remove it once no writer is at work",
+        table=table,
+        path=STORAGE_LOCK,
+    )
+
+
+class StorageBasedLock(TableLock):
+    """The lock of Hudi's StorageBasedLockProvider, shared with writers of Hudi that use it.
+
+    While it's held a thread renews it; when its holder dies it runs out by itself.
+
+    Args:
+        storage: the table's files, in a store with conditional writes.
+        settings: how long to wait, validity, time between renewals.
+        context: clock and ids.
+
+    Raises:
+        NotSupportedError: the store has no conditional writes.
+    """
+
+    def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
+        super().__init__(canonical_root(storage.root), settings, context)
+        store = replacing(storage)
+        if store is None:
+            raise NotSupportedError(
+                "StorageBasedLockProvider needs conditional writes, which local disks don't have; leave the lock "
+                "provider out, or choose FileSystemBasedLockProvider",
+                table=storage.root,
+            )
+        self._storage = storage
+        self._store = store
+        self._owner = Context().new_id()  # never seeded: two writers with one seed are still two
+        self._state = threading.Lock()
+        self._held: tuple[StorageLockData, str] | None = None
+        self._renewal: tuple[threading.Event, threading.Thread] | None = None
+
+    def verify(self) -> None:
+        """Look at the clock: a lock that was renewed in time is held.
+
+        Raises:
+            ConflictError: the lock was lost.
+        """
+        with self._state:
+            held = self._held
+        if held is None or self._context.clock.now_ms() >= held[0].valid_until_ms:
+            raise ConflictError(
+                "the table's lock was lost: it couldn't be renewed in time", table=self._table, path=STORAGE_LOCK
+            )
+
+    def renew(self) -> bool:
+        """Prolong the lock; whether it is still held, as far as is known."""
+        with self._state:
+            if self._held is None:
+                return False
+            fresh = self._fresh()
+            try:
+                self._held = (fresh, self._swap(fresh, self._held[1]))
+            except ConflictError:
+                _log.warning("%s: the table's lock was taken by another writer while it was held", self._table)
+                self._held = None
+                return False
+            except PudiError as error:
+                _log.warning("%s: the table's lock couldn't be renewed, trying on: %s", self._table, error)
+        return True
+
+    def _acquire(self, deadline: float) -> None:
+        while True:
+            holder = self._try()
+            if holder is None:
+                break
+            self._wait(deadline, 0.2, holder)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._keep_renewing, args=(stop,), name="pudi-lock-renewal", daemon=True)
+        self._renewal = (stop, thread)
+        thread.start()
+
+    def _try(self) -> str | None:
+        """One attempt: None when the lock is ours, else who holds it."""
+        try:
+            content, version = self._store.read_version(STORAGE_LOCK)
+        except NotFoundError:
+            return self._try_first()
+        found = StorageLockData.from_bytes(content, self._table)
+        free = found.expired or found.owner == self._owner  # ours: left by an attempt whose answer never came
+        if not free and self._context.clock.now_ms() <= found.valid_until_ms + DRIFT_MS:
+            return f"owner {found.owner}"
+        fresh = self._fresh()
+        try:
+            self._held = (fresh, self._store.replace(STORAGE_LOCK, fresh.to_bytes(), version))
+        except ConflictError:
+            return "another writer"
+        return None
+
+    def _try_first(self) -> str | None:
+        fresh = self._fresh()
+        try:
+            self._storage.create(STORAGE_LOCK, fresh.to_bytes())
+            content, version = self._store.read_version(STORAGE_LOCK)
+        except (TableExistsError, NotFoundError):
+            return "another writer"
+        if content != fresh.to_bytes():
+            return "another writer"
+        self._held = (fresh, version)
+        return None
+
+    def _release(self) -> None:
+        if self._renewal is not None:
+            stop, thread = self._renewal
+            stop.set()
+            thread.join()
+            self._renewal = None
+        with self._state:
+            held, self._held = self._held, None
+        if held is None:
+            return
+        last = StorageLockData(True, held[0].valid_until_ms, self._owner)
+        try:
+            self._swap(last, held[1])
+        except PudiError as error:
+            _log.warning("%s: the table's lock couldn't be released, it will run out: %s", self._table, error)
+
+    def _swap(self, data: StorageLockData, version: str) -> str:
+        """Replace the lock file that is ours; its new version."""
+        try:
+            return self._store.replace(STORAGE_LOCK, data.to_bytes(), version)
+        except ConflictError:
+            # An earlier attempt may have been written although no answer came: then the file is newer, and still ours.
+            content, newer = self._store.read_version(STORAGE_LOCK)
+            found = StorageLockData.from_bytes(content, self._table)
+            if found.owner != self._owner or found.expired:
+                raise
+        return self._store.replace(STORAGE_LOCK, data.to_bytes(), newer)
+
+    def _keep_renewing(self, stop: threading.Event) -> None:
+        while not stop.wait(self._settings.renew_s):
+            if not self.renew():
+                return
+
+    def _fresh(self) -> StorageLockData:
+        return StorageLockData(False, self._context.clock.now_ms() + self._settings.validity_s * 1000, self._owner)

@@ -1,0 +1,126 @@
+"""What all locks share: one holder at a time among this process's threads, reentrant, with a bounded wait."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from weakref import WeakValueDictionary
+
+from pudi.concurrency.lock_settings import LockSettings
+from pudi.context import Context
+from pudi.errors import UnavailableError
+
+
+class _Slot:
+    """The threads' own lock of one table, shared by all lock objects for it."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.RLock()
+        self.depth = 0
+
+
+_slots: WeakValueDictionary[str, _Slot] = WeakValueDictionary()
+_guard = threading.Lock()
+
+
+def _slot(table: str) -> _Slot:
+    with _guard:
+        found = _slots.get(table)
+        if found is None:
+            found = _slots[table] = _Slot()
+        return found
+
+
+class TableLock(ABC):
+    """A table's lock: first among this process's threads, then, by what subclasses add, among processes.
+
+    Reentrant for the thread that holds it, through any lock object for the same table.
+
+    Args:
+        table: the table's root, in one spelling for all its names.
+        settings: how long to wait.
+        context: the clock.
+    """
+
+    def __init__(self, table: str, settings: LockSettings, context: Context) -> None:
+        self._table = table
+        self._settings = settings
+        self._context = context
+        self._slot = _slot(table)
+
+    def __enter__(self) -> TableLock:
+        """Acquire the lock.
+
+        Raises:
+            UnavailableError: it wasn't free in time.
+        """
+        clock = self._context.clock
+        deadline = clock.monotonic() + self._settings.wait_ms / 1000
+        if not self._slot.mutex.acquire(timeout=self._settings.wait_ms / 1000):
+            raise self._not_free("another thread of this process")
+        if self._slot.depth == 0:
+            try:
+                self._acquire(deadline)
+            except BaseException:
+                self._slot.mutex.release()
+                raise
+        self._slot.depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the lock, at the outermost exit."""
+        self._slot.depth -= 1
+        try:
+            if self._slot.depth == 0:
+                self._release()
+        finally:
+            self._slot.mutex.release()
+
+    def verify(self) -> None:
+        """Make sure, just before what must not be done without it, that the lock is still held.
+
+        Raises:
+            ConflictError: it expired and may be another's now.
+        """
+        return
+
+    @abstractmethod
+    def _acquire(self, deadline: float) -> None:
+        """Take the lock among processes, or raise `UnavailableError` after `deadline` (monotonic seconds)."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give it back. What fails here is logged, not raised: the work under the lock is done."""
+
+    def _wait(self, deadline: float, usual_poll: float, holder: str) -> None:
+        """Sleep before the next look at a lock that's taken.
+
+        Raises:
+            UnavailableError: the deadline has passed.
+        """
+        clock = self._context.clock
+        left = deadline - clock.monotonic()
+        if left <= 0:
+            raise self._not_free(holder)
+        poll = self._settings.poll_s(usual_poll)
+        clock.sleep(min(left, self._context.uniform(poll / 2, poll)))
+
+    def _not_free(self, holder: str) -> UnavailableError:
+        return UnavailableError(
+            f"the table's lock was not free within {self._settings.wait_ms / 1000:g} s, it's held by {holder}; "
+            "try again, or wait longer (hoodie.write.lock.wait_time_ms)",
+            table=self._table,
+        )
+
+
+class InProcessLock(TableLock):
+    """A lock among the threads of this process only (Hudi's InProcessLockProvider)."""
+
+    def _acquire(self, deadline: float) -> None:
+        return
+
+    def _release(self) -> None:
+        return

@@ -1,0 +1,96 @@
+"""One action on the timeline, and the forms in which a user may name a point in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+
+from pudi.errors import InvalidArgumentError
+from pudi.format import Action, InstantFile, State, TimelineZone, instant_to_millis, millis_to_instant
+
+WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+"""Actions that make data files visible when completed."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """An action on the timeline in the highest state recorded for it.
+
+    Attributes:
+        requested: requested time, the action's identity: `yyyyMMddHHmmssSSS`.
+        action: what is done.
+        state: how far it is.
+        completion: completion time, in the same form; None while pending.
+    """
+
+    requested: str
+    action: Action
+    state: State
+    completion: str | None = None
+
+    def file_name(self, state: State | None = None) -> str:
+        """Name of the timeline file of this instant's own or an earlier state (timeline layout 2)."""
+        state = state or self.state
+        completion = self.completion if state is State.COMPLETED else None
+        return InstantFile(self.requested, self.action, state, completion).file_name(layout=2)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the action's effects are visible."""
+        return self.state is State.COMPLETED
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the action brings or replaces data files."""
+        return self.action in WRITE_ACTIONS
+
+
+def parse_time(value: str | datetime, timezone_name: TimelineZone, *, what: str) -> str:
+    """The instant that a user's point in time stands for.
+
+    Args:
+        value: an instant (14 or 17 digits), an ISO date or date-time text, or a datetime. Without a zone, text and
+            datetime are in the timeline's timezone; a text without milliseconds means the end of that second, a date
+            its midnight (HoodieSqlCommonUtils.formatQueryInstant).
+        timezone_name: `UTC` or `LOCAL`, the timeline's timezone.
+        what: name of the argument, for the error.
+
+    Raises:
+        InvalidArgumentError: the value is none of these.
+    """
+    if isinstance(value, datetime):
+        return _from_datetime(value, timezone_name)
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} must be an instant, an ISO text or a datetime, not {type(value).__name__}")
+    text = value.strip()
+    if text.isascii() and text.isdigit() and (len(text) in {14, 17} or set(text) == {"0"}):
+        return text
+    try:
+        if len(text) == 10:
+            day = date.fromisoformat(text)
+            return _from_datetime(datetime(day.year, day.month, day.day), timezone_name)
+        parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{what}={value!r} is no point in time: give an instant such as '20261121075311237', "
+            "an ISO text such as '2026-11-21 07:53:11.237', or a datetime"
+        ) from None
+    instant = _from_datetime(parsed, timezone_name)
+    return instant if "." in text else instant[:14] + "999"
+
+
+def _from_datetime(value: datetime, timezone_name: TimelineZone) -> str:
+    if value.tzinfo is None:
+        return value.strftime("%Y%m%d%H%M%S") + f"{value.microsecond // 1000:03d}"
+    millis = int(value.astimezone(timezone.utc).timestamp() * 1000 // 1)
+    return millis_to_instant(millis, timezone_name)
+
+
+def next_instant(now_ms: int, newest: str | None, timezone_name: TimelineZone) -> str:
+    """An instant for now that is greater than `newest`, the newest requested or completion time on the timeline."""
+    now = millis_to_instant(now_ms, timezone_name)
+    if newest is None or now > newest:
+        return now
+    following = millis_to_instant(instant_to_millis(newest, timezone_name) + 1, timezone_name)
+    # where local time goes back in autumn the text can repeat: count on from the text itself
+    return following if following > newest else str(int(newest) + 1)
