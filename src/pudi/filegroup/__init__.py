@@ -1,1 +1,20 @@
-""""""
+"""Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
+
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions
+from pudi.filegroup.listing import FileListing, StorageListing
+from pudi.filegroup.markers import Markers
+from pudi.filegroup.slices import BaseFile, FileSlice
+from pudi.filegroup.view import FileSystemView, Replacements
+
+__all__ = [
+    "BaseFile",
+    "BaseFileReader",
+    "BaseFileWriter",
+    "FileListing",
+    "FileSlice",
+    "FileSystemView",
+    "Markers",
+    "ParquetOptions",
+    "Replacements",
+    "StorageListing",
+]

@@ -1,0 +1,61 @@
+"""Which partitions and files there are: the `FileListing` protocol, and its plain form over storage."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pudi.context import FileInfo, Storage
+from pudi.format import HOODIE_DIR, PARTITION_METADATA
+
+
+class FileListing(Protocol):
+    """Partitions of a table and the files in them."""
+
+    def partitions(self) -> Sequence[str]:
+        """Every partition path, sorted; the empty path for a table that isn't partitioned."""
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """Files directly in a partition; none when it's not there."""
+
+    def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
+        """Files of every partition, by partition path."""
+
+
+@dataclass(slots=True)
+class StorageListing:
+    """The listing that storage itself gives. A folder is a partition if it holds `.hoodie_partition_metadata`.
+
+    Args:
+        storage: the table's files.
+    """
+
+    storage: Storage
+
+    def partitions(self) -> Sequence[str]:
+        """Every partition path, sorted."""
+        return sorted(self.all_files())
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """Files directly in a partition."""
+        return self.storage.list_dir(partition)[0]
+
+    def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
+        """Files of every partition: one listing of the root's own files and one for each folder in it."""
+        files, folders = self.storage.list_dir("")
+        return self._by_partition([files, *(self.storage.list(f) for f in folders if f != HOODIE_DIR)])
+
+    @staticmethod
+    def _by_partition(listings: Iterable[Iterable[FileInfo]]) -> dict[str, list[FileInfo]]:
+        folders: defaultdict[str, list[FileInfo]] = defaultdict(list)
+        partitions = set()
+        for listing in listings:
+            for info in listing:
+                folder, _, name = info.path.rpartition("/")
+                folders[folder].append(info)
+                # `.hoodie_partition_metadata.parquet` where hoodie.partition.metafile.use.base.format is set
+                if name.startswith(PARTITION_METADATA):
+                    partitions.add(folder)
+        return {folder: folders[folder] for folder in sorted(partitions)}
