@@ -1,0 +1,84 @@
+"""How Hudi writes one key or partition column as text: an Arrow column in, strings out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+_MIN_DATE, _MAX_DATE = -719162, 2932896
+"""Days of 0001-01-01 and 9999-12-31: beyond them Java and Arrow print a year differently."""
+
+_ADVICE = {
+    "float": "its text depends on the Java version (2.0E23 or 1.9999999999999998E23); use a decimal or a string",
+    "timestamp": "Hudi's bulk_insert and upsert write its text differently; use a date, a long or a string",
+    "timestamp_ntz": "Hudi can't read such a partition back; use a date or a string",
+    "binary": "Hudi's bulk_insert writes a memory address for it; use its hex text in a string",
+}
+
+
+def refusal(kind: pa.DataType, *, partition: bool) -> str | None:
+    """Why a column of this type can't be a record key or partition column; None when it can.
+
+    Tried against Hudi 1.2.0, by bulk_insert's row writer and by upsert: string, int, long, boolean,
+    date, decimal, and for record keys timestamps without a time zone (their microseconds) come out
+    the same both ways; floats, timestamps with a zone and binary don't.
+
+    Args:
+        kind: one of pudi's types.
+        partition: whether it is for a partition path, else for a record key.
+    """
+    types = pa.types
+    if kind in (pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.date32()) or types.is_decimal128(kind):
+        return None
+    if types.is_floating(kind):
+        return _ADVICE["float"]
+    if types.is_timestamp(kind):
+        if kind.tz is None:
+            return _ADVICE["timestamp_ntz"] if partition else None
+        return _ADVICE["timestamp"]
+    if kind == pa.binary():
+        return _ADVICE["binary"]
+    return "use a string, an integer, a boolean, a date or a decimal"
+
+
+def key_text(column: pa.ChunkedArray | pa.Array, name: str, *, partition: bool) -> pa.ChunkedArray | pa.Array:
+    """The column's values as Hudi writes them into record keys and partition paths; null stays null.
+
+    Strings are taken as they are, integers in decimal, booleans as true and false, dates as
+    2026-01-02, decimals with all digits of their scale as Java's BigDecimal.toString (0E-10),
+    timestamps without a zone as microseconds (HoodieAvroUtils.convertValueForAvroLogicalTypes).
+
+    Args:
+        column: values in one of pudi's types.
+        name: the column's name, for messages.
+        partition: whether it is for a partition path, else for a record key.
+
+    Raises:
+        NotSupportedError: the type can't be a key, see `refusal`.
+        InvalidArgumentError: a date lies outside the years 1 to 9999.
+    """
+    why = refusal(column.type, partition=partition)
+    if why is not None:
+        raise type_error(name, column.type, why, partition=partition)
+    if column.type == pa.string():
+        return column
+    if pa.types.is_timestamp(column.type):
+        return pc.cast(pc.cast(column, pa.int64()), pa.string())
+    if column.type == pa.date32():
+        _check_dates(column, name)
+    return pc.cast(column, pa.string())
+
+
+def type_error(name: str, kind: pa.DataType, why: str, *, partition: bool) -> NotSupportedError:
+    """The error for a column whose type can't be a key."""
+    role = "partition" if partition else "record key"
+    return NotSupportedError(f"column {name!r} of type {kind} can't be a {role} column: {why}")
+
+
+def _check_dates(column: pa.ChunkedArray | pa.Array, name: str) -> None:
+    days = pc.cast(column, pa.int32())
+    beyond = pc.sum(pc.or_(pc.less(days, _MIN_DATE), pc.greater(days, _MAX_DATE))).as_py()
+    if beyond:
+        raise InvalidArgumentError(f"key column {name!r} has {beyond} dates outside the years 1 to 9999")

@@ -1,0 +1,90 @@
+"""Keys and paths as Spark SQL, for the types where that equals the Arrow code: a key generator in, SQL text out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pudi.record.key_generator import EMPTY_KEY, NULL_KEY, KeyGenerator, check_key_types
+from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT, UNSAFE_PATH
+from pudi.schema import META_FIELDS
+
+SPARK_ERROR_MARK = "[pudi] "
+"""How the message of an error raised inside such SQL begins; the rest tells column or path."""
+
+_EQUAL_TYPES = (pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.date32())
+
+
+def spark_key_columns(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, str] | None:
+    """SQL expressions for record key and partition path that equal `KeyGenerator`'s answers row for row.
+
+    Where the Arrow code raises, the SQL fails by `raise_error`, with `SPARK_ERROR_MARK` in the message.
+
+    Args:
+        keys: the table's key generator.
+        schema: the table schema, in pudi's types; the expressions are for a DataFrame that has it.
+
+    Returns:
+        The two expressions, or None where Spark's functions can't say it (types other than string,
+        int, long, boolean and date; encoded paths): then the Arrow code must run in `mapInArrow`.
+
+    Raises:
+        NotSupportedError, InvalidArgumentError, SchemaError: as `check_key_types`.
+    """
+    check_key_types(keys, schema)
+    names = (*keys.record_key_fields, *keys.partition_fields)
+    if any(schema.field(name).type not in _EQUAL_TYPES or name in META_FIELDS for name in names):
+        return None
+    if keys.url_encode and keys.partition_fields:
+        return None
+    return _record_key(keys, schema), _partition_path(keys, schema)
+
+
+def _record_key(keys: KeyGenerator, schema: pa.Schema) -> str:
+    texts = {name: _text(name, schema) for name in keys.record_key_fields}
+    lost = " AND ".join(_blank(text) for text in texts.values())
+    if len(texts) == 1 and keys.kind != "COMPLEX":
+        key = next(iter(texts.values()))
+    else:
+        parts = [
+            f"CONCAT('{name}:', CASE WHEN {text} IS NULL THEN '{NULL_KEY}' WHEN {text} = '' THEN '{EMPTY_KEY}' "
+            f"ELSE {text} END)"
+            for name, text in texts.items()
+        ]
+        key = f"CONCAT_WS(',', {', '.join(parts)})"
+    message = f"{SPARK_ERROR_MARK}the record key ({', '.join(texts)}) is null or empty"
+    return f"CASE WHEN {lost} THEN RAISE_ERROR('{message}') ELSE {key} END"
+
+
+def _partition_path(keys: KeyGenerator, schema: pa.Schema) -> str:
+    if not keys.partition_fields:
+        return "''"
+    texts = {name: _text(name, schema) for name in keys.partition_fields}
+    folders = []
+    for name, text in texts.items():
+        folder = f"CASE WHEN {_blank(text)} THEN '{DEFAULT_PARTITION}' ELSE {text} END"
+        folders.append(f"CONCAT('{name}=', {folder})" if keys.hive_style else folder)
+    path = folders[0] if len(folders) == 1 else f"CONCAT_WS('/', {', '.join(folders)})"
+    strings = [text for name, text in texts.items() if schema.field(name).type == pa.string()]
+    if not strings:
+        return path
+    # Raw literals, since a session may set how backslashes in others are read.
+    unsafe = [f"({text} <> '' AND {text} RLIKE r'{EMPTY_SEGMENT}')" for text in strings]
+    unsafe.append(f"{path} RLIKE r'{UNSAFE_PATH}'")
+    message = f"CONCAT('{SPARK_ERROR_MARK}not a folder of the table: partition path ', {path})"
+    return f"CASE WHEN {' OR '.join(unsafe)} THEN RAISE_ERROR({message}) ELSE {path} END"
+
+
+def _text(name: str, schema: pa.Schema) -> str:
+    column = "`" + name.replace("`", "``") + "`"
+    kind = schema.field(name).type
+    if kind == pa.string():
+        return column
+    text = f"CAST({column} AS STRING)"
+    if kind != pa.date32():
+        return text
+    message = f"{SPARK_ERROR_MARK}key column {name} has a date outside the years 1 to 9999"
+    return f"CASE WHEN {text} NOT RLIKE '^[0-9]{{4}}-' THEN RAISE_ERROR('{message}') ELSE {text} END"
+
+
+def _blank(text: str) -> str:
+    return f"({text} IS NULL OR {text} = '')"
