@@ -1,0 +1,121 @@
+"""Which file slices answer a read, and what is kept of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pudi.errors import InvalidArgumentError
+from pudi.expr import ColumnBounds, Expr, bind, columns, parse, prune
+from pudi.filegroup import FileSlice
+from pudi.record import KeyGenerator, partition_values
+from pudi.schema import META_FIELDS, with_meta_fields
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A read: the slices to look into and what is kept of them; picklable.
+
+    Attributes:
+        table: location of the table.
+        schema: every column that the rows have, meta fields first where the table has them.
+        columns: the columns that come back, in order.
+        where: bound predicate; None keeps all rows.
+        commit_times: keep rows whose `_hoodie_commit_time` is among these; None keeps all.
+        slices: what is read.
+        pruned: how many slices partition pruning took out.
+    """
+
+    table: str
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    where: Expr | None = None
+    commit_times: frozenset[str] | None = None
+    slices: tuple[FileSlice, ...] = ()
+    pruned: int = 0
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Schema of what comes back."""
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Partition paths of the slices, sorted."""
+        return tuple(sorted({s.partition for s in self.slices}))
+
+    def with_slices(self, slices: Sequence[FileSlice], keys: KeyGenerator) -> ReadPlan:
+        """The plan over those of `slices` whose partition may hold wanted rows."""
+        if self.where is None or not keys.partition_fields:
+            return replace(self, slices=tuple(slices))
+        verdicts: dict[str, bool] = {}
+        for file_slice in slices:
+            if file_slice.partition not in verdicts:
+                verdicts[file_slice.partition] = self._may_match(file_slice.partition, keys)
+        kept = tuple(s for s in slices if verdicts[s.partition])
+        return replace(self, slices=kept, pruned=len(slices) - len(kept))
+
+    def _may_match(self, partition: str, keys: KeyGenerator) -> bool:
+        values = partition_values(partition, keys, self.schema)
+        if values is None or self.where is None:
+            return True
+        known = {name: ColumnBounds(value, value) for name, value in values.items() if value is not None}
+        return prune(self.where, known)
+
+
+def plan_read(
+    table: str,
+    schema: pa.Schema,
+    *,
+    wanted: Sequence[str] | None,
+    where: str | None,
+    meta_fields: bool,
+    populated: bool,
+    commit_times: frozenset[str] | None = None,
+) -> ReadPlan:
+    """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
+
+    Args:
+        table: location of the table, for errors.
+        schema: the table's columns without meta fields.
+        wanted: columns that come back; None for all.
+        where: SQL predicate.
+        meta_fields: whether all columns include the meta fields.
+        populated: whether the table's files have meta fields.
+        commit_times: see `ReadPlan`.
+
+    Raises:
+        InvalidArgumentError: an unknown column, a predicate that can't be parsed or isn't boolean.
+        NotSupportedError: the predicate uses SQL beyond the subset.
+    """
+    full = with_meta_fields(schema) if populated else schema
+    if wanted is None:
+        metas = set(META_FIELDS)
+        names = [n for n in full.names if meta_fields or n not in metas]
+    else:
+        names = list(wanted)
+        _check_columns(table, names, full)
+    bound = None if where is None else bind(parse(where), full)
+    return ReadPlan(table, full, tuple(names), bound, commit_times)
+
+
+def needed_columns(plan: ReadPlan) -> list[str]:
+    """Columns to read from files: those that come back and those that filters look at, in file order."""
+    needed = set(plan.columns)
+    if plan.where is not None:
+        needed |= columns(plan.where)
+    if plan.commit_times is not None:
+        needed.add(META_FIELDS[0])
+    return [name for name in plan.schema.names if name in needed]
+
+
+def _check_columns(table: str, names: Sequence[str], schema: pa.Schema) -> None:
+    unknown = [name for name in names if name not in schema.names]
+    if unknown:
+        raise InvalidArgumentError(
+            f"there is no column {unknown[0]!r}; the table has {', '.join(schema.names)}", table=table
+        )
+    if len(set(names)) != len(names):
+        raise InvalidArgumentError("a column is named twice in columns", table=table)

@@ -1,0 +1,217 @@
+"""Where records go: updates to the file group that holds their key, inserts to small files first, then to new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pyarrow as pa
+
+from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
+from pudi.format import CommitMetadata, IOType
+from pudi.merge import MergeRule
+
+
+class Operation(str, Enum):
+    """What a write does with its records (WriteOperationType)."""
+
+    INSERT = "INSERT"
+    BULK_INSERT = "BULK_INSERT"
+    UPSERT = "UPSERT"
+    DELETE = "DELETE"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """What every task of one write needs to know; picklable.
+
+    Attributes:
+        instant: requested time of the commit.
+        operation: what is done with the records.
+        schema: the table's columns without meta fields.
+        avro_schema: Avro schema of the table with meta fields, JSON text.
+        rule: which version of a record wins.
+        deduplicate: whether versions of one key within the input are combined first.
+        parquet: how base files are written.
+    """
+
+    instant: str
+    operation: Operation
+    schema: pa.Schema
+    avro_schema: str
+    rule: MergeRule
+    deduplicate: bool
+    parquet: ParquetOptions
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """Write one base file: the first of a new file group, or the next version of one.
+
+    Attributes:
+        number: place in the plan, also the first part of write tokens and sequence numbers.
+        partition: partition path.
+        file_id: the file group.
+        base: the base file that the new one replaces; None for a new file group.
+    """
+
+    number: int
+    partition: str
+    file_id: str
+    base: BaseFile | None = None
+
+    @property
+    def io_type(self) -> IOType:
+        """The marker's I/O type (IOType)."""
+        return IOType.CREATE if self.base is None else IOType.MERGE
+
+
+@dataclass(frozen=True, slots=True)
+class InsertRoute:
+    """Where one partition's inserts go: task numbers with their shares of the records.
+
+    Attributes:
+        partition: partition path.
+        tasks: task numbers.
+        upper: for each task, the share of records that goes to it or a task before it, in 1/`SHARES`; ascending, the
+            last one is `SHARES`.
+    """
+
+    partition: str
+    tasks: tuple[int, ...]
+    upper: tuple[int, ...]
+
+
+SHARES = 1 << 20
+"""Resolution of insert routing: a record's key is hashed to 0…SHARES-1."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProfile:
+    """What an engine counted of tagged records.
+
+    Attributes:
+        updates: records whose key was found, by (partition path, file id).
+        inserts: records whose key was not found, by partition path.
+    """
+
+    updates: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    inserts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """The files that a write will make.
+
+    Attributes:
+        tasks: one for each file, numbered from 0.
+        routes: where inserts go, one for each partition that has some.
+    """
+
+    tasks: tuple[FileTask, ...]
+    routes: tuple[InsertRoute, ...] = ()
+
+    def task_of(self, partition: str, file_id: str) -> FileTask:
+        """The task that writes a file group."""
+        return next(t for t in self.tasks if (t.partition, t.file_id) == (partition, file_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How inserts are packed into files (UpsertPartitioner).
+
+    Attributes:
+        small_file_limit: base files below this many bytes take inserts; 0 fills none.
+        max_file_bytes: size that files are filled up to.
+        record_bytes: bytes of an average record in a base file.
+    """
+
+    small_file_limit: int
+    max_file_bytes: int
+    record_bytes: float
+
+    @property
+    def records_per_file(self) -> int:
+        """How many records a new file takes."""
+        return max(1, int(self.max_file_bytes / self.record_bytes))
+
+
+def average_record_bytes(commits: Iterable[CommitMetadata], small_file_limit: int, default: int) -> float:
+    """Bytes of an average record, by the newest commit large enough to tell (AverageRecordSizeEstimator).
+
+    Args:
+        commits: commit metadata, newest first.
+        small_file_limit: a commit counts when it wrote more bytes than this.
+        default: the answer where no commit counts.
+    """
+    for commit in commits:
+        stats = [s for group in commit.partition_to_write_stats.values() for s in group]
+        size = sum(s.total_write_bytes or 0 for s in stats)
+        rows = sum(s.num_writes or 0 for s in stats)
+        if rows > 0 and size > small_file_limit:
+            return size / rows
+    return float(default)
+
+
+def place(
+    profile: WriteProfile, slices: Sequence[FileSlice], sizing: Sizing, new_file_id: Callable[[int], str]
+) -> WritePlan:
+    """Decide the files of a write (UpsertPartitioner).
+
+    Args:
+        profile: counts by an engine.
+        slices: the latest slices of the partitions that the records fall into.
+        sizing: packing.
+        new_file_id: makes the id of a new file group from its number.
+
+    Returns:
+        A rewrite for each file group that has updates or takes inserts, and new file groups for the other inserts.
+    """
+    by_group = {(s.partition, s.file_id): s for s in slices}
+    tasks: list[FileTask] = []
+    numbers: dict[tuple[str, str], int] = {}
+
+    def task(partition: str, file_id: str, base: BaseFile | None) -> int:
+        key = (partition, file_id)
+        if key not in numbers:
+            numbers[key] = len(tasks)
+            tasks.append(FileTask(len(tasks), partition, file_id, base))
+        return numbers[key]
+
+    for partition, file_id in sorted(k for k, count in profile.updates.items() if count):
+        task(partition, file_id, by_group[partition, file_id].base)
+    routes = []
+    for partition, count in sorted(profile.inserts.items()):
+        if not count:
+            continue
+        filled = _fill_small_files(count, [s for s in slices if s.partition == partition], sizing)
+        shares = [(task(partition, s.file_id, s.base), records) for s, records in filled]
+        left = count - sum(records for _, records in shares)
+        if left > 0:
+            files = -(-left // sizing.records_per_file)
+            shares += [(task(partition, new_file_id(len(tasks)), None), left / files) for _ in range(files)]
+        routes.append(_route(partition, shares))
+    return WritePlan(tuple(tasks), tuple(routes))
+
+
+def _fill_small_files(count: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice, int]]:
+    """How many of `count` inserts each small file takes, smallest file first."""
+    filled = []
+    for file_slice in sorted((s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id)):
+        room = int((sizing.max_file_bytes - file_slice.size) / sizing.record_bytes)
+        take = min(room, count)
+        if take > 0:
+            filled.append((file_slice, take))
+            count -= take
+    return filled
+
+
+def _route(partition: str, shares: Sequence[tuple[int, float]]) -> InsertRoute:
+    total = sum(records for _, records in shares)
+    upper, so_far = [], 0.0
+    for _, records in shares:
+        so_far += records
+        upper.append(round(SHARES * so_far / total))
+    upper[-1] = SHARES
+    return InsertRoute(partition, tuple(number for number, _ in shares), tuple(upper))

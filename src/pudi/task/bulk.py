@@ -1,0 +1,23 @@
+"""Write records to new file groups, one or more for each partition that they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.schema import PARTITION_PATH
+
+
+def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
+    """Row numbers of each partition path among `rows`, ascending, partition by partition."""
+    encoded = pc.dictionary_encode(rows[PARTITION_PATH])
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().chunk(0)
+    codes = np.asarray(encoded.indices)
+    names = encoded.dictionary.to_pylist()  # partitions, not records
+    for code in sorted(range(len(names)), key=names.__getitem__):
+        yield names[code], pa.array(np.flatnonzero(codes == code))

@@ -1,0 +1,84 @@
+"""The protocol of engines: how independent tasks and the one exchange of records by file are spread over work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pudi.context import Context, Storage
+from pudi.plan.write import WritePlan, WriteProfile, WriteSpec
+from pudi.record import KeyGenerator
+from pudi.task.tag import KeyLookup
+from pudi.task.write import FileResult
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """What a write takes in; picklable.
+
+    Attributes:
+        table: location of the table, for errors.
+        schema: the table's columns without meta fields.
+        keys: how record key and partition path are made.
+        keys_only: only key and partition columns are needed (deletes); others are ignored.
+        ordering_fields: columns that must not be missing; their types are checked with the schema.
+    """
+
+    table: str
+    schema: pa.Schema
+    keys: KeyGenerator
+    keys_only: bool = False
+    ordering_fields: tuple[str, ...] = ()
+
+
+class KeyedInput(Protocol):
+    """Records of one write, checked, with record key and partition path, evaluated once however often they're used."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Records by partition path."""
+
+    @property
+    def record_bytes(self) -> float | None:
+        """Bytes of an average record in memory, where the engine knows."""
+
+    def release(self) -> None:
+        """Give back what keeps the records."""
+
+
+class Tagged(Protocol):
+    """Records with the file group that holds their key, if one does."""
+
+    @property
+    def profile(self) -> WriteProfile:
+        """Counts for the planner."""
+
+
+class Engine(Protocol):
+    """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
+
+    def prepare(self, data: Any, spec: InputSpec) -> KeyedInput:
+        """Check the input and give its records their keys.
+
+        Raises:
+            InvalidArgumentError: null keys, a partition value that leaves the table's root.
+            SchemaError: a column is missing, is unknown or has another type.
+        """
+
+    def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup]) -> Any:
+        """Find the records' keys in file slices.
+
+        Args:
+            records: what `prepare` gave.
+            storage: the table's files.
+            lookups: slices that may hold keys; none where nothing is to be found (inserts).
+        """
+
+    def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
+        """Bring each record to the task that its file group or its partition's route names, and write the files."""
+
+    def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:
+        """Write all records to new file groups, without counting or looking at what is there."""

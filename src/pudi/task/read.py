@@ -1,0 +1,90 @@
+"""Read one file slice: the wanted rows and columns in the table's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.expr import ColumnBounds, prune, to_arrow
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.format import ColumnStatistics, column_statistics
+from pudi.plan.read import ReadPlan, needed_columns
+from pudi.schema import COMMIT_TIME, conform_read
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """Reads slices of one plan.
+
+    Args:
+        storage: the table's files.
+        plan: what is wanted of them.
+    """
+
+    storage: Storage
+    plan: ReadPlan
+
+    def read(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a slice, row group by row group.
+
+        Raises:
+            CorruptError: the file can't be read, or has not the columns it must have.
+        """
+        file = BaseFileReader(self.storage, file_slice.base)
+        wanted = needed_columns(self.plan)
+        present = [name for name in wanted if name in file.schema.names]
+        target = pa.schema([self.plan.schema.field(name) for name in wanted])
+        if self.plan.commit_times is not None and COMMIT_TIME not in present:
+            raise file.corrupt(f"no column {COMMIT_TIME}")
+        for group in self.candidate_groups(file):
+            # where none of the columns is in the file, its rows still count
+            table = file.read(present or file.schema.names[:1], [group])
+            yield from self._keep(conform_read(table, target)).to_batches()
+
+    def candidate_groups(self, file: BaseFileReader) -> list[int]:
+        """Row groups whose statistics allow a wanted row."""
+        groups = list(range(file.metadata.num_row_groups))
+        where, times = self.plan.where, self.plan.commit_times
+        if where is None and times is None:
+            return groups
+        bounds = self._bounds(file)
+        return [
+            group
+            for group in groups
+            if (where is None or prune(where, {name: _bounds_of(known) for name, known in bounds[group].items()}))
+            and (times is None or _may_hold(bounds[group].get(COMMIT_TIME), times))
+        ]
+
+    def _bounds(self, file: BaseFileReader) -> list[dict[str, ColumnStatistics]]:
+        """Statistics of the filtered columns, for each row group; a column of another type than the table's has none."""
+        bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.metadata.num_row_groups)]
+        for name in needed_columns(self.plan):
+            position = file.schema.get_field_index(name)
+            if position < 0 or file.schema.field(position).type != self.plan.schema.field(name).type:
+                continue
+            for group, found in enumerate(column_statistics(file.metadata, name)):
+                if found is not None:
+                    bounds[group][name] = found
+        return bounds
+
+    def _keep(self, table: pa.Table) -> pa.Table:
+        if self.plan.commit_times is not None:
+            chosen = pa.array(sorted(self.plan.commit_times), pa.string())
+            table = table.filter(pc.is_in(table[COMMIT_TIME], value_set=chosen))
+        if self.plan.where is not None:
+            table = table.filter(to_arrow(self.plan.where))
+        return table.select(list(self.plan.columns))
+
+
+def _bounds_of(known: ColumnStatistics) -> ColumnBounds:
+    return ColumnBounds(known.minimum, known.maximum, known.null_count, known.num_rows)
+
+
+def _may_hold(bounds: ColumnStatistics | None, times: frozenset[str]) -> bool:
+    if bounds is None or bounds.minimum is None or bounds.maximum is None:
+        return True
+    return any(bounds.minimum <= time <= bounds.maximum for time in times)
