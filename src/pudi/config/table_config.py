@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from pudi.config import key_generators, merging
 from pudi.config.new_table import new_properties
@@ -12,6 +12,8 @@ from pudi.config.option import Option, Value
 from pudi.config.resolve import Options, option
 from pudi.config.table_registry import COPY_ON_WRITE
 from pudi.errors import CorruptError, InvalidArgumentError
+
+TimeZone: TypeAlias = Literal["LOCAL", "UTC"]
 
 PROPERTIES_FILE = "hoodie.properties"
 
@@ -81,7 +83,7 @@ class TableConfig:
     merge_strategy_id: str | None
     payload_class: str | None
     partial_update_mode: str | None
-    timezone: str
+    timezone: TimeZone
     create_schema: str | None
     metadata_partitions: tuple[str, ...]
     metadata_partitions_inflight: tuple[str, ...]
@@ -257,7 +259,7 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         merge_strategy_id=strategy_id,
         payload_class=payload,
         partial_update_mode=read.optional("hoodie.table.partial.update.mode"),
-        timezone=read.typed("hoodie.table.timeline.timezone", str),
+        timezone=cast(TimeZone, read.typed("hoodie.table.timeline.timezone", str)),
         create_schema=read.optional("hoodie.table.create.schema"),
         metadata_partitions=read.names("hoodie.table.metadata.partitions"),
         metadata_partitions_inflight=read.names("hoodie.table.metadata.partitions.inflight"),

@@ -1,14 +1,14 @@
 """Every setting of a writer that has an effect here, with Hudi's keys and defaults; a default of pudi's own says so.
 
 Sources: `HoodieWriteConfig`, `HoodieIndexConfig`, `HoodieStorageConfig`, `HoodieLockConfig`, `HoodieCompactionConfig`,
-`HoodieCleanConfig`, `HoodieTimeGeneratorConfig`, `DataSourceWriteOptions` of Apache Hudi 1.2.
+`HoodieCleanConfig`, `StorageBasedLockConfig`, `DataSourceWriteOptions` of Apache Hudi 1.2.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from pudi.config.option import Option, Scope
+from pudi.config.option import Option, Scope, Status
 
 _write = partial(Option, scope=Scope.WRITE)
 _flag = partial(_write, kind=bool)
@@ -17,14 +17,14 @@ _count = partial(_write, kind=int)
 _MIB = 1024 * 1024
 _LOCKS = "org.apache.hudi.client.transaction.lock."
 
-IN_PROCESS_LOCK = _LOCKS + "InProcessLockProvider"
-FILE_SYSTEM_LOCK = _LOCKS + "FileSystemBasedLockProvider"
+_PROVIDERS = ("FileSystemBasedLockProvider", "StorageBasedLockProvider", "InProcessLockProvider")
 
 
 def _parallelism(operation: str) -> Option:
     return _count(
         key=f"hoodie.{operation}.shuffle.parallelism",
-        doc="Tasks of this operation; 0 lets the engine decide.",
+        doc="Tasks of this operation; the engine decides, by the files to write.",
+        status=Status.HARMLESS,
         default=0,
         minimum=0,
     )
@@ -48,16 +48,20 @@ _OPERATION = (
         key="hoodie.combine.before.upsert",
         doc="Whether records of one upsert that share a key are combined first.",
         default=True,
+        unsupported=("false",),
     ),
     _flag(
         key="hoodie.combine.before.delete",
         doc="Whether keys that a delete names more than once are combined first.",
         default=True,
+        unsupported=("false",),
     ),
     _flag(
         key="hoodie.merge.allow.duplicate.on.inserts",
         doc="Whether an insert may add a key that its file group holds already.",
         default=True,
+        unsupported=("false",),
+        instead="use upsert, which never adds a key twice",
     ),
     _write(
         key="hoodie.bulkinsert.sort.mode",
@@ -145,6 +149,7 @@ _FILES = (
         key="hoodie.parquet.dictionary.enabled",
         doc="Whether columns are dictionary-encoded where that pays.",
         default=True,
+        unsupported=("false",),
     ),
     _flag(
         key="hoodie.parquet.bloom.filter.enabled",
@@ -163,30 +168,26 @@ _COMMIT = (
     ),
     _write(
         key="hoodie.write.lock.provider",
-        doc="What guards the timeline among writers; without it, what fits the storage.",
-        choices=(FILE_SYSTEM_LOCK, IN_PROCESS_LOCK),
-        unsupported=(_LOCKS + "StorageBasedLockProvider", _LOCKS + "ZookeeperBasedLockProvider",
-                     _LOCKS + "ZookeeperBasedImplicitBasePathLockProvider",
-                     "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
-                     "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider"),
+        doc="What guards the timeline among writers, with or without its package; what fits the storage by default.",
+        choices=(*_PROVIDERS, *(_LOCKS + name for name in _PROVIDERS)),
+        unsupported=(
+            _LOCKS + "ZookeeperBasedLockProvider",
+            _LOCKS + "ZookeeperBasedImplicitBasePathLockProvider",
+            "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+            "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+        ),
+        instead="leave it out, or use one of " + ", ".join(_PROVIDERS),
     ),
     _count(
         key="hoodie.write.lock.wait_time_ms",
-        doc="Milliseconds that one attempt waits for the lock.",
+        doc="Milliseconds to wait for the lock.",
         default=60_000,
         minimum=0,
     ),
     _count(
         key="hoodie.write.lock.wait_time_ms_between_retry",
-        doc="Milliseconds between two attempts.",
-        default=1_000,
-        minimum=0,
-    ),
-    _count(
-        key="hoodie.write.lock.num_retries",
-        doc="Attempts to take the lock.",
-        default=15,
-        minimum=0,
+        doc="Milliseconds between two looks at a lock that another holds; the lock decides by default.",
+        minimum=1,
     ),
     _write(
         key="hoodie.write.lock.filesystem.path",
@@ -197,6 +198,19 @@ _COMMIT = (
         doc="Minutes after which a lock file is taken over; 0 for never.",
         default=0,
         minimum=0,
+    ),
+    _count(
+        key="hoodie.write.lock.storage.validity.timeout.secs",
+        doc="Seconds that a storage-based lock is good for without renewal; at least ten renewals.",
+        default=300,
+        minimum=10,
+    ),
+    _count(
+        key="hoodie.write.lock.storage.renew.interval.secs",
+        doc="Seconds between two renewals of a storage-based lock.",
+        default=30,
+        minimum=1,
+        job_keys=("hoodie.write.lock.storage.heartbeat.poll.secs",),
     ),
     _count(
         key="hoodie.client.heartbeat.interval_in_ms",
@@ -218,13 +232,7 @@ _COMMIT = (
         choices=("EAGER", "LAZY", "NEVER"),
         job_keys=("hoodie.cleaner.policy.failed.writes",),
     ),
-    _count(
-        key="hoodie.time.generator.max_expected_clock_skew_ms",
-        doc="Milliseconds by which the clocks of two writers may differ.",
-        default=200,
-        minimum=0,
-    ),
-)  # fmt: skip
+)
 
 WRITE_OPTIONS: tuple[Option, ...] = (*_OPERATION, *_INDEX, *_FILES, *_COMMIT)
 """Every setting of a writer that has an effect, in the order of the option page."""

@@ -118,6 +118,8 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
         ("hoodie.write.table.version", "6"),
         ("hoodie.bulkinsert.sort.mode", "GLOBAL_SORT"),
+        ("hoodie.combine.before.upsert", "false"),
+        ("hoodie.merge.allow.duplicate.on.inserts", "false"),
         ("as.of.instant", "20260101000000000"),
         ("hoodie.datasource.write.operation", "insert_overwrite"),
         ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"),
@@ -174,7 +176,7 @@ def test_the_option_map_of_a_usual_job_is_taken() -> None:
     )
     assert options.text("hoodie.table.recordkey.fields") == "uuid"
     assert options.text("hoodie.table.ordering.fields") == "ts"
-    assert WriteOptions.of(options).upsert_parallelism == 2
+    assert WriteOptions.of(options).operation == "upsert"
 
 
 @given(st.dictionaries(st.sampled_from([declared.key for declared in ALL_OPTIONS]) | st.text(max_size=30), st.text()))
@@ -188,14 +190,10 @@ def test_whatever_is_given_the_answer_is_options_or_a_typed_error(layer: dict[st
 
 def test_default_write_options_are_hudis_where_nothing_is_said() -> None:
     default = WriteOptions.of(Options())
-    assert (default.index_type, default.bulk_insert_sort_mode, default.bloom_type) == ("SIMPLE", "NONE", "DYNAMIC_V0")
+    assert (default.operation, default.index_type, default.bloom_type) == ("upsert", "SIMPLE", "DYNAMIC_V0")
     assert (default.small_file_limit, default.max_file_size, default.block_size) == (104857600, 125829120, 125829120)
     assert (default.bloom_num_entries, default.bloom_fpp, default.bloom_max_entries) == (60000, 1e-9, 100000)
-    assert (default.combine_before_insert, default.combine_before_upsert, default.combine_before_delete) == (
-        False,
-        True,
-        True,
-    )
+    assert not default.combine_before_insert
     assert default.heartbeat_expiry_ms == 120_000
 
 
