@@ -29,6 +29,7 @@ SILENT = (BaseError, OSError, ValueError)
 
 _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
+_NEVER_SENT = re.compile(r"builder error|BadScheme")
 _PASSING = {408, 409, 425, 429}
 
 
@@ -43,7 +44,9 @@ def may_pass(error: Exception) -> bool:
     status = status_of(error)
     if status is not None:
         return status >= 500 or status in _PASSING
-    return isinstance(error, GenericError | JoinError | TimeoutError | ConnectionError) and not _is_bad_range(error)
+    if _is_bad_range(error) or _NEVER_SENT.search(str(error)):
+        return False
+    return isinstance(error, GenericError | JoinError | TimeoutError | ConnectionError)
 
 
 def translate(error: Exception, root: str, path: str, offset: int | None = None) -> PudiError:
@@ -62,6 +65,8 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
         message = "there is no such file" if "NoSuchBucket" not in str(error) else "there is no such bucket"
     elif status == 416 or _is_bad_range(error):
         kind, message = CorruptError, f"bytes past the file's end are wanted: {reason}"
+    elif _NEVER_SENT.search(str(error)):
+        kind, message = InvalidArgumentError, f"the endpoint can't be used (http:// needs allow_http=true): {reason}"
     elif isinstance(error, ValueError | InvalidPathError):
         kind, message = NotSupportedError, f"object stores can't hold this name: {reason}"
     elif isinstance(error, StoreNotSupportedError):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from bisect import insort
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import IO, TypeAlias, cast
 
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import UnavailableError
 from pudi.storage.capability import local_path, read_tail
+from pudi.storage.ranges import coalesce
 
 TAIL = 64 << 10
 """Bytes fetched from a file's end when it's opened: a Parquet footer as a rule, and what pyarrow asks for first."""
@@ -52,9 +53,10 @@ class RangedFile(io.RawIOBase):
         Raises:
             CorruptError: a range lies past the file's end.
         """
-        missing = [(start, length) for start, length in ranges if length and self._find(start, length) is None]
-        if missing:
-            for (start, _), data in zip(missing, self._storage.read_ranges(self._path, missing), strict=True):
+        # Near ranges are kept as the one span they are read as: pyarrow joins some of them before it asks.
+        spans = coalesce([(start, length) for start, length in ranges if self._find(start, length) is None])
+        if spans:
+            for (start, _), data in zip(spans, self._storage.read_ranges(self._path, spans), strict=True):
                 self._keep(start, data)
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -111,7 +113,7 @@ class RangedFile(io.RawIOBase):
         return None
 
 
-InputFile: TypeAlias = "pa.NativeFile | RangedFile"
+InputFile: TypeAlias = "pa.NativeFile | IO[bytes]"
 """What `pyarrow.parquet.ParquetFile` and the like take as a source."""
 
 
@@ -131,7 +133,7 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
     """
     name = local_path(storage, path)
     if name is None:
-        return RangedFile(storage, path, size)
+        return cast("IO[bytes]", RangedFile(storage, path, size))
     try:
         return pa.OSFile(name, "rb")
     except OSError as error:
@@ -139,7 +141,7 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
         raise UnavailableError(f"the file can't be opened: {error}", table=storage.root, path=path) from error
 
 
-def prefetch(file: InputFile, ranges: Sequence[tuple[int, int]]) -> None:
+def prefetch(file: object, ranges: Sequence[tuple[int, int]]) -> None:
     """Fetch byte ranges `(start, length)` of an opened file together before they are read; local files need it not."""
     if isinstance(file, RangedFile):
         file.prefetch(ranges)

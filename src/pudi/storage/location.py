@@ -113,6 +113,8 @@ def _split(root: str) -> tuple[str, str]:
 def _open_s3(root: str, bucket: str, prefix: str, options: dict[str, str], context: Context | None) -> ObjectStorage:
     client: Any = {"timeout": _TIMEOUT}  # Any, since mypy takes no plain dict for a TypedDict
     config: Any = {}
+    # obstore reads the environment for the store's options, and for the client's only when none are given.
+    client |= {name: os.environ[var] for name in _CLIENT_OPTIONS if (var := f"AWS_{name.upper()}") in os.environ}
     for key, value in options.items():
         name = key.lower().removeprefix("aws_")
         if name in _CLIENT_OPTIONS:

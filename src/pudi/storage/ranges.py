@@ -44,8 +44,10 @@ def cut(ranges: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]], fou
     starts = [start for start, _ in spans]
     parts = []
     for start, length in ranges:
+        if not length:
+            parts.append(b"")
+            continue
         at = bisect_right(starts, start) - 1
         inner = start - starts[at]
-        whole = length == len(found[at])
-        parts.append(b"" if not length else found[at] if whole else found[at][inner : inner + length])
+        parts.append(found[at][inner : inner + length])  # of the whole span Python makes no copy
     return parts

@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def race(what: Callable[..., T], arguments: tuple[Any, ...], *, racers: int = 3,
         processes: new processes, or threads of this one.
     """
     if processes:
-        fresh = multiprocessing.get_context("spawn")
+        fresh = _fresh_processes()
         pool: ProcessPoolExecutor | ThreadPoolExecutor = ProcessPoolExecutor(
             racers, mp_context=fresh, initializer=_set_barrier, initargs=(fresh.Barrier(racers),)
         )
@@ -45,6 +46,15 @@ def race(what: Callable[..., T], arguments: tuple[Any, ...], *, racers: int = 3,
     with ThreadPoolExecutor(racers) as pool:
         running = [pool.submit(what, barrier, n, *arguments) for n in range(racers)]
         return [each.result() for each in running]
+
+
+def _fresh_processes() -> BaseContext:
+    """Processes that inherit no thread and no connection: forked off a server that only did the imports, or new."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["pudi.testing"])
+    return found
 
 
 def _set_barrier(barrier: Barrier) -> None:
