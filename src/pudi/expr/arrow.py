@@ -46,8 +46,8 @@ def to_arrow(expr: Expr) -> pc.Expression:
     """A boolean expression for `Table.filter`, Acero, and `evaluate`; NULL where SQL says NULL.
 
     NaN equals NaN and is greater than every number; -0.0 equals 0.0; texts compare by their UTF-8 bytes. Overflow and
-    division by zero raise `pyarrow.ArrowInvalid`, but not in a row for which an operand further left has already
-    decided its AND or OR.
+    division by zero raise `pyarrow.ArrowInvalid`, but not in a row where an operand further left has decided its AND
+    or OR already, nor where an operand of the same computation is NULL.
 
     A Parquet dataset skips row groups by statistics that leave NaN out, so `<>` on a floating-point column may lose
     NaN rows as a dataset filter; it never does on rows already read.
@@ -146,10 +146,13 @@ def _connect(
         if done and any(map(may_fail, walk(arg))):
             so_far = _balanced(done, combine)
             still_open = so_far if not decided_by else pc.invert(so_far)
-            inner = pc.coalesce(still_open, pc.scalar(True))
-            inner = inner if guard is None else pc.and_kleene(guard, inner)
+            inner = _both(guard, pc.coalesce(still_open, pc.scalar(True)))
         done.append(_condition(arg, inner))
     return _balanced(done, combine)
+
+
+def _both(guard: pc.Expression | None, other: pc.Expression) -> pc.Expression:
+    return other if guard is None else pc.and_kleene(guard, other)
 
 
 def _balanced(parts: Sequence[pc.Expression], combine: Callable[..., pc.Expression]) -> pc.Expression:
@@ -162,7 +165,13 @@ def _balanced(parts: Sequence[pc.Expression], combine: Callable[..., pc.Expressi
 
 
 def _value(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
-    return _compute(expr, guard if any(map(may_fail, walk(expr))) else None)
+    if not any(map(may_fail, walk(expr))):
+        return _compute(expr, None)
+    # A NULL operand makes the whole value NULL, whatever the others would do.
+    operands = leaf_columns(expr)
+    if len(operands) > 1:
+        guard = _both(guard, _balanced([pc.field(*column.path).is_valid() for column in operands], pc.and_kleene))
+    return _compute(expr, guard)
 
 
 def _compute(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
@@ -205,7 +214,11 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
 
 
 def _compare(expr: Compare, guard: pc.Expression | None) -> pc.Expression:
-    left, right = _any(expr.left, guard), _any(expr.right, guard)
+    left = _any(expr.left, guard)
+    if expr.op != "<=>" and any(map(may_fail, walk(expr.right))):
+        # Spark doesn't look at the right side where the left one is NULL.
+        guard = _both(guard, left.is_valid())
+    right = _any(expr.right, guard)
     if expr.op == "<=>":
         same = _equal(expr, left, right)
         return pc.coalesce(same, pc.and_kleene(left.is_null(), right.is_null()))

@@ -35,6 +35,7 @@ from pudi.expr.tree import (
     walk,
 )
 
+_INSTEAD = {"%": "it takes integers only", "/": "cast one side to DOUBLE"} | dict.fromkeys("+-*", "at most 38 digits")
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -247,7 +248,7 @@ def _arith(op: str, left: Expr, right: Expr) -> Expr:
     working = _working_types(op, left, right)
     if working is None:
         raise NotSupportedError(
-            f"{left} {op} {right} on {sql_name(a)} and {sql_name(b)} in where: cast one side to DOUBLE"
+            f"{op} on {sql_name(a)} and {sql_name(b)} in where: {Arith(op, left, right)}; {_INSTEAD[op]}"
         )
     left_type, right_type, result = working
     if op == "%" and any(isinstance(node, Arith) and node.op == "%" for side in (left, right) for node in walk(side)):

@@ -70,13 +70,13 @@ def parse(sql: str) -> Expr:
         tokens = _tokens(text)
         _check_tokens(text, tokens)
         found = Spark().parser().parse_into(exp.Condition, tokens, text)
+        if len(found) != 1 or found[0] is None:
+            raise InvalidArgumentError(f"where must be one SQL expression: {_clip(sql)}")
+        return _convert(found[0], 0)
     except sqlglot.errors.SqlglotError as error:
         raise InvalidArgumentError(f"where is not a SQL expression: {_reason(error, sql)}") from error
     except RecursionError as error:
         raise InvalidArgumentError("where is nested too deeply") from error
-    if len(found) != 1 or found[0] is None:
-        raise InvalidArgumentError(f"where must be one SQL expression: {sql!r}")
-    return _convert(found[0], 0)
 
 
 def _tokens(sql: str) -> list[Token]:
@@ -87,9 +87,18 @@ def _reason(error: sqlglot.errors.SqlglotError, sql: str) -> str:
     details = error.errors[0] if isinstance(error, sqlglot.errors.ParseError) and error.errors else {}
     mark = details.get("highlight")
     if not mark:
-        return f"{sql!r} ({error})"
+        return f"{_clip(sql)} ({_clip(str(error))})"
     hint = "; a column named like a keyword goes in `back-quotes`"
-    return f"{sql!r}, at column {details.get('col')} near {mark!r}: {details.get('description')}{hint}"
+    return f"{_clip(sql)}, at column {details.get('col')} near {mark!r}: {details.get('description')}{hint}"
+
+
+def _clip(sql: str) -> str:
+    return repr(sql) if len(sql) <= 200 else f"{sql[:200]!r}…"
+
+
+def _shown(node: exp.Expression) -> str:
+    sql = node.sql("spark")
+    return sql if len(sql) <= 200 else sql[:200] + "…"
 
 
 def _join_quotes(sql: str, tokens: Sequence[Token]) -> str:
@@ -152,7 +161,7 @@ def _convert(node: exp.Expression, depth: int) -> Expr:
         return And(args) if kind is exp.And else Or(args)
     convert = _CONVERTERS.get(kind)
     if convert is None:
-        raise NotSupportedError(f"{_name(node)} in where: {node.sql('spark')}")
+        raise NotSupportedError(f"{_name(node)} in where: {_shown(node)}")
     return convert(node, depth)
 
 
@@ -168,7 +177,7 @@ def _only(node: exp.Expression, *names: str) -> None:
     # sqlglot keeps modifiers as arguments: one that nobody looked at would be dropped silently.
     extra = [name for name, value in node.args.items() if value and name not in names and not name.startswith("_")]
     if extra:
-        raise NotSupportedError(f"{node.key.upper()} with {', '.join(extra).upper()} in where: {node.sql('spark')}")
+        raise NotSupportedError(f"{node.key.upper()} with {', '.join(extra).upper()} in where: {_shown(node)}")
 
 
 def _flatten(node: exp.Expression) -> list[exp.Expression]:
@@ -184,7 +193,7 @@ def _flatten(node: exp.Expression) -> list[exp.Expression]:
 
 def _operand(node: exp.Expression, depth: int) -> Expr:
     if isinstance(node, _PREDICATES):
-        raise NotSupportedError(f"a comparison of a comparison without parentheses in where: {node.sql('spark')}")
+        raise NotSupportedError(f"a comparison of a comparison without parentheses in where: {_shown(node)}")
     return _convert(node, depth + 1)
 
 
@@ -237,7 +246,7 @@ def _literal(node: exp.Expression, depth: int) -> Expr:
 def _is(node: exp.Expression, depth: int) -> Expr:
     _only(node, "this", "expression", "negate")
     if not isinstance(node.expression, exp.Null):
-        raise NotSupportedError(f"IS {node.expression.sql('spark')} in where: only IS NULL and IS NOT NULL")
+        raise NotSupportedError(f"IS {_shown(node.expression)} in where: only IS NULL and IS NOT NULL")
     return _negated(node, IsNull(_operand(node.this, depth)))
 
 
@@ -245,7 +254,7 @@ def _in(node: exp.Expression, depth: int) -> Expr:
     _only(node, "this", "expressions", "negate")
     values = node.args.get("expressions") or []
     if not values:
-        raise InvalidArgumentError(f"IN needs at least one value in where: {node.sql('spark')}")
+        raise InvalidArgumentError(f"IN needs at least one value in where: {_shown(node)}")
     arg = _operand(node.this, depth)
     return _negated(node, In(arg, tuple(_convert(value, depth + 1) for value in values)))
 
@@ -264,7 +273,7 @@ def _like(node: exp.Expression, depth: int) -> Expr:
     if isinstance(node, exp.Escape):
         like = node.this
         if not isinstance(like, exp.Like):
-            raise NotSupportedError(f"{_name(like)} in where: {node.sql('spark')}")
+            raise NotSupportedError(f"{_name(like)} in where: {_shown(node)}")
         _only(like, "this", "expression", "negate")
         escape = _text(node.expression, "ESCAPE")
     result = Like(_operand(like.this, depth), _text(like.expression, "LIKE"), escape)
@@ -274,12 +283,12 @@ def _like(node: exp.Expression, depth: int) -> Expr:
 def _text(node: exp.Expression, what: str) -> str:
     if isinstance(node, exp.RawString) or (isinstance(node, exp.Literal) and node.is_string):
         return str(node.this)
-    raise NotSupportedError(f"{what} with anything but a text in quotes in where: {node.sql('spark')}")
+    raise NotSupportedError(f"{what} with anything but a text in quotes in where: {_shown(node)}")
 
 
 def _cast(node: exp.Expression, depth: int) -> Expr:
     if node.args.get("safe"):
-        raise NotSupportedError(f"TRY_CAST in where: {node.sql('spark')}")
+        raise NotSupportedError(f"TRY_CAST in where: {_shown(node)}")
     _only(node, "this", "to")
     return Cast(_convert(node.this, depth + 1), _type(node.args["to"]))
 
@@ -293,9 +302,9 @@ def _type(node: exp.Expression) -> pa.DataType:
             precision, scale = (*map(int, numbers), *(10, 0)[len(numbers) :])
             if 1 <= precision <= 38 and scale <= precision:
                 return pa.decimal128(precision, scale)
-        raise InvalidArgumentError(f"{node.sql('spark')} is not a decimal type of 1 to 38 digits")
+        raise InvalidArgumentError(f"{_shown(node)} is not a decimal type of 1 to 38 digits")
     if params or name not in _TYPES:
-        raise NotSupportedError(f"CAST to {node.sql('spark')} in where")
+        raise NotSupportedError(f"CAST to {_shown(node)} in where")
     return _TYPES[name]
 
 
