@@ -27,6 +27,11 @@ class Overlay:
     inserted: np.ndarray
     deleted: int
 
+    @classmethod
+    def appending(cls, base_rows: int, incoming_rows: int) -> Overlay:
+        """Every base row stays and every incoming row is new, whatever their keys (plain inserts)."""
+        return cls(np.arange(base_rows), np.full(base_rows, -1), np.arange(incoming_rows), 0)
+
     @property
     def updated(self) -> int:
         """How many base rows are replaced by a newer version."""
