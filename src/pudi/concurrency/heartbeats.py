@@ -69,9 +69,7 @@ class Liveness(Enum):
     """It gives no heartbeat and was at work lately."""
 
 
-def liveness(
-    storage: Storage, instant: str, context: Context, *, expires_after_ms: int, last_seen_ms: int
-) -> Liveness:
+def liveness(storage: Storage, instant: str, context: Context, *, expires_after_ms: int, last_seen_ms: int) -> Liveness:
     """Whether the writer of a pending instant is still at work.
 
     Args:

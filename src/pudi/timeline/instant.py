@@ -30,7 +30,7 @@ class Instant:
 
     def file_name(self, state: State | None = None) -> str:
         """Name of the timeline file of this instant's own or an earlier state (timeline layout 2)."""
-        state = state or self.state
+        state = self.state if state is None else state
         completion = self.completion if state is State.COMPLETED else None
         return InstantFile(self.requested, self.action, state, completion).file_name(layout=2)
 

@@ -76,7 +76,9 @@ class TimelineStore:
         """
         return decode_avro(self.read(instant, state), path=self.path(instant, state))
 
-    def request(self, action: Action, content: bytes = b"", on_requested: Callable[[str], None] | None = None) -> Instant:
+    def request(
+        self, action: Action, content: bytes = b"", on_requested: Callable[[str], None] | None = None
+    ) -> Instant:
         """Put a new instant on the timeline in state REQUESTED.
 
         Args:
@@ -99,7 +101,12 @@ class TimelineStore:
         return inflight
 
     def complete(
-        self, instant: Instant, content: bytes, check: Callable[[Timeline], None] | None = None, *, action: Action | None = None
+        self,
+        instant: Instant,
+        content: bytes,
+        check: Callable[[Timeline], None] | None = None,
+        *,
+        action: Action | None = None,
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
@@ -117,8 +124,8 @@ class TimelineStore:
             current = timeline.find(instant.requested, instant.action)
             if current is None or current.state is not State.INFLIGHT:
                 raise ConflictError(
-                    "another writer took this write for dead and rolled it back; nothing of it is visible: write again, "
-                    "and give both writers the same failed-writes policy (hoodie.clean.failed.writes.policy=LAZY)",
+                    "another writer took this write for dead and rolled it back; nothing of it is visible: write "
+                    "again, with the same failed-writes policy for both (hoodie.clean.failed.writes.policy=LAZY)",
                     table=self.storage.root,
                     instant=instant.requested,
                 )
