@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,10 @@ from pudi.format import BloomFilter, BloomOptions, footer_metadata
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 from pudi.storage import open_input, prefetch
 
+_SAMPLE_ROWS = 10_000
+_SAMPLE_REPEATS = 0.8
+"""A column gets a dictionary when a sample of it has fewer distinct values than this share of its rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
@@ -23,17 +27,17 @@ class ParquetOptions:
 
     Attributes:
         codec: compression codec by pyarrow's name (`zstd`, `gzip`, `snappy`, `none`).
-        row_group_bytes: size that a row group should reach before it's closed, uncompressed (hoodie.parquet.block.size).
+        row_group_bytes: uncompressed size at which a row group is closed (hoodie.parquet.block.size).
         page_bytes: size of data pages (hoodie.parquet.page.size).
+        dictionary: whether columns may be dictionary encoded (hoodie.parquet.dictionary.enabled).
         bloom: bloom filter of record keys in the footer; None writes none.
-        unique_columns: columns not worth a dictionary.
     """
 
     codec: str = "zstd"
     row_group_bytes: int = 120 << 20
     page_bytes: int = 1 << 20
+    dictionary: bool = True
     bloom: BloomOptions | None = None
-    unique_columns: tuple[str, ...] = field(default=(RECORD_KEY, COMMIT_SEQNO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,13 @@ class BaseFileWriter:
             Size in bytes.
         """
         sink = pa.BufferOutputStream()
-        plain = {f.name for f in rows.schema} - set(self.options.unique_columns)
         with pq.ParquetWriter(
             sink,
             rows.schema.with_metadata(None),
             compression=self.options.codec,
             data_page_size=self.options.page_bytes,
-            use_dictionary=sorted(_leaves(rows.schema, plain)),
+            use_dictionary=_repeating(rows) if self.options.dictionary else False,
+            write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
             store_schema=False,
             coerce_timestamps="us",
         ) as writer:
@@ -95,18 +99,19 @@ class BaseFileReader:
     Args:
         storage: the table's files.
         base: the file.
+        dictionary: text columns to read dictionary encoded, for those with few values.
 
     Raises:
         NotFoundError: the file is gone.
         CorruptError: it isn't a Parquet file.
     """
 
-    def __init__(self, storage: Storage, base: BaseFile) -> None:
+    def __init__(self, storage: Storage, base: BaseFile, dictionary: Sequence[str] = ()) -> None:
         self._storage = storage
         self._base = base
         self._source = open_input(storage, base.path, base.size)
         try:
-            self._file = pq.ParquetFile(self._source, pre_buffer=True)
+            self._file = pq.ParquetFile(self._source, pre_buffer=True, read_dictionary=list(dictionary))
         except (pa.ArrowException, OSError) as error:
             raise self.corrupt(error) from error
 
@@ -160,6 +165,13 @@ class BaseFileReader:
         return ranges
 
 
-def _leaves(schema: pa.Schema, names: set[str]) -> list[str]:
-    """Parquet's dotted leaf paths of the named flat columns; nested columns keep the writer's default."""
-    return [f.name for f in schema if f.name in names and not pa.types.is_nested(f.type)]
+def _repeating(rows: pa.Table) -> list[str]:
+    """Columns worth a dictionary, by a sample: trying one on unique values is a third of the writing time."""
+    sample = rows.slice(0, _SAMPLE_ROWS)
+    limit = _SAMPLE_REPEATS * sample.num_rows
+    flat = [f for f in rows.schema if not pa.types.is_nested(f.type) and not pa.types.is_boolean(f.type)]
+    return [
+        f.name
+        for f in flat
+        if pa.types.is_dictionary(f.type) or pc.count_distinct(sample[f.name], mode="all").as_py() <= limit
+    ]

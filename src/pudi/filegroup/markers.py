@@ -42,7 +42,7 @@ class Markers:
             CorruptError: a file among the markers is none.
         """
         folder = marker_dir(self.instant)
-        paths = set()
+        paths: set[str] = set()
         for info in self.infos() if infos is None else infos:
             name = info.path[len(folder) + 1 :]
             if name == MARKERS_TYPE:
