@@ -40,6 +40,8 @@ class KeyGenerator:
         partition_fields: columns of the partition path, in order; none for an unpartitioned table.
         hive_style: whether folders are named `column=value`.
         url_encode: whether special characters of values become %XX.
+        slash_dates: whether `-` of a single partition column becomes a slash
+            (`hoodie.datasource.write.slash.separated.date.partitioning`).
     """
 
     kind: str
@@ -47,6 +49,7 @@ class KeyGenerator:
     partition_fields: tuple[str, ...] = ()
     hive_style: bool = False
     url_encode: bool = False
+    slash_dates: bool = False
 
     def check(self) -> None:
         """Refuse a kind that pudi can't make keys by, and columns that don't go with the kind.
@@ -57,13 +60,15 @@ class KeyGenerator:
         """
         if self.kind not in SUPPORTED:
             raise NotSupportedError(
-                f"key generator {self.kind} can't be written by yet; only {', '.join(SUPPORTED)} can"
+                f"key generator {self.kind} is not supported for writes yet; {', '.join(SUPPORTED)} are"
             )
+        if self.slash_dates:
+            raise NotSupportedError("partitions of dates split by slashes are not supported for writes yet")
         if not self.record_key_fields:
-            raise NotSupportedError("the table has no record key columns: generated keys can't be written yet")
+            raise NotSupportedError("the table has no record key columns: generated keys are not supported yet")
         nested = [name for name in (*self.record_key_fields, *self.partition_fields) if "." in name]
         if nested:
-            raise NotSupportedError(f"key column {nested[0]!r} is inside a struct, which can't be written by yet")
+            raise NotSupportedError(f"key column {nested[0]!r} is inside a struct, which is not supported yet")
         keys, partitions = len(self.record_key_fields), len(self.partition_fields)
         if self.kind == "SIMPLE" and (keys, partitions) != (1, 1):
             raise InvalidArgumentError(
@@ -103,7 +108,7 @@ class KeyGenerator:
             return texts[0]
         parts = []
         for name, text in zip(self.record_key_fields, texts, strict=True):
-            filled = pc.fill_null(pc.replace_substring_regex(text, r"\A\z", EMPTY_KEY), NULL_KEY)
+            filled = pc.fill_null(pc.if_else(pc.equal(text, ""), EMPTY_KEY, text), NULL_KEY)
             parts.append(pc.binary_join_element_wise(f"{name}:", filled, ""))
         return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ",")
 
@@ -191,7 +196,7 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
         bool, date, Decimal). A column is left out when it is null or empty, or of a type whose text
         is ambiguous; None when the path's parts can't be told apart or the kind is not supported.
     """
-    if keys.kind not in SUPPORTED:
+    if keys.kind not in SUPPORTED or keys.slash_dates:
         return None
     if not keys.partition_fields:
         return {} if path == "" else None
