@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -186,10 +187,10 @@ def place(
         if not count:
             continue
         filled = _fill_small_files(count, [s for s in slices if s.partition == partition], sizing)
-        shares = [(task(partition, s.file_id, s.base), records) for s, records in filled]
+        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s.base), records) for s, records in filled]
         left = count - sum(records for _, records in shares)
         if left > 0:
-            files = -(-left // sizing.records_per_file)
+            files = math.ceil(left / sizing.records_per_file)
             shares += [(task(partition, new_file_id(len(tasks)), None), left / files) for _ in range(files)]
         routes.append(_route(partition, shares))
     return WritePlan(tuple(tasks), tuple(routes))
@@ -198,7 +199,9 @@ def place(
 def _fill_small_files(count: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice, int]]:
     """How many of `count` inserts each small file takes, smallest file first."""
     filled = []
-    for file_slice in sorted((s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id)):
+    for file_slice in sorted(
+        (s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id)
+    ):
         room = int((sizing.max_file_bytes - file_slice.size) / sizing.record_bytes)
         take = min(room, count)
         if take > 0:

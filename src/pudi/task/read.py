@@ -60,7 +60,7 @@ class SliceReader:
         ]
 
     def _bounds(self, file: BaseFileReader) -> list[dict[str, ColumnStatistics]]:
-        """Statistics of the filtered columns, for each row group; a column of another type than the table's has none."""
+        """Statistics of the filtered columns by row group; a column whose type is not the table's has none."""
         bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.metadata.num_row_groups)]
         for name in needed_columns(self.plan):
             position = file.schema.get_field_index(name)

@@ -1,4 +1,4 @@
-"""Which file slice holds a record key: the simple index, one slice at a time (HoodieSimpleIndex)."""
+"""Which record keys a file slice holds, as a task."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFileReader, FileSlice
-from pudi.format import column_statistics
-from pudi.schema import RECORD_KEY
+from pudi.filegroup import FileSlice
+from pudi.index import simple
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,41 +24,5 @@ class KeyLookup:
 
 
 def find_keys(storage: Storage, lookup: KeyLookup, keys: pa.Array) -> np.ndarray:
-    """Which of `keys` the slice holds.
-
-    Args:
-        storage: the table's files.
-        lookup: the slice.
-        keys: record keys, each once.
-
-    Returns:
-        Positions in `keys`, ascending. The file's key column is read only if its statistics allow a match.
-
-    Raises:
-        CorruptError: the base file can't be read, or has no record keys.
-    """
-    reader = BaseFileReader(storage, lookup.file_slice.base)
-    groups = _candidate_groups(reader, keys)
-    if not groups:
-        return np.empty(0, dtype=np.int64)
-    if RECORD_KEY not in reader.schema.names:
-        raise reader.corrupt(f"no column {RECORD_KEY}")
-    stored = reader.read([RECORD_KEY], groups)
-    found = pc.index_in(stored[RECORD_KEY], value_set=keys)
-    hits = np.asarray(found.drop_null()).astype(np.int64, copy=False)
-    return np.unique(hits)
-
-
-def _candidate_groups(reader: BaseFileReader, keys: pa.Array) -> list[int]:
-    """Row groups whose range of keys meets that of `keys`."""
-    span = pc.min_max(keys)
-    low, high = span["min"].as_py(), span["max"].as_py()
-    if low is None:
-        return []
-    bounds = column_statistics(reader.metadata, RECORD_KEY)
-    return [
-        number
-        for number, known in enumerate(bounds)
-        if known is None or known.minimum is None or known.maximum is None
-        or (known.minimum <= high and low <= known.maximum)
-    ]
+    """Positions in `keys`, ascending, of those that the slice holds; see `pudi.index.simple.find_keys`."""
+    return simple.find_keys(storage, lookup.file_slice, keys)

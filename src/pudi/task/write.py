@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat
-from pudi.merge import DELETED, latest_per_key, overlay
+from pudi.merge import DELETED, Overlay, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,
@@ -80,61 +80,66 @@ class _SliceWriter:
             rows = rows.filter(pc.invert(pc.fill_null(rows[DELETED], False)))
         if not rows.num_rows:
             return None
-        columns = [self._new_meta(name, rows) for name in META_FIELDS]
+        columns = [self._new_meta(name, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
         columns += [rows[name] for name in self.spec.schema.names]
         table = pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
         return self._write(table, inserts=rows.num_rows, updates=0, deletes=0, prev=None)
 
     def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat:
         """Next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle)."""
-        full = with_meta_fields(self.spec.schema)
-        old = conform_read(BaseFileReader(self.storage, base).read(), full)
+        old = self._read(base)
         if self.spec.operation is Operation.INSERT:
-            kept, taken, inserted = np.arange(old.num_rows), np.full(old.num_rows, -1), np.arange(rows.num_rows)
-            deleted = updated = 0
+            laid = Overlay.appending(old.num_rows, rows.num_rows)
         else:
             laid = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
             )
-            kept, taken, inserted = laid.base_rows, laid.taken_from, laid.inserted
-            deleted, updated = laid.deleted, laid.updated
-        if not updated and not len(inserted):
-            table = old if len(kept) == old.num_rows else old.take(pa.array(kept))
-            new_rows = rows.slice(0, 0)
-        else:
-            table, new_rows = _patch(old, rows, kept, taken, inserted, self.spec.schema.names)
-        table = self._stamp(table, new_rows, taken, len(inserted))
-        return self._write(table, inserts=len(inserted), updates=updated, deletes=deleted, prev=base)
+        table = self._merge(old, rows, laid)
+        return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
 
-    def _stamp(self, table: pa.Table, new_rows: pa.Table, taken: np.ndarray, inserted: int) -> pa.Table:
-        """Give new versions their meta fields; every row gets the new file's name."""
-        if new_rows.num_rows:
-            is_new = np.concatenate([taken >= 0, np.ones(inserted, dtype=bool)])
-            mask = pa.array(is_new)
-            for name in (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH):
-                fresh = self._new_meta(name, new_rows)
-                if isinstance(fresh, pa.DictionaryArray):
-                    fresh = fresh.dictionary_decode()
-                column = _whole(table[name])
-                fresh = _whole(fresh).cast(column.type)
-                position = table.schema.get_field_index(name)
-                table = table.set_column(position, name, pc.replace_with_mask(column, mask, fresh))
-        position = table.schema.get_field_index(FILE_NAME)
-        return table.set_column(position, FILE_NAME, _constant(self.name.name, table.num_rows))
+    def _read(self, base: BaseFile) -> pa.Table:
+        """The base file's rows in the table's types, without what is the same for all rows of the new file."""
+        reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))
+        full = with_meta_fields(self.spec.schema)
+        wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
+        if pa.types.is_dictionary(reader.schema.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
+            wanted = wanted.set(0, pa.field(COMMIT_TIME, reader.schema.field(COMMIT_TIME).type))
+        if RECORD_KEY not in reader.schema.names:
+            raise reader.corrupt(f"no column {RECORD_KEY}")
+        rows = reader.read([name for name in wanted.names if name in reader.schema.names])
+        return conform_read(rows, wanted, path=base.path)
 
-    def _new_meta(self, name: str, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+    def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
+        """Old and new versions in the new file's order, new ones with their meta fields, all with the file's name."""
+        replaced = laid.taken_from >= 0
+        fresh = rows.take(pa.array(np.concatenate([laid.taken_from[replaced], laid.inserted])))
+        # row numbers in "old rows, then new versions"
+        source = laid.base_rows.copy()
+        source[replaced] = old.num_rows + np.arange(np.count_nonzero(replaced))
+        source = np.concatenate([source, old.num_rows + np.arange(fresh.num_rows - len(laid.inserted), fresh.num_rows)])
+        unchanged = len(source) == old.num_rows and not fresh.num_rows
+        columns = []
+        for name in (*META_FIELDS, *self.spec.schema.names):
+            if name in {PARTITION_PATH, FILE_NAME}:
+                columns.append(self._new_meta(name, len(source), None))
+                continue
+            column = _whole(old[name])
+            if fresh.num_rows:
+                known = fresh[RECORD_KEY] if name == RECORD_KEY else None
+                new = self._new_meta(name, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
+                column = pa.concat_arrays([column, _cast(_whole(new), column.type)])
+            columns.append(column if unchanged else column.take(pa.array(source)))
+        return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
+
+    def _new_meta(self, name: str, length: int, keys: pa.Array | pa.ChunkedArray | None) -> pa.Array | pa.ChunkedArray:
         """A meta field's values for newly written records."""
-        if name == COMMIT_TIME:
-            return _constant(self.spec.instant, rows.num_rows)
+        if name == RECORD_KEY:
+            return keys
         if name == COMMIT_SEQNO:
             prefix = f"{self.spec.instant}_{self.task.number}_"
-            numbers = pc.cast(pa.array(np.arange(rows.num_rows)), pa.string())
-            return pc.binary_join_element_wise(prefix, numbers, "")
-        if name == PARTITION_PATH:
-            return _constant(self.task.partition, rows.num_rows)
-        if name == FILE_NAME:
-            return _constant(self.name.name, rows.num_rows)
-        return rows[RECORD_KEY]
+            return pc.binary_join_element_wise(prefix, pc.cast(pa.array(np.arange(length)), pa.string()), "")
+        values = {COMMIT_TIME: self.spec.instant, PARTITION_PATH: self.task.partition, FILE_NAME: self.name.name}
+        return _constant(values[name], length)
 
     def _write(self, table: pa.Table, *, inserts: int, updates: int, deletes: int, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition
@@ -157,39 +162,6 @@ class _SliceWriter:
         )
 
 
-def _patch(
-    old: pa.Table, rows: pa.Table, kept: np.ndarray, taken: np.ndarray, inserted: np.ndarray, columns: list[str]
-) -> tuple[pa.Table, pa.Table]:
-    """The result's rows with the new versions' data in place, and the new versions in the order they stand there."""
-    replaced = taken >= 0
-    new_rows = rows.take(pa.array(np.concatenate([taken[replaced], inserted]).astype(np.int64)))
-    if len(kept) != old.num_rows:
-        old = old.take(pa.array(kept))
-    updates, tail = new_rows.slice(0, int(replaced.sum())), new_rows.slice(int(replaced.sum()))
-    mask = pa.array(replaced)
-    arrays = []
-    for field in old.schema:
-        column = _whole(old[field.name])
-        if field.name in columns:
-            fresh, added = updates[field.name], tail[field.name]
-        else:  # meta fields are stamped by the caller
-            blank = pa.nulls(new_rows.num_rows, field.type)
-            fresh, added = blank.slice(0, updates.num_rows), blank.slice(updates.num_rows)
-        if updates.num_rows and field.name in columns:
-            column = _replace(column, mask, replaced, _whole(fresh))
-        arrays.append(pa.concat_arrays([column, _whole(added)]) if tail.num_rows else column)
-    return pa.table(arrays, schema=old.schema), new_rows
-
-
-def _replace(column: pa.Array, mask: pa.BooleanArray, replaced: np.ndarray, fresh: pa.Array) -> pa.Array:
-    """`column` with the values of `fresh`, in order, where `mask` is true."""
-    if pa.types.is_nested(column.type):  # replace_with_mask knows flat types only
-        source = np.arange(len(column))
-        source[replaced] = len(column) + np.arange(len(fresh))
-        return pa.concat_arrays([column, fresh]).take(pa.array(source))
-    return pc.replace_with_mask(column, mask, fresh)
-
-
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     """One text repeated, encoded so that it costs nothing to hold or write."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
@@ -197,3 +169,11 @@ def _constant(value: str, length: int) -> pa.DictionaryArray:
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+    if column.type == target:
+        return column
+    if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(target):
+        return column.dictionary_decode().cast(target)
+    return column.cast(target)
