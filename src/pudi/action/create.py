@@ -15,7 +15,12 @@ from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
 from pudi.storage import open_storage
 
-_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ", "COPY_ON_WRITE": "COPY_ON_WRITE", "MERGE_ON_READ": "MERGE_ON_READ"}
+_TYPES = {
+    "cow": "COPY_ON_WRITE",
+    "mor": "MERGE_ON_READ",
+    "COPY_ON_WRITE": "COPY_ON_WRITE",
+    "MERGE_ON_READ": "MERGE_ON_READ",
+}
 
 
 def create_table(
@@ -44,7 +49,9 @@ def create_table(
     if table_type not in _TYPES:
         raise InvalidArgumentError(f"table_type={table_type!r}: it is 'cow' or 'mor'", table=storage.root)
     columns = normalise(schema)
-    _check_columns(columns, {"record_key": record_key, "partition_by": partition_by, "ordering": ordering}, storage.root)
+    _check_columns(
+        columns, {"record_key": record_key, "partition_by": partition_by, "ordering": ordering}, storage.root
+    )
     table_name = name or storage.root.rstrip("/").rpartition("/")[2]
     resolved = resolve(options)
     config = TableConfig.new(

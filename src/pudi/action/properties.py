@@ -79,7 +79,7 @@ def update_properties(
 
 
 def recover_properties(storage: Storage) -> None:
-    """Finish or undo an update that died half-way (HoodieTableConfig.recoverIfNeeded). Called under the table's lock."""
+    """Finish or undo an update that died half-way (HoodieTableConfig.recoverIfNeeded); under the table's lock."""
     backup = _try_read(storage, PROPERTIES_BACKUP)
     if backup is None:
         return

@@ -1,8 +1,8 @@
-"""Undo a write that failed: its files go, then its instant, and a rollback instant says so (BaseRollbackActionExecutor)."""
+"""Undo a write that failed: its files go, then its instant; a rollback says so (BaseRollbackActionExecutor)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
 
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Liveness, liveness
@@ -11,6 +11,7 @@ from pudi.context import Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import Markers
 from pudi.format import (
+    HEARTBEAT_DIR,
     Action,
     InstantInfo,
     RollbackMetadata,
@@ -44,12 +45,12 @@ def repair(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> Timel
         ConflictError: a pending write gives no sign of life but is too young to be taken for dead.
         NotSupportedError: a table service is pending that this release can't work around.
     """
+    _sweep(meta, timeline, options)
     if not timeline.pending:
         return timeline
     with meta.lock:
-        timeline = meta.store.load()
-        for instant in timeline.pending:
-            _repair_one(meta, timeline, instant, options)
+        for instant in meta.store.load().pending:
+            _repair_one(meta, instant, options)
         return meta.store.load()
 
 
@@ -65,7 +66,18 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
         _execute(meta, meta.store.start(rollback), plan)
 
 
-def _repair_one(meta: MetaClient, timeline: Timeline, instant: Instant, options: WriteOptions) -> None:
+def _sweep(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> None:
+    """Take away what a writer left that died before its instant was requested or after it was completed."""
+    pending = {instant.requested for instant in timeline.pending}
+    infos, _ = meta.storage.list_dir(HEARTBEAT_DIR)
+    for info in infos:
+        instant = info.path.rpartition("/")[2]
+        if instant not in pending and _liveness(meta, instant, options, info.modified_ms) is Liveness.DEAD:
+            Markers(meta.storage, instant).delete()
+            meta.storage.delete([info.path])
+
+
+def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:
     if instant.action is Action.ROLLBACK:
         _resume(meta, instant)
     elif instant.action in _WRITES:
@@ -86,29 +98,31 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
         return False
     if options.failed_writes_policy == "EAGER":
         return True
-    found = liveness(
-        meta.storage,
-        instant.requested,
-        meta.context,
-        expires_after_ms=options.heartbeat_expiry_ms,
-        last_seen_ms=_last_touched(meta, instant),
-    )
+    found = _liveness(meta, instant.requested, options, _last_touched(meta, instant))
     if found is Liveness.UNKNOWN:
         raise ConflictError(
-            "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it may be "
-            "alive. Wait for it, or, when you know it's dead, write with hoodie.clean.failed.writes.policy=EAGER",
+            "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it "
+            "may be alive. Wait for it, or, if you know it's dead, write with hoodie.clean.failed.writes.policy=EAGER",
             table=meta.storage.root,
             instant=instant.requested,
         )
     return found is Liveness.DEAD
 
 
+def _liveness(meta: MetaClient, requested: str, options: WriteOptions, last_seen_ms: int) -> Liveness:
+    return liveness(
+        meta.storage,
+        requested,
+        meta.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=last_seen_ms,
+    )
+
+
 def _last_touched(meta: MetaClient, instant: Instant) -> int:
     times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
-    try:
+    with contextlib.suppress(NotFoundError):
         times.append(meta.store.modified_ms(instant))
-    except NotFoundError:
-        pass
     return max(times, default=0)
 
 
@@ -179,8 +193,8 @@ def _inside(storage: Storage, path: str, rollback: Instant) -> str:
         if path.startswith(f"{prefix}/"):
             return path[len(prefix) + 1 :]
     raise CorruptError(
-        f"the rollback plan names {path!r}, which is not inside the table; nothing was deleted. If the table was moved, "
-        "take the pending rollback off the timeline by hand",
+        f"the rollback plan names {path!r}, which is not inside the table; nothing was deleted. If the table was "
+        "moved, take the pending rollback off the timeline by hand",
         table=root,
         instant=rollback.requested,
     )

@@ -21,7 +21,6 @@ from pudi.format import (
     METADATA_DIR,
     Action,
     BloomOptions,
-    BloomOptions,
     CommitMetadata,
     PartitionMetadata,
     State,

@@ -1,0 +1,147 @@
+"""A writer that dies at any storage call leaves the old or the new table, and the next writer repairs it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.action import MetaClient
+from pudi.context import Context, Storage
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
+from support.trips import SCHEMA, table, trip
+
+OLD = [trip(n, 10) for n in range(9)]
+VERBS: dict[str, list[dict[str, object]]] = {
+    "bulk_insert": [trip(n, 20) for n in range(20, 26)],
+    "insert": [trip(n, 20) for n in range(20, 26)],
+    "upsert": [trip(n, 20) for n in (0, 1, 2, 20, 21)],
+    "delete": [trip(n, 20) for n in (0, 4, 99)],
+}
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    found = pudi.Table(path).scan(columns=["uuid", "ts", "city"]).to_arrow()
+    return sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
+
+
+def open_on(storage: Storage) -> pudi.Table:
+    return pudi.Table.of(MetaClient.open(storage.root, None, {}, Context(), storage), {})
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "trips"
+    made = pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    made.bulk_insert(table(OLD))
+    return path
+
+
+@pytest.fixture
+def copies(template: Path, tmp_path: Path) -> Iterator[Callable[[], Path]]:
+    made: list[Path] = []
+
+    def copy() -> Path:
+        path = tmp_path / str(len(made)) / "trips"
+        shutil.copytree(template, path)
+        made.append(path)
+        return path
+
+    yield copy
+
+
+def write(path: Path, verb: str, data: pa.Table, **fault: object) -> FaultStorage:
+    storage = FaultStorage(open_storage(str(path)), **fault)  # type: ignore[arg-type]
+    getattr(open_on(storage), verb)(data)
+    return storage
+
+
+def assert_tidy(path: Path) -> None:
+    """Nothing is pending, and each data file on disk is one that a completed commit names."""
+    meta = MetaClient.open(str(path), None, {})
+    timeline = meta.store.load()
+    assert timeline.pending == ()
+    named = {
+        stat.path
+        for instant in timeline.commits
+        for stats in meta.store.commit_metadata(instant).partition_to_write_stats.values()
+        for stat in stats
+    }
+    assert {str(file.relative_to(path)) for file in path.rglob("*.parquet")} == named
+    for leftovers in (".hoodie/.temp", ".hoodie/.heartbeat"):
+        assert [file for file in (path / leftovers).rglob("*") if file.is_file()] == []
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
+def test_every_crash_point(copies: Callable[[], Path], verb: str, crash_after: bool) -> None:
+    data = table(VERBS[verb])
+    whole = copies()
+    old = rows(whole)
+    calls = write(whole, verb, data).calls
+    new = rows(whole)
+    assert new != old
+    assert calls > 10
+    seen = set()
+    for number in range(1, calls + 1):
+        path = copies()
+        with pytest.raises(SimulatedCrash):
+            write(path, verb, data, fail_at=number, mode="crash", crash_after=crash_after)
+        found = rows(path)
+        assert found in (old, new), f"crash at call {number} left neither the old nor the new table"
+        seen.add(found == new)
+        again = pudi.Table(path).upsert(table([trip(50, 30)]))
+        assert again is not None
+        assert rows(path) == sorted([*found, ("k0050", 30, trip(50, 30)["city"])])
+        assert_tidy(path)
+    assert seen == {False, True}, "the last calls come after the commit, the first before it"
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+@pytest.mark.parametrize("mode", ["error", "lost_answer"])
+def test_every_failing_call(copies: Callable[[], Path], verb: str, mode: str) -> None:
+    data = table(VERBS[verb])
+    whole = copies()
+    old = rows(whole)
+    calls = write(whole, verb, data).calls
+    new = rows(whole)
+    for number in range(1, calls + 1):
+        path = copies()
+        try:
+            write(path, verb, data, fail_at=number, mode=mode)
+        except pudi.PudiError:
+            assert rows(path) in (old, new)
+        else:
+            assert rows(path) == new, f"call {number} failed, the verb did not, and the rows are not there"
+        pudi.Table(path).upsert(table([trip(50, 30)]))
+        assert_tidy(path)
+
+
+def test_a_crashed_repair_is_taken_up(copies: Callable[[], Path]) -> None:
+    data, fresh = table(VERBS["upsert"]), table([trip(50, 30)])
+    broken = copies()
+    calls = write(copies(), "upsert", data).calls
+    with pytest.raises(SimulatedCrash):  # files written, not committed
+        write(broken, "upsert", data, fail_at=calls - 6, mode="crash")
+    assert MetaClient.open(str(broken), None, {}).store.load().pending
+
+    def broken_copy(number: int) -> Path:
+        path = broken.parent / f"copy{number}"
+        shutil.copytree(broken, path)
+        return path
+
+    repairs = write(broken_copy(0), "upsert", fresh).calls
+    old = rows(broken)
+    for number in range(1, repairs + 1):
+        path = broken_copy(number)
+        with pytest.raises(SimulatedCrash):
+            write(path, "upsert", fresh, fail_at=number, mode="crash", crash_after=True)
+        assert set(old) <= set(rows(path))
+        pudi.Table(path).upsert(table([trip(51, 30)]))
+        assert {row[0] for row in rows(path)} >= {row[0] for row in old} | {"k0051"}
+        assert_tidy(path)
