@@ -1,1 +1,1 @@
-""""""
+"""Which file group holds a key."""
