@@ -49,7 +49,9 @@ def create(
     if not isinstance(schema, pa.Schema):
         to_json = getattr(schema, "json", None)
         if to_json is None or not hasattr(schema, "fields"):
-            raise InvalidArgumentError(f"schema must be a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}")
+            raise InvalidArgumentError(
+                f"schema must be a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}"
+            )
         schema = spark_struct_to_arrow(to_json())
     meta = create_table(
         os.fspath(path),

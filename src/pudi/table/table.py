@@ -156,7 +156,7 @@ class Table:
         where: str | None = None,
         *,
         as_of: str | datetime | None = None,
-        read_optimized: bool = False,  # noqa: ARG002 - one and the same for copy-on-write tables
+        read_optimized: bool = False,
         meta_fields: bool = True,
     ) -> Scan:
         """A read of the table as it is, or as it was.
@@ -164,7 +164,7 @@ class Table:
         Args:
             columns: exactly the columns that come back, in that order; None for all.
             where: a SQL predicate; partitions and row groups that can't match aren't read.
-            as_of: the moment to read the table at, compared with requested times: an instant, an ISO text or a datetime.
+            as_of: the moment to read the table at, compared with requested times: an instant, ISO text or datetime.
             read_optimized: base files only; makes no difference for a copy-on-write table.
             meta_fields: whether the meta fields come with all columns.
 
@@ -182,7 +182,7 @@ class Table:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        format: str = "latest",  # noqa: A002 - the public name of the argument
+        format: str = "latest",
         meta_fields: bool = True,
     ) -> Scan:
         """Records that commits completed in a span of time brought, each in its last version.

@@ -61,9 +61,7 @@ class LocalEngine:
             tagged[partition] = TaggedPartition(rows, codes, located, [u.file_slice.file_id for u in group])
         return LocalTagged(records, tagged)
 
-    def write(
-        self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan
-    ) -> Sequence[FileResult]:
+    def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files."""
         routes = {route.partition: route for route in plan.routes}
         assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}

@@ -43,7 +43,9 @@ def keyed(data: object, spec: InputSpec) -> pa.Table:
     rows = to_arrow(data, spec.table)
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in {*spec.keys.record_key_fields, *spec.keys.partition_fields}]
-        rows = conform(rows.select([f.name for f in wanted if f.name in rows.column_names]), pa.schema(wanted), table=spec.table)
+        rows = conform(
+            rows.select([f.name for f in wanted if f.name in rows.column_names]), pa.schema(wanted), table=spec.table
+        )
     else:
         rows = conform(rows, spec.schema, table=spec.table)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)
