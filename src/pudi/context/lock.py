@@ -17,6 +17,13 @@ class Lock(Protocol):
     def __enter__(self) -> Lock:
         """Acquire the lock."""
 
+    def verify(self) -> None:
+        """Make sure that the lock is still held, just before the step that it protects.
+
+        Raises:
+            ConflictError: it expired or was taken meanwhile.
+        """
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -1,0 +1,92 @@
+"""The view: which files a reader sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from pudi.concurrency import open_lock
+from pudi.context import Context, ManualClock, Storage
+from pudi.errors import NotSupportedError
+from pudi.filegroup import FileSystemView, Markers, StorageListing
+from pudi.format import CommitMetadata, IOType, encode_commit_metadata
+from pudi.storage import open_storage
+from pudi.timeline import TimelineStore
+
+T1, T2, T3 = "20240101000001000", "20240101000002000", "20240101000003000"
+FOLDER = ".hoodie/timeline"
+
+
+def store_of(storage: Storage) -> TimelineStore:
+    context = Context(ManualClock())
+    return TimelineStore(storage, FOLDER, f"{FOLDER}/history", "UTC", context, open_lock(storage, None, {}, context))
+
+
+def table(name: str, *, completed: tuple[str, ...], files: dict[str, list[str]]) -> Storage:
+    storage = open_storage(f"memory://{name}")
+    for instant in completed:
+        storage.put(f"{FOLDER}/{instant}_{instant}.commit", b"")
+    for partition, names in files.items():
+        storage.put(f"{partition}/.hoodie_partition_metadata".lstrip("/"), b"")
+        for file in names:
+            storage.put(f"{partition}/{file}".lstrip("/"), b"x")
+    return storage
+
+
+def seen(storage: Storage, until: str | None = None) -> list[str]:
+    store = store_of(storage)
+    timeline = store.load()
+    view = FileSystemView(timeline if until is None else timeline.until(until), StorageListing(storage), store)
+    return [s.base.path for s in view.all_slices()]
+
+
+def test_the_newest_committed_file_of_each_group() -> None:
+    names = [f"a-0_0-0-0_{T1}.parquet", f"a-0_1-0-0_{T2}.parquet", f"b-0_0-0-0_{T1}.parquet", f"c-0_0-0-0_{T3}.parquet"]
+    storage = table("newest", completed=(T1, T2), files={"x": names, "y/z": names[:1]})
+    assert seen(storage) == [f"x/{names[1]}", f"x/{names[2]}", f"y/z/{names[0]}"]
+    assert seen(storage, until=T1) == [f"x/{names[0]}", f"x/{names[2]}", f"y/z/{names[0]}"]
+
+
+def test_folders_that_are_no_partitions_do_not_count() -> None:
+    storage = table("folders", completed=(T1,), files={"x": [f"a-0_0-0-0_{T1}.parquet"]})
+    storage.put(f"stray/a-0_0-0-0_{T1}.parquet", b"x")
+    storage.put(f"x/notes.txt", b"x")
+    assert seen(storage) == [f"x/a-0_0-0-0_{T1}.parquet"]
+
+
+def test_a_file_older_than_the_timeline_counts_only_where_instants_were_archived() -> None:
+    names = [f"a-0_0-0-0_{T1}.parquet", f"b-0_0-0-0_{T2}.parquet"]
+    storage = table("archived", completed=(T2, T3), files={"": names})
+    assert seen(storage) == [names[1]]
+    storage.put(f"{FOLDER}/history/_version_", b"1")
+    assert seen(storage) == names
+
+
+def test_a_replaced_file_group_is_gone_from_its_replacement_on() -> None:
+    names = [f"a-0_0-0-0_{T1}.parquet", f"b-0_0-0-0_{T2}.parquet"]
+    storage = table("replaced", completed=(T1,), files={"x": names})
+    replace = CommitMetadata(operation_type="INSERT_OVERWRITE", partition_to_replace_file_ids={"x": ("a-0",)})
+    storage.put(f"{FOLDER}/{T2}_{T2}.replacecommit", encode_commit_metadata(replace))
+    assert seen(storage) == [f"x/{names[1]}"]
+    assert seen(storage, until=T1) == [f"x/{names[0]}"]
+
+
+def test_log_files_are_refused_by_name() -> None:
+    storage = table("logs", completed=(T1,), files={"x": [f".a-0_{T1}.log.1_0-0-0"]})
+    with pytest.raises(NotSupportedError, match="log files"):
+        seen(storage)
+
+
+def test_markers_of_both_kinds_name_the_same_files() -> None:
+    storage = open_storage("memory://markers")
+    direct = Markers(storage, T1)
+    direct.create("x/y", f"a-0_0-0-0_{T1}.parquet", IOType.CREATE)
+    direct.create("", f"b-0_0-0-0_{T1}.parquet", IOType.MERGE)
+    assert direct.files() == [f"b-0_0-0-0_{T1}.parquet", f"x/y/a-0_0-0-0_{T1}.parquet"]
+    served = Markers(storage, T2)
+    storage.put(f".hoodie/.temp/{T2}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+    storage.put(f".hoodie/.temp/{T2}/MARKERS0", f"x/a-0_0-0-0_{T2}.parquet.marker.CREATE\n".encode())
+    storage.put(f".hoodie/.temp/{T2}/MARKERS1", f"b-0_0-0-0_{T2}.parquet.marker.MERGE\n".encode())
+    assert served.files() == [f"b-0_0-0-0_{T2}.parquet", f"x/a-0_0-0-0_{T2}.parquet"]
+    served.delete()
+    assert served.files() == []
+    assert len(direct.files()) == 2

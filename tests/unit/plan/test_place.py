@@ -1,0 +1,79 @@
+"""Where records go: whatever the counts, every update and insert has a task, and files stay within their size."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pudi.filegroup import BaseFile, FileSlice
+from pudi.format import BaseFileName, CommitMetadata, WriteStat
+from pudi.plan import WriteProfile, place
+from pudi.plan.write import SHARES, Sizing, average_record_bytes
+
+MB = 1 << 20
+
+
+def slice_of(partition: str, number: int, size: int) -> FileSlice:
+    name = BaseFileName(f"group-{number}", "0-0-0", "20240101000000000")
+    return FileSlice(partition, f"group-{number}", BaseFile(partition, name, size))
+
+
+def new_id(number: int) -> str:
+    return f"new-{number}"
+
+
+profiles = st.builds(
+    lambda updates, inserts: ({("p", f"group-{n}"): count for n, count in updates.items()}, inserts),
+    st.dictionaries(st.integers(0, 5), st.integers(0, 10**6), max_size=6),
+    st.dictionaries(st.sampled_from(["p", "q"]), st.integers(0, 10**7), max_size=2),
+)
+
+
+@given(profiles, st.lists(st.integers(0, 130 * MB), min_size=6, max_size=6), st.integers(1, 5000))
+def test_every_record_has_a_task(
+    profile: tuple[dict[tuple[str, str], int], dict[str, int]], sizes: list[int], record_bytes: int
+) -> None:
+    updates, inserts = profile
+    slices = [slice_of("p", number, size) for number, size in enumerate(sizes)]
+    sizing = Sizing(small_file_limit=100 * MB, max_file_bytes=120 * MB, record_bytes=record_bytes)
+    plan = place(WriteProfile(updates, inserts), slices, sizing, new_id)
+    assert [task.number for task in plan.tasks] == list(range(len(plan.tasks)))
+    groups = {(task.partition, task.file_id) for task in plan.tasks}
+    assert len(groups) == len(plan.tasks)
+    assert {group for group, count in updates.items() if count} <= groups
+    assert {route.partition for route in plan.routes} == {p for p, count in inserts.items() if count}
+    for route in plan.routes:
+        assert list(route.upper) == sorted(route.upper)
+        assert route.upper[-1] == SHARES
+        before = 0
+        for number, upper in zip(route.tasks, route.upper, strict=True):
+            task = plan.tasks[number]
+            assert task.partition == route.partition
+            share = inserts[route.partition] * (upper - before) / SHARES
+            old = 0 if task.base is None else task.base.size
+            room = sizing.max_file_bytes - old + record_bytes  # one record, and the share's resolution
+            assert share * record_bytes <= room + inserts[route.partition] * record_bytes / SHARES
+            before = upper
+
+
+def test_small_files_are_filled_before_new_ones_are_made() -> None:
+    slices = [slice_of("p", 0, 50 * MB), slice_of("p", 1, 10 * MB), slice_of("p", 2, 110 * MB)]
+    sizing = Sizing(small_file_limit=100 * MB, max_file_bytes=120 * MB, record_bytes=1000)
+    plan = place(WriteProfile({}, {"p": 100_000}), slices, sizing, new_id)
+    assert [task.file_id for task in plan.tasks] == ["group-1"]
+    plan = place(WriteProfile({}, {"p": 400_000}), slices, sizing, new_id)
+    assert [task.file_id for task in plan.tasks] == ["group-1", "group-0", "new-2", "new-3"]
+
+
+def test_no_filling_when_the_limit_is_zero() -> None:
+    sizing = Sizing(small_file_limit=0, max_file_bytes=120 * MB, record_bytes=1000)
+    plan = place(WriteProfile({}, {"p": 10}), [slice_of("p", 0, 0)], sizing, new_id)
+    assert [task.file_id for task in plan.tasks] == ["new-0"]
+
+
+def test_the_newest_large_commit_tells_the_size_of_a_record() -> None:
+    def commit(rows: int, size: int) -> CommitMetadata:
+        return CommitMetadata({"p": (WriteStat(num_writes=rows, total_write_bytes=size),)})
+
+    assert average_record_bytes([commit(10, 50), commit(100, 2000), commit(7, 7000)], 1000, 1024) == 20
+    assert average_record_bytes([commit(0, 5000), commit(10, 50)], 1000, 1024) == 1024
