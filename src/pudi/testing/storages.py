@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,8 +82,9 @@ class StorageTests:
 
     def test_any_buffer_is_content(self, storage: Storage) -> None:
         """Arrow buffers and views are written without being copied to bytes first."""
-        storage.create("arrow", pa.py_buffer(b"from arrow"))  # type: ignore[arg-type]
-        storage.put("view", memoryview(b"from a view"))  # type: ignore[arg-type]
+        contents: tuple[Any, Any] = (pa.py_buffer(b"from arrow"), memoryview(b"from a view"))
+        storage.create("arrow", contents[0])
+        storage.put("view", contents[1])
         assert (storage.read("arrow"), storage.read("view")) == (b"from arrow", b"from a view")
 
     @pytest.mark.parametrize("content", [b"", b"first", b"second"])
