@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import literals, sqltypes
-from pudi.expr.arrow import evaluate
+from pudi.expr.arrow import evaluate, may_fail
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
 from pudi.expr.tree import (
@@ -31,10 +31,12 @@ from pudi.expr.tree import (
     Neg,
     Not,
     Or,
+    children,
     type_of,
     walk,
 )
 
+_MAX_GUARDS = 6
 _INSTEAD = {"%": "it takes integers only", "/": "cast one side to DOUBLE"} | dict.fromkeys("+-*", "at most 38 digits")
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -56,7 +58,17 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
         InvalidArgumentError: no such column, types that don't go together, a constant that overflows, or no boolean.
         NotSupportedError: a column's type or a cast that `where` does not have.
     """
-    return _boolean(expr, schema)
+    bound = _boolean(expr, schema)
+    if _guarded_depth(bound) > _MAX_GUARDS:
+        raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR in where")
+    return bound
+
+
+def _guarded_depth(expr: Expr) -> int:
+    """Levels of operands that both engines must compute a second time, to know whether another one may fail."""
+    below = max(map(_guarded_depth, children(expr)), default=0)
+    guarded = children(expr)[1:] if isinstance(expr, And | Or | Compare) else ()
+    return below + any(may_fail(node) for arg in guarded for node in walk(arg))
 
 
 def _boolean(expr: Expr, schema: pa.Schema) -> Expr:

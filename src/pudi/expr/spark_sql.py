@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -57,42 +58,58 @@ def to_spark_sql(expr: Expr) -> str:
     Raises:
         NotSupportedError: a column's name holds "${", which Spark would substitute.
     """
-    return _condition(expr)
+    return _condition(expr, "")
 
 
-def _condition(expr: Expr) -> str:
+def _condition(expr: Expr, guard: str) -> str:
     match expr:
         case And(args):
-            return "(" + " AND ".join(map(_condition, args)) + ")"
+            return _connect(args, guard, " AND ")
         case Or(args):
-            return "(" + " OR ".join(map(_condition, args)) + ")"
+            return _connect(args, guard, " OR ")
         case Not(IsNull(arg)):
-            return f"({_any(arg)} IS NOT NULL)"
+            return f"({_any(arg, guard)} IS NOT NULL)"
         case Not(Compare("<=>") as compare):
-            return _compare(compare, negated=True)
+            return _compare(compare, guard, negated=True)
         case Not(arg):
-            return f"(NOT {_condition(arg)})"
+            return f"(NOT {_condition(arg, guard)})"
         case IsNull(arg):
-            return f"({_any(arg)} IS NULL)"
+            return f"({_any(arg, guard)} IS NULL)"
         case Compare():
-            return _compare(expr, negated=False)
+            return _compare(expr, guard, negated=False)
         case In(arg, values):
-            return f"({_any(arg)} IN ({', '.join(map(_any, values))}))"
+            return f"({_any(arg, guard)} IN ({', '.join(_any(value, guard) for value in values)}))"
         case Like(arg, pattern, escape):
-            return f"({_any(arg)} LIKE {_text(with_backslash(pattern, escape))})"
-    return _any(expr)
+            return f"({_any(arg, guard)} LIKE {_text(with_backslash(pattern, escape))})"
+    return _any(expr, guard)
 
 
-def _any(expr: Expr) -> str:
+def _connect(args: Sequence[Expr], guard: str, word: str) -> str:
+    done: list[str] = []
+    for arg in args:
+        inner = guard
+        if done and _fails(arg):
+            # Spark may compute any operand first, so the order of evaluation is written into the check.
+            so_far = f"({word.join(done)})" if word == " AND " else f"(NOT ({word.join(done)}))"
+            inner = f"{guard} AND coalesce({so_far}, TRUE)"
+        done.append(_condition(arg, inner))
+    return f"({word.join(done)})"
+
+
+def _fails(expr: Expr) -> bool:
+    return any(map(_may_fail, walk(expr)))
+
+
+def _any(expr: Expr, guard: str) -> str:
     if not isinstance(expr, Column | Literal | Arith | Neg | Cast):
-        return _condition(expr)
+        return _condition(expr, guard)
     sql = _value(expr)
-    if not any(map(_may_fail, walk(expr))):
+    if not _fails(expr):
         return sql
     # Every step answers NULL where it fails, so one check of the whole will do: NULL although no operand is.
     present = " AND ".join(f"{_column(column)} IS NOT NULL" for column in leaf_columns(expr))
     failure = f"CAST(raise_error({_text(ARITHMETIC_ERROR + str(expr))}) AS {_type(type_of(expr))})"
-    return f"coalesce({sql}, CASE WHEN {present} THEN {failure} END)"
+    return f"coalesce({sql}, CASE WHEN {present}{guard} THEN {failure} END)"
 
 
 def _may_fail(expr: Expr) -> bool:
@@ -121,26 +138,33 @@ def _value(expr: Expr) -> str:
             if sql_name(source) == sql_name(target) or cast_kind(source, target) is CastKind.SAME:
                 return _value(arg)
             return f"{'try_cast' if _may_fail(expr) else 'CAST'}({_value(arg)} AS {_type(target)})"
-    return _condition(expr)
+    raise TypeError(f"{expr} is no value")
 
 
-def _compare(expr: Compare, *, negated: bool) -> str:
+def _compare(expr: Compare, guard: str, *, negated: bool) -> str:
     left, right, op = expr.left, expr.right, expr.op
     if isinstance(left, Literal) and not isinstance(right, Literal):
         op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
         left, right = right, left
-    value = _any(left)
-    sql = f"({value} {op} {_any(right)})"
-    if not isinstance(right, Literal) or not sqltypes.is_float(right.type):
+    value = _any(left, guard)
+    if op != "<=>" and _fails(right):
+        guard = f"{guard} AND {value} IS NOT NULL"
+    sql = f"({value} {op} {_any(right, guard)})"
+    constant = right.value if isinstance(right, Literal) else None
+    if not isinstance(constant, float) or not _reaches_the_files(left):
         return f"(NOT {sql})" if negated else sql
-    constant = right.value
     if constant == 0 and op in ("=", "<=>"):
         # A Parquet dictionary holds -0.0 and 0.0 apart.
-        sql = f"({sql} OR ({value} {op} {_literal(-0.0, right.type)}))"
+        sql = f"({sql} OR ({value} {op} {_literal(-0.0, type_of(right))}))"
     sql = f"(NOT {sql})" if negated else sql
-    if may_be_nan(left) and isinstance(constant, float) and _holds_for_nan(op, constant) != negated:
+    if may_be_nan(left) and _holds_for_nan(op, constant) != negated:
         sql = f"({sql} OR isnan({value}))"
     return sql
+
+
+def _reaches_the_files(expr: Expr) -> bool:
+    # Spark pushes down comparisons of a column, and takes a cast off to do so.
+    return isinstance(expr, Column) or (isinstance(expr, Cast) and _reaches_the_files(expr.arg))
 
 
 def _holds_for_nan(op: str, constant: float) -> bool:
