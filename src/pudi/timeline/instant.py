@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, InstantFile, State, TimelineZone, instant_to_millis, millis_to_instant
 
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Actions that make data files visible when completed."""
+
+_ISO = re.compile(
+    r"(?P<day>\d{4}-\d{2}-\d{2})"
+    r"(?:[ T](?P<clock>\d{2}:\d{2}(?::\d{2})?)(?:\.(?P<fraction>\d{1,6}))?(?P<zone>Z|[+-]\d{2}:\d{2})?)?"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,18 +71,22 @@ def parse_time(value: str | datetime, timezone_name: TimelineZone, *, what: str)
     text = value.strip()
     if text.isascii() and text.isdigit() and (len(text) in {14, 17} or set(text) == {"0"}):
         return text
+    match = _ISO.fullmatch(text)
     try:
-        if len(text) == 10:
-            day = date.fromisoformat(text)
-            return _from_datetime(datetime(day.year, day.month, day.day), timezone_name)
-        parsed = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if match is None:
+            raise ValueError
+        day, clock, fraction, zone = match.group("day", "clock", "fraction", "zone")
+        time = (clock or "00:00:00").ljust(8, "!").replace("!!!", ":00")
+        parsed = datetime.fromisoformat(
+            f"{day}T{time}.{(fraction or '').ljust(6, '0')}{(zone or '').replace('Z', '+00:00')}"
+        )
     except ValueError:
         raise InvalidArgumentError(
             f"{what}={value!r} is no point in time: give an instant such as '20261121075311237', "
             "an ISO text such as '2026-11-21 07:53:11.237', or a datetime"
         ) from None
     instant = _from_datetime(parsed, timezone_name)
-    return instant if "." in text else instant[:14] + "999"
+    return instant if fraction or clock is None else instant[:14] + "999"
 
 
 def _from_datetime(value: datetime, timezone_name: TimelineZone) -> str:

@@ -91,6 +91,7 @@ class TimelineStore:
             if on_requested is not None:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED)
+            self.lock.verify()
             self.storage.create(self.path(instant), content)
         return instant
 
@@ -133,6 +134,7 @@ class TimelineStore:
                 check(timeline)
             completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
             done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion)
+            self.lock.verify()
             self.storage.create(self.path(done), content)
         return done
 
