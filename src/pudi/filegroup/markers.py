@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
 from pudi.format import MARKERS_PREFIX, MARKERS_TYPE, IOType, marker_dir, marker_path, parse_marker
+from pudi.storage import delete_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,15 @@ class Markers:
         """
         self.storage.put(marker_path(self.instant, partition, file_name, io_type), b"")
 
-    def files(self, infos: Iterable[FileInfo] | None = None) -> list[str]:
+    def files(self) -> list[str]:
         """Paths of all data files that the instant may have written, relative to the table's root.
-
-        Args:
-            infos: the marker files, where they were listed already.
 
         Raises:
             CorruptError: a file among the markers is none.
         """
         folder = marker_dir(self.instant)
         paths: set[str] = set()
-        for info in self.infos() if infos is None else infos:
+        for info in self.infos():
             name = info.path[len(folder) + 1 :]
             if name == MARKERS_TYPE:
                 continue
@@ -59,7 +57,7 @@ class Markers:
 
     def delete(self) -> None:
         """Delete all markers of the instant."""
-        self.storage.delete([info.path for info in self.infos()])
+        delete_folder(self.storage, marker_dir(self.instant))
 
     def _listed(self, path: str) -> Iterable[str]:
         lines = self.storage.read(path).decode("utf-8", "replace").splitlines()
