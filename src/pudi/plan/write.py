@@ -138,6 +138,10 @@ class Sizing:
         return max(1, int(self.max_file_bytes / self.record_bytes))
 
 
+NO_INSERTS = Sizing(small_file_limit=0, max_file_bytes=1, record_bytes=1.0)
+"""Stands in where a write has no inserts to pack."""
+
+
 def average_record_bytes(commits: Iterable[CommitMetadata], small_file_limit: int, default: int) -> float:
     """Bytes of an average record, by the newest commit large enough to tell (AverageRecordSizeEstimator).
 
