@@ -32,7 +32,7 @@ from pudi.format import (
 )
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, WritePlan, WriteProfile, WriteSpec, place
-from pudi.plan.write import Sizing, average_record_bytes
+from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
 from pudi.schema import arrow_to_avro, with_meta_fields
 from pudi.task import Engine, KeyLookup
 from pudi.task.engine import InputSpec
@@ -133,7 +133,8 @@ class _Write:
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
-        plan = place(profile, slices, self._sizing(timeline, records), lambda number: new_file_id(unique, number))
+        sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
+        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
@@ -162,7 +163,7 @@ class _Write:
                 meta.store.discard(instant)
                 return None
             with self._phase("commit"):
-                markers = self._remove_leftovers(instant, stats)
+                self._remove_leftovers(instant, stats)
                 self._add_partitions(instant, stats)
                 metadata = self._metadata(stats, schema)
                 done = meta.store.complete(
@@ -170,7 +171,7 @@ class _Write:
                     encode_commit_metadata(metadata),
                     lambda now: self._check_conflicts(instant, metadata, timeline, now),
                 )
-                meta.storage.delete(markers)
+                Markers(meta.storage, instant.requested).delete()
         return done, stats
 
     @contextmanager
@@ -234,13 +235,12 @@ class _Write:
             ),
         )
 
-    def _remove_leftovers(self, instant: Instant, stats: Sequence[WriteStat]) -> list[str]:
-        """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers); the markers' paths."""
-        markers = Markers(self.meta.storage, instant.requested)
-        infos = markers.infos()
-        extra = sorted(set(markers.files(infos)) - {stat.path for stat in stats if stat.path})
-        self.meta.storage.delete(extra)
-        return [info.path for info in infos]
+    def _remove_leftovers(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
+        """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
+        named = Markers(self.meta.storage, instant.requested).files()
+        extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
+        if extra:
+            self.meta.storage.delete(extra)
 
     def _add_partitions(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
         """Say that a folder is a partition, for those that may be new."""
