@@ -1,1 +1,1 @@
-""""""
+"""What Spark users reach for first."""
