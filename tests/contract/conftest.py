@@ -1,77 +1,15 @@
-"""An S3 store over HTTP (moto), which can be told to misbehave."""
+"""The S3 server that the contract tests share."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
-import boto3
 import pytest
-from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-BUCKET = "lake-of-tests"
-
-
-@dataclass
-class S3Server:
-    """A moto server in a thread. Requests are served one at a time, since moto's conditional writes are not atomic.
-
-    Attributes:
-        faults: what happens to the next requests that match: (method, part of the path, status or None for a lost
-            answer after success).
-        requests: method and path of each request served.
-    """
-
-    faults: list[tuple[str, str, int | None]] = field(default_factory=list)
-    requests: list[tuple[str, str]] = field(default_factory=list)
-    guard: threading.Lock = field(default_factory=threading.Lock)
-    url: str = ""
-    numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    def __post_init__(self) -> None:
-        self.app = DomainDispatcherApplication(create_backend_app)
-
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        with self.guard:
-            method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-            self.requests.append((method, path))
-            for at, (wanted, part, status) in enumerate(self.faults):
-                if wanted == method and part in path:
-                    del self.faults[at]
-                    if status is None:
-                        list(self.app(environ, lambda *_: None))
-                    start_response(f"{status or 500} Simulated", [("Content-Length", "0")])
-                    return [b""]
-            return list(self.app(environ, start_response))
-
-    def options(self) -> dict[str, str]:
-        """Storage options that reach this server."""
-        return {
-            "endpoint": self.url,
-            "allow_http": "true",
-            "region": "us-east-1",
-            "access_key_id": "test",
-            "secret_access_key": "test",
-        }
-
-    def new_root(self) -> str:
-        """A location with nothing in it."""
-        return f"s3://{BUCKET}/tables/t {next(self.numbers)}"
-
-    def client(self) -> Any:
-        """boto3's view of the store."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.url,
-            region_name="us-east-1",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        )
+from support.s3 import BUCKET, S3Server
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,61 @@
+"""The two engines behind one face: make the input they take, read a scan into plain rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from support.rows import Row, from_arrow, from_spark
+from support.spark import to_frame
+
+
+class Engine(Protocol):
+    """What a test needs of an engine."""
+
+    @property
+    def name(self) -> str:
+        """`local` or `spark`."""
+
+    def frame(self, table: pa.Table) -> Any:
+        """The table as this engine takes it."""
+
+    def read(self, scan: Any) -> list[Row]:
+        """A scan's rows in plain form."""
+
+    def columns(self, scan: Any) -> list[str]:
+        """The names of a scan's result, in order."""
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Arrow in, Arrow out."""
+
+    name: str = "local"
+
+    def frame(self, table: pa.Table) -> pa.Table:
+        return table
+
+    def read(self, scan: Any) -> list[Row]:
+        return from_arrow(scan.to_arrow())
+
+    def columns(self, scan: Any) -> list[str]:
+        return list(scan.to_arrow().column_names)
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Spark frames in, Spark frames out."""
+
+    spark: Any
+    name: str = "spark"
+
+    def frame(self, table: pa.Table) -> Any:
+        return to_frame(self.spark, table)
+
+    def read(self, scan: Any) -> list[Row]:
+        return from_spark(scan.to_spark(self.spark))
+
+    def columns(self, scan: Any) -> list[str]:
+        return list(scan.to_spark(self.spark).columns)

@@ -1,0 +1,81 @@
+"""The table layouts that the suites combine: keys, partitions and ordering, as pudi, Hudi and the model take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any
+
+from support.hudi import table_options
+from support.model import Model
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way to lay out a table of trips.
+
+    Attributes:
+        key: `simple` (uuid) or `complex` (uuid, leg).
+        folders: `plain` (by city), `hive` (by city, hive style) or `flat` (not partitioned).
+        merging: `event` (ordered by ts) or `commit`.
+    """
+
+    key: str = "simple"
+    folders: str = "plain"
+    merging: str = "event"
+
+    def __str__(self) -> str:
+        return f"{self.key}-{self.folders}-{self.merging}"
+
+    @property
+    def key_fields(self) -> list[str]:
+        return ["uuid"] if self.key == "simple" else ["uuid", "leg"]
+
+    @property
+    def partition_fields(self) -> list[str]:
+        return [] if self.folders == "flat" else ["city"]
+
+    @property
+    def ordering(self) -> str | None:
+        return "ts" if self.merging == "event" else None
+
+    def model(self) -> Model:
+        return Model(self.key_fields, self.partition_fields, self.ordering, self.folders == "hive")
+
+    def create_arguments(self) -> dict[str, Any]:
+        """Arguments of `pudi.create` beside path and schema."""
+        options = {"hoodie.datasource.write.hive_style_partitioning": "true"} if self.folders == "hive" else {}
+        return {
+            "record_key": self.key_fields,
+            "partition_by": self.partition_fields or None,
+            "ordering": self.ordering,
+            "table_type": "cow",
+            "options": options,
+        }
+
+    def hudi_options(self, name: str) -> dict[str, str]:
+        """A Hudi job's options."""
+        hive = self.folders == "hive"
+        return table_options(name, self.key_fields, self.partition_fields, self.ordering, hive_style=hive)
+
+
+KEYS = ("simple", "complex")
+FOLDERS = ("plain", "hive", "flat")
+MERGING = ("event", "commit")
+ALL = [Layout(*values) for values in product(KEYS, FOLDERS, MERGING)]
+FEW = [Layout(), Layout("complex", "hive", "commit"), Layout("complex", "flat", "event")]
+"""Three layouts that hold each value at least once."""
+
+
+def pairwise(*factors: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Few combinations that hold every pair of values of every two factors; the same ones each time."""
+    places = list(combinations(range(len(factors)), 2))
+    whole = list(product(*factors))
+    open_pairs = {(i, row[i], j, row[j]) for row in whole for i, j in places}
+    chosen = []
+    while open_pairs:
+        best = max(whole, key=lambda row: len({(i, row[i], j, row[j]) for i, j in places} & open_pairs))
+        open_pairs -= {(i, best[i], j, best[j]) for i, j in places}
+        chosen.append(best)
+    return chosen

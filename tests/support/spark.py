@@ -1,0 +1,50 @@
+"""The test session, and small Arrow tables as Spark frames."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+def start(folder: Path, conf: Mapping[str, str]) -> Any:
+    """A Spark session of its own for a test run: two cores, UTC, no UI, files below `folder`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("pudi-tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Djava.io.tmpdir={folder}",
+        **conf,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def to_frame(spark: Any, table: pa.Table) -> Any:
+    """A small Arrow table as a Spark frame with the same rows, order, types and nullability."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    plain = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    schema = StructType(
+        [StructField(new.name, new.dataType, old.nullable) for new, old in zip(plain, table.schema, strict=True)]
+    )
+    rows = [tuple(row.values()) for row in table.to_pylist(maps_as_pydicts="strict")]
+    return spark.createDataFrame(rows, schema)
