@@ -82,7 +82,7 @@ class BaseFileWriter:
         return int(content.size)
 
     def _row_group_rows(self, rows: pa.Table) -> int:
-        per_row = max(1, rows.nbytes // max(1, rows.num_rows))
+        per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
         return max(1024, self.options.row_group_bytes // per_row)
 
     def _footer(self, rows: pa.Table) -> dict[bytes, bytes]:
