@@ -11,7 +11,7 @@ from pudi.action.properties import read_properties
 from pudi.concurrency import open_lock
 from pudi.config import TableConfig, check_readable
 from pudi.context import Context, Lock, Storage
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing
 from pudi.format import HOODIE_DIR
 from pudi.record import KeyGenerator
@@ -21,6 +21,9 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 
 SCHEMA_KEY = "schema"
 """Key in a commit's extra metadata under which the writer's Avro schema stands (HoodieCommitMetadata.SCHEMA_KEY)."""
+
+INTERNAL_SCHEMA_KEY = "latest_schema"
+"""Key of the internal schema, there once schema on read is in use (SerDeHelper.LATEST_SCHEMA)."""
 
 _SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
 
@@ -87,6 +90,7 @@ class MetaClient:
             partition_fields=config.partition_fields,
             hive_style=config.hive_style,
             url_encode=config.url_encode,
+            slash_dates=config.slash_separated_dates,
         )
 
     def view(self, timeline: Timeline) -> FileSystemView:
@@ -97,11 +101,19 @@ class MetaClient:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
 
         Raises:
+            NotSupportedError: the schema was evolved on read.
             CorruptError: neither a commit nor the properties hold one.
         """
         for instant in reversed(self.commits_by_completion(timeline)):
             metadata = self.store.commit_metadata(instant)
-            schema = (metadata.extra_metadata or {}).get(SCHEMA_KEY)
+            if INTERNAL_SCHEMA_KEY in metadata.extra_metadata:
+                raise NotSupportedError(
+                    "the table's schema was evolved on read (columns renamed, dropped or retyped by id); "
+                    "pudi does not read such tables yet: use Apache Hudi",
+                    table=self.storage.root,
+                    instant=instant.requested,
+                )
+            schema = metadata.extra_metadata.get(SCHEMA_KEY)
             if schema and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
                 return schema
         if self.config.create_schema:

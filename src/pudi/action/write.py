@@ -15,7 +15,7 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, roll_back
 from pudi.concurrency import Heartbeat, check_conflicts
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
-from pudi.errors import PudiError, TableExistsError
+from pudi.errors import NotSupportedError, PudiError, TableExistsError
 from pudi.filegroup import Markers, ParquetOptions
 from pudi.format import (
     METADATA_DIR,
@@ -33,7 +33,7 @@ from pudi.format import (
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, WritePlan, WriteProfile, WriteSpec, place
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
-from pudi.schema import arrow_to_avro, with_meta_fields
+from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, KeyLookup
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
@@ -88,7 +88,8 @@ class _Write:
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
         timeline = meta.store.load()
-        schema = meta.schema(timeline)
+        schema_json = meta.schema_json(timeline)
+        schema = self._writable_schema(schema_json)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
         try:
@@ -98,18 +99,28 @@ class _Write:
                 timeline = repair(meta, timeline, self.options)
                 self._switch_metadata_table_off()
             if self.operation is Operation.BULK_INSERT:
-                done = self._commit(timeline, schema, records, None)
+                done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)
                 if not plan.tasks:
                     return None
-                done = self._commit(timeline, schema, tagged, plan)
+                done = self._commit(timeline, schema_json, tagged, plan)
         finally:
             records.release()
         if done is None:
             return None
         instant, stats = done
         return self._result(instant, stats, meta.context.clock.monotonic() - began)
+
+    def _writable_schema(self, schema_json: str) -> pa.Schema:
+        unwritable = unwritable_columns(schema_json)
+        if unwritable:
+            raise NotSupportedError(
+                f"column {unwritable[0]!r} has an Avro type that pudi reads but can't write back as the table words it "
+                "(milliseconds, time of day, enum, decimal in bytes); write this table with Apache Hudi",
+                table=self.meta.storage.root,
+            )
+        return without_meta_fields(avro_to_arrow(schema_json))
 
     def _input_spec(self, schema: pa.Schema) -> InputSpec:
         config = self.meta.config
@@ -147,12 +158,12 @@ class _Write:
         return Sizing(options.small_file_limit, options.max_file_size, size)
 
     def _commit(
-        self, timeline: Timeline, schema: pa.Schema, records: Any, plan: WritePlan | None
+        self, timeline: Timeline, schema_json: str, records: Any, plan: WritePlan | None
     ) -> tuple[Instant, list[WriteStat]] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
         with self._pending() as instant:
-            spec = self._spec(instant.requested, schema)
+            spec = self._spec(instant.requested, schema_json)
             with self._phase("write"):
                 if plan is None:
                     results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
@@ -165,7 +176,7 @@ class _Write:
             with self._phase("commit"):
                 self._remove_leftovers(instant, stats)
                 self._add_partitions(instant, stats)
-                metadata = self._metadata(stats, schema)
+                metadata = self._metadata(stats, schema_json)
                 done = meta.store.complete(
                     instant,
                     encode_commit_metadata(metadata),
@@ -206,7 +217,7 @@ class _Write:
         except PudiError:
             return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
 
-    def _spec(self, requested: str, schema: pa.Schema) -> WriteSpec:
+    def _spec(self, requested: str, schema_json: str) -> WriteSpec:
         config, options = self.meta.config, self.options
         deduplicates = {
             Operation.UPSERT: True,
@@ -223,8 +234,8 @@ class _Write:
         return WriteSpec(
             instant=requested,
             operation=self.operation,
-            schema=schema,
-            avro_schema=arrow_to_avro(with_meta_fields(schema), config.name),
+            schema=without_meta_fields(avro_to_arrow(schema_json)),
+            avro_schema=add_meta_fields(schema_json),
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
             deduplicate=deduplicates[self.operation],
             parquet=ParquetOptions(
@@ -254,13 +265,13 @@ class _Write:
             except TableExistsError:
                 continue
 
-    def _metadata(self, stats: Sequence[WriteStat], schema: pa.Schema) -> CommitMetadata:
+    def _metadata(self, stats: Sequence[WriteStat], schema_json: str) -> CommitMetadata:
         by_partition: dict[str, list[WriteStat]] = {}
         for stat in stats:
             by_partition.setdefault(stat.partition_path or "", []).append(stat)
         return CommitMetadata(
             partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
-            extra_metadata={**self.extra_metadata, SCHEMA_KEY: arrow_to_avro(schema, self.meta.config.name)},
+            extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json},
             operation_type=self.operation.value,
         )
 

@@ -1,6 +1,7 @@
 """What a column is: meta fields, pudi's types, Avro and Spark schemas, and fitting data to a table schema."""
 
 from pudi.schema.avro_read import avro_to_arrow
+from pudi.schema.avro_text import add_meta_fields, unwritable_columns
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
 from pudi.schema.evolve import conform_read
@@ -24,6 +25,7 @@ __all__ = [
     "META_FIELDS",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "add_meta_fields",
     "arrow_to_avro",
     "arrow_to_spark_ddl",
     "arrow_to_spark_json",
@@ -32,6 +34,7 @@ __all__ = [
     "conform_read",
     "normalise",
     "spark_struct_to_arrow",
+    "unwritable_columns",
     "with_meta_fields",
     "without_meta_fields",
 ]
