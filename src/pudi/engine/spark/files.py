@@ -1,0 +1,142 @@
+"""Base files as a native Spark DataFrame: file slices in, a frame over exactly their files out, or an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.session import spark_errors, struct_type
+from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
+from pudi.filegroup import FileSlice
+from pudi.schema import arrow_to_spark_json
+from pudi.storage import StorageKind, canonical_root, storage_kind
+
+_READ_OPTIONS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    # all files below the folders given, each once, and no columns made of folder names
+    "recursiveFileLookup": "true",
+    # Hudi writes the proleptic Gregorian calendar; without this Spark 3.5 refuses dates before 1582
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+_GLOB = re.compile(r"([{}\[\]*?\\])")
+
+_MAX_SEPARATE_FOLDERS = 32
+"""Folders read one by one and put together, at most; more would make plans that Spark takes long over."""
+
+
+class CannotReadNatively(Exception):
+    """Spark has no way to these files; read them by `pudi.storage` in Python workers instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    """Reads base files of one table by Spark's Parquet reader.
+
+    Args:
+        spark: the session.
+        storage: the table's files, for its root; files are read by Spark's own file systems.
+    """
+
+    spark: Any
+    storage: Storage
+
+    def frame(self, slices: Sequence[FileSlice], schema: pa.Schema) -> Any:
+        """A DataFrame over the slices' base files, with Spark's `_metadata` column at hand.
+
+        Folders are given to Spark and file names as a pattern: planning thousands of files given one by one takes
+        seconds. The files that Spark found are compared with those planned, so that none is lost or read twice.
+
+        Args:
+            slices: at least one.
+            schema: the columns to read; those that a file lacks are null.
+
+        Raises:
+            NotFoundError: a file is gone, or the cluster doesn't see it.
+            CannotReadNatively: Spark has no file system for the table's location, or lists it otherwise.
+            NotSupportedError: the table lives in this process's memory.
+        """
+        by_folder: dict[str, list[str]] = {}
+        for file_slice in slices:
+            by_folder.setdefault(file_slice.partition, []).append(file_slice.base.name.name)
+        repeated = max(Counter(n for names in by_folder.values() for n in names).values()) > 1
+        found = None if repeated else self._read(by_folder, schema)
+        if found is None:
+            if len(by_folder) > _MAX_SEPARATE_FOLDERS:
+                raise CannotReadNatively
+            parts = [self._read({folder: names}, schema) for folder, names in by_folder.items()]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                raise CannotReadNatively
+            found = known[0]
+            for part in known[1:]:
+                found = found.union(part)
+        return found
+
+    def _read(self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema) -> Any | None:
+        """A frame over some folders' files; None where Spark finds others beside them."""
+        root = self._root()
+        names = [name for group in by_folder.values() for name in group]
+        reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
+        # names of base files hold letters, digits, '-', '_' and '.' only: nothing that a pattern reads otherwise
+        reader = reader.option("pathGlobFilter", "{" + ",".join(names) + "}")
+        folders = [_GLOB.sub(r"\\\1", f"{root}/{folder}" if folder else root) for folder in by_folder]
+        try:
+            with spark_errors(self.storage.root, "listing the table's files"):
+                frame = reader.parquet(*folders)
+                listed = frame.inputFiles()
+        except UnavailableError as error:
+            if _no_file_system(str(error.__cause__)):
+                raise CannotReadNatively from error
+            raise
+        planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
+        missing = planned - set(_relative(listed, root))
+        if missing:
+            self._explain_missing(sorted(missing)[0])
+        return frame if len(listed) == len(planned) else None
+
+    def _root(self) -> str:
+        """The table's root as Spark names it."""
+        kind = storage_kind(self.storage.root)
+        if kind is StorageKind.MEMORY:
+            raise NotSupportedError(
+                "a memory:// table lives in this process only, where Spark can't read it: use a path or a bucket",
+                table=self.storage.root,
+            )
+        root = canonical_root(self.storage.root).rstrip("/")
+        # canonical roots of local disks are paths; Hadoop knows S3 as s3a
+        return f"file://{root}" if kind is StorageKind.LOCAL else re.sub("^s3:", "s3a:", root)
+
+    def _explain_missing(self, path: str) -> None:
+        try:
+            self.storage.head(path)
+        except NotFoundError as error:
+            raise NotFoundError(
+                "a file of the table is gone: it was removed by a cleaner or by hand since the read was planned",
+                table=self.storage.root,
+                path=path,
+            ) from error
+        raise CannotReadNatively  # it's there and Spark doesn't list it, as under folders that begin with '_'
+
+
+def _relative(uris: Iterable[str], root: str) -> Iterable[str]:
+    """Paths below the root of files as Spark lists them."""
+    start = len(urlsplit(root).path if "%" not in root else root.partition("://")[2]) + 1
+    for uri in uris:
+        yield unquote(urlsplit(uri).path)[start:]
+
+
+def _no_file_system(text: str) -> bool:
+    """Whether Spark's error says that it has no connector for the scheme."""
+    return "No FileSystem for scheme" in text or ("ClassNotFoundException" in text and "FileSystem" in text)

@@ -1,0 +1,190 @@
+"""Records on their way into files: a user's DataFrame in, a checked and keyed frame that is evaluated once out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.context import Context
+from pudi.engine.spark.columns import ARRIVAL, HASH, RUN
+from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
+from pudi.engine.spark.tasks import KeyColumns
+from pudi.errors import SchemaError
+from pudi.record import spark_key_columns
+from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_struct_to_arrow
+from pudi.schema.spark_types import quote
+from pudi.task.engine import InputSpec
+
+_ARROW_OVERHEAD = 4.0
+"""Bytes beside its characters that a text takes in Arrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was counted of some records.
+
+    Attributes:
+        records: how many.
+        fingerprint: XOR of the hashes of their keys.
+        text_bytes: length of all their texts.
+    """
+
+    records: int
+    fingerprint: int
+    text_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SparkRecords:
+    """Checked records of one write.
+
+    Args:
+        frame: the table's columns (for deletes, those of the keys), not yet evaluated.
+        spec: what the write takes in.
+    """
+
+    frame: Any
+    spec: InputSpec
+    _persisted: list[Any] = field(default_factory=list)
+
+    @cached_property
+    def keyed(self) -> Any:
+        """The records with key, partition path, hash of both and order of arrival; kept once evaluated."""
+        sql = functions(self.frame)
+        wanted = _wanted(self.spec)
+        columns = spark_key_columns(self.spec.keys, wanted)
+        if columns is None:
+            frame = self._keyed_in_python(wanted)
+        else:
+            frame = self.frame.withColumns(
+                {
+                    RECORD_KEY: sql.expr(columns[0]),
+                    PARTITION_PATH: sql.expr(columns[1]),
+                }
+            )
+        # a cast takes a collation off, under which keys that differ would be equal
+        texts = {name: sql.col(name).cast("string") for name in (RECORD_KEY, PARTITION_PATH)}
+        frame = frame.withColumns(texts).withColumns(
+            {
+                HASH: sql.xxhash64(PARTITION_PATH, RECORD_KEY),
+                ARRIVAL: sql.monotonically_increasing_id(),
+                # Spark shares what equal queries keep, and the first of two to finish would take it from the other
+                RUN: sql.lit(Context().new_id()),
+            }
+        )
+        if self.spec.keys_only:
+            frame = frame.select(RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL, RUN)
+        return self.keep(frame)
+
+    @cached_property
+    def groups(self) -> Mapping[str, Group]:
+        """Counts by partition path; the first look evaluates the input."""
+        sql = functions(self.frame)
+        with spark_errors(self.spec.table, "counting the records"):
+            rows = (
+                self.keyed.groupBy(PARTITION_PATH)
+                .agg(sql.count(sql.lit(1)), sql.bit_xor(HASH), sql.sum(self._text_bytes()))
+                .collect()
+            )
+        return {row[0]: Group(row[1], row[2], row[3]) for row in rows}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Records by partition path."""
+        return {partition: group.records for partition, group in self.groups.items()}
+
+    @property
+    def record_bytes(self) -> float | None:
+        """Bytes of an average record in Arrow, by the types of its columns and the lengths of its texts."""
+        total = sum(self.counts.values())
+        if not total:
+            return None
+        return sum(_width(f.type) for f in _wanted(self.spec)) + sum(g.text_bytes for g in self.groups.values()) / total
+
+    def _text_bytes(self) -> Any:
+        sql = functions(self.frame)
+        present = [] if self.spec.keys_only else list(self.spec.schema)
+        texts = [f.name for f in present if f.type in {pa.string(), pa.binary()}]
+        sizes = [sql.coalesce(sql.octet_length(sql.col(quote(name))), sql.lit(0)) for name in texts]
+        total = sql.octet_length(RECORD_KEY).cast("bigint")
+        for size in sizes:
+            total += size
+        return total
+
+    def _keyed_in_python(self, wanted: pa.Schema) -> Any:
+        fields = {*self.spec.keys.record_key_fields, *self.spec.keys.partition_fields}
+        needed = pa.schema([f for f in wanted if f.name in fields])
+        schema = self.frame.schema.jsonValue()
+        for name in (RECORD_KEY, PARTITION_PATH):
+            schema["fields"].append({"name": name, "type": "string", "nullable": False, "metadata": {}})
+        add = KeyColumns(self.spec.keys, needed, self.spec.table)
+        return self.frame.mapInArrow(add.run, struct_type(schema))
+
+    def keep(self, frame: Any) -> Any:
+        """Have Spark keep a frame, once evaluated, until `release`."""
+        kept = frame.persist(memory_and_disk())
+        self._persisted.append(kept)
+        return kept
+
+    def release(self) -> None:
+        """Let Spark drop what it kept."""
+        while self._persisted:
+            self._persisted.pop().unpersist()
+
+
+def prepare(data: Any, spec: InputSpec) -> SparkRecords:
+    """Check a DataFrame's columns and types; nothing is evaluated.
+
+    Raises:
+        SchemaError: a column is missing, is unknown or has another type.
+        SetupError: the session's Spark is too old.
+    """
+    check_session(data.sparkSession)
+    with spark_errors(spec.table, "looking at the data's columns"):
+        given = spark_struct_to_arrow(_columns(data, spec))
+    wanted = _wanted(spec)
+    conform(
+        given.empty_table().select([n for n in given.names if not spec.keys_only or n in wanted.names]),
+        wanted,
+        table=spec.table,
+    )
+    return SparkRecords(data.select(*(quote(name) for name in wanted.names)), spec)
+
+
+def _columns(data: Any, spec: InputSpec) -> dict[str, Any]:
+    """The data's columns as the JSON value of a StructType, without those that don't matter."""
+    struct: dict[str, Any] = data.schema.jsonValue()
+    wanted = set(_wanted(spec).names)
+    fields = [f for f in struct["fields"] if f["name"] in wanted or not (spec.keys_only or f["name"] in META_FIELDS)]
+    _check_case(fields, spec.table)
+    return {**struct, "fields": fields}
+
+
+def _check_case(fields: Sequence[Mapping[str, Any]], table: str) -> None:
+    seen: set[str] = set()
+    for name in (f["name"] for f in fields):
+        if name.casefold() in seen:
+            raise SchemaError(
+                f"the data has column {name!r} twice, or twice but for case; drop or rename one", table=table
+            )
+        seen.add(name.casefold())
+
+
+def _wanted(spec: InputSpec) -> pa.Schema:
+    if not spec.keys_only:
+        return spec.schema
+    fields = {*spec.keys.record_key_fields, *spec.keys.partition_fields}
+    return pa.schema([f for f in spec.schema if f.name in fields])
+
+
+def _width(kind: pa.DataType) -> float:
+    """Bytes that a value takes in Arrow beside text."""
+    try:
+        return float(kind.bit_width) / 8
+    except ValueError:  # of no fixed width
+        children = [kind.field(number).type for number in range(kind.num_fields)]
+        return _ARROW_OVERHEAD + sum(_width(child) for child in children)

@@ -1,0 +1,140 @@
+"""Where each record goes: a write plan in, look-up rows for Spark and the place of each task in one exchange out."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pudi.engine.spark.columns import FILE_ID, SPREAD, TASK
+from pudi.plan.write import SHARES, WritePlan
+from pudi.schema import PARTITION_PATH
+
+ROUTE_COLUMNS = f"{PARTITION_PATH} STRING, {FILE_ID} STRING, {TASK} INT, {SPREAD} ARRAY<INT>"
+"""Columns of the look-up rows; `file_id` is empty for inserts."""
+
+MAX_GROUP_RECORDS = 200_000
+"""Records that several small file tasks may bring to one Spark task: it holds them in memory at once."""
+
+_MIN_CELLS, _MAX_CELLS, _CELLS_PER_TASK = 1024, 1 << 18, 64
+
+
+def route_rows(plan: WritePlan) -> str:
+    """Look-up rows for all records of a plan, as JSON of an array of `ROUTE_COLUMNS` structs.
+
+    A row is found by partition path and file id (empty for records that are not in the table). It names the task, or,
+    where a partition's inserts are spread over several, an array of task numbers that a hash of the key picks from.
+    """
+    rows: list[dict[str, object]] = [
+        {PARTITION_PATH: task.partition, FILE_ID: task.file_id, TASK: task.number}
+        for task in plan.tasks
+        if task.base is not None
+    ]
+    for route in plan.routes:
+        row: dict[str, object] = {PARTITION_PATH: route.partition, FILE_ID: ""}
+        if len(route.tasks) == 1:
+            row[TASK] = route.tasks[0]
+        else:
+            row[SPREAD] = _cells(route.tasks, route.upper).tolist()
+        rows.append(row)
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _cells(tasks: Sequence[int], upper: Sequence[int]) -> np.ndarray:
+    """The task of each of equally many hashes; a power of two of cells, so fine that every task's share is met."""
+    cells = _MIN_CELLS
+    while cells < min(len(tasks) * _CELLS_PER_TASK, _MAX_CELLS):
+        cells *= 2
+    share = (np.arange(cells) * (SHARES // cells)) + SHARES // cells // 2
+    return np.asarray(tasks)[np.searchsorted(np.asarray(upper), share, side="right")]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which Spark task runs which file tasks.
+
+    Attributes:
+        partitions: number of Spark tasks.
+        salts: for each file task, by number, an integer that Spark's hash partitioning puts into its Spark task.
+    """
+
+    partitions: int
+    salts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, weights: Sequence[int], records: Sequence[int], at_least: int) -> Placement:
+        """Spread file tasks evenly.
+
+        Args:
+            weights: work of each file task, in any one unit.
+            records: records that each file task gets, about.
+            at_least: Spark tasks wanted, if there are as many file tasks.
+        """
+        groups = min(len(weights), max(1, at_least))
+        loads = [(0, 0, number) for number in range(groups)]  # work, records, Spark task
+        heapq.heapify(loads)
+        place = [0] * len(weights)
+        for task in sorted(range(len(weights)), key=lambda number: -weights[number]):
+            work, held, number = loads[0]
+            if held and held + records[task] > MAX_GROUP_RECORDS:
+                number, work, held = groups, 0, 0
+                groups += 1
+                heapq.heappush(loads, (weights[task], records[task], number))
+            else:
+                heapq.heapreplace(loads, (work + weights[task], held + records[task], number))
+            place[task] = number
+        by_group = salts(groups)
+        return cls(groups, tuple(by_group[number] for number in place))
+
+
+def salts(partitions: int) -> list[int]:
+    """For each of `partitions` partitions, an int that `repartition(partitions, column)` puts there.
+
+    Spark places a row by `pmod(murmur3_x86_32(value, seed 42), partitions)` (HashPartitioning, Murmur3Hash). A wrong
+    guess would cost balance, not correctness: equal salts always meet.
+    """
+    found: dict[int, int] = {}
+    start = 0
+    while len(found) < partitions:
+        values = np.arange(start, start + 4 * partitions + 64, dtype=np.int32)
+        places = murmur3(values).astype(np.int64) % partitions
+        for value, place in zip(values.tolist(), places.tolist(), strict=True):
+            found.setdefault(place, value)
+        start += len(values)
+    return [found[place] for place in range(partitions)]
+
+
+def murmur3(values: np.ndarray, seed: int = 42) -> np.ndarray:
+    """Spark's hash of each of some 32-bit integers (Murmur3_x86_32.hashInt), as signed 32-bit integers."""
+    with np.errstate(over="ignore"):
+        k = values.astype(np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
+        k = _rotate(k, 15) * np.uint32(0x1B873593)
+        h = _rotate(np.uint32(seed) ^ k, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h ^= np.uint32(4)
+        h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        hashed: np.ndarray = (h ^ (h >> np.uint32(16))).view(np.int32)
+    return hashed
+
+
+def _rotate(values: np.ndarray, bits: int) -> np.ndarray:
+    rotated: np.ndarray = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+    return rotated
+
+
+def planned_records(plan: WritePlan, updates: Mapping[tuple[str, str], int], inserts: Mapping[str, int]) -> list[int]:
+    """About how many records each task of a plan gets."""
+    numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
+    counts = [0] * len(plan.tasks)
+    for group, records in updates.items():
+        if group in numbers:
+            counts[numbers[group]] += records
+    for route in plan.routes:
+        below = 0
+        for task, upper in zip(route.tasks, route.upper, strict=True):
+            counts[task] += inserts.get(route.partition, 0) * (upper - below) // SHARES
+            below = upper
+    return counts

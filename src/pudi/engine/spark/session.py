@@ -1,0 +1,199 @@
+"""The one place that imports pyspark: what is a DataFrame, is Spark fit for use, and its errors as pudi's."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pudi import errors
+from pudi.errors import InvalidArgumentError, NotFoundError, PudiError, SetupError, UnavailableError
+from pudi.record import SPARK_ERROR_MARK
+
+OLDEST_SPARK = (3, 5)
+_JAVA_OF_SPARK = {3: 8, 4: 17}
+"""Oldest Java by Spark's major version (Spark's own release notes)."""
+
+_FRAME_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe")
+"""Where the DataFrame classes are: classic (and the parent of both in Spark 4), and Connect."""
+
+_MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
+
+
+_OWN = re.compile(r"^pudi\.errors\.(\w+): (.*)$", re.MULTILINE)
+"""An error of pudi's own in the traceback of a Python worker."""
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether `data` is a Spark DataFrame, classic or Connect. Never imports pyspark."""
+    for name in _FRAME_MODULES:
+        module = sys.modules.get(name)
+        kind = getattr(module, "DataFrame", None)
+        if isinstance(kind, type) and isinstance(data, kind):
+            return True
+    return False
+
+
+def require_spark(*, java: bool = True) -> str:
+    """Check that this machine can run Spark.
+
+    Args:
+        java: whether Java is needed here; a pure Spark Connect client needs none.
+
+    Returns:
+        The version of pyspark.
+
+    Raises:
+        SetupError: pyspark or Java is missing or too old; says what to do.
+    """
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        raise SetupError("pyspark is not installed: pip install 'pudi[spark]'") from None
+    check_version(version, "pyspark")
+    if java:
+        _check_java(_JAVA_OF_SPARK.get(_numbers(version)[0], 17))
+    return version
+
+
+def check_session(spark: Any) -> None:
+    """Refuse a session of a Spark that is too old.
+
+    Raises:
+        SetupError: it's older than 3.5.
+    """
+    check_version(str(spark.version), "the session's Spark")
+
+
+def check_version(version: str, what: str) -> None:
+    """Refuse a version before 3.5; raises SetupError."""
+    if _numbers(version) < OLDEST_SPARK:
+        raise SetupError(f"{what} is {version}: pudi needs 3.5 or newer; pip install -U 'pyspark>=3.5'")
+
+
+def functions(frame_or_session: object) -> Any:
+    """`pyspark.sql.functions` of the kind, classic or Connect, that goes with a DataFrame or session."""
+    if type(frame_or_session).__module__.startswith("pyspark.sql.connect."):
+        from pyspark.sql.connect import functions as connect_functions  # noqa: PLC0415 - optional
+
+        return connect_functions
+    from pyspark.sql import functions as classic_functions  # noqa: PLC0415 - optional
+
+    return classic_functions
+
+
+def struct_type(json_value: dict[str, Any]) -> Any:
+    """The StructType that its JSON value says."""
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - optional
+
+    return StructType.fromJson(json_value)
+
+
+def memory_and_disk() -> Any:
+    """The storage level MEMORY_AND_DISK."""
+    from pyspark.storagelevel import StorageLevel  # noqa: PLC0415 - optional
+
+    return StorageLevel.MEMORY_AND_DISK
+
+
+def task_ids() -> tuple[int, int, int]:
+    """Partition, stage and attempt number of the Spark task that runs; the attempt's is unique in the application."""
+    from pyspark.taskcontext import TaskContext  # noqa: PLC0415 - optional
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("not inside a Spark task")
+    return context.partitionId(), context.stageId(), context.taskAttemptId()
+
+
+@contextmanager
+def spark_errors(table: str, doing: str) -> Iterator[None]:
+    """Turn what Spark raises into pudi's errors.
+
+    Args:
+        table: location of the table.
+        doing: what was being done, for the message.
+
+    Raises:
+        InvalidArgumentError: a key expression refused a record.
+        NotFoundError: a file is gone.
+        SetupError: workers can't import pudi or what it needs.
+        UnavailableError: anything else that Spark reports; the cause is attached.
+    """
+    try:
+        yield
+    except PudiError:
+        raise
+    except ImportError as error:
+        raise SetupError(f"Spark needs a package that is not here: {error}; pip install 'pudi[spark]'") from error
+    except _error_types() as error:
+        raise _translated(error, table, doing) from error
+
+
+def _error_types() -> tuple[type[Exception], ...]:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - optional
+
+    # py4j is there only where a JVM is driven from here; what it can't convert comes as its own error
+    py4j = getattr(sys.modules.get("py4j.protocol"), "Py4JError", None)
+    return (PySparkException,) if py4j is None else (PySparkException, py4j)
+
+
+def _translated(error: Exception, table: str, doing: str) -> PudiError:
+    text = str(error)
+    marked = _MARKED.search(text)
+    if marked:
+        return InvalidArgumentError(marked[1], table=table)
+    own = _OWN.search(text)
+    kind = getattr(errors, own[1], None) if own else None
+    if own and isinstance(kind, type) and issubclass(kind, PudiError):
+        return kind(own[2])
+    missing = re.search(r"No module named '(pudi|pyarrow|obstore|numpy|fastavro|sqlglot|psutil)[.']?", text)
+    if missing:
+        return SetupError(
+            f"Spark's workers have no Python package {missing[1]}: install pudi on every node, or ship it with "
+            "spark.archives (venv-pack) and PYSPARK_PYTHON",
+            table=table,
+        )
+    if "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
+        return NotFoundError(
+            f"Spark does not find a file of the table while {doing}: it was removed, or the cluster does not reach the "
+            f"table by this path ({_first_line(text)})",
+            table=table,
+        )
+    return UnavailableError(f"Spark failed while {doing}: {_first_line(text)}", table=table)
+
+
+def _first_line(text: str) -> str:
+    """The line that says most: the last line of a Python traceback inside, else the first one."""
+    for pattern in (r"^(\w[\w.]*(?:Error|Exception): .*)$", r"(.+)"):
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            return found[1][:500]
+    return "no message"
+
+
+def _check_java(oldest: int) -> None:
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"install a JDK (17 fits every Spark from 3.5 on) and set JAVA_HOME; Spark needs Java {oldest} or newer"
+    if program is None or not Path(program).exists():
+        raise SetupError(f"there is no Java: {advice}")
+    try:
+        answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SetupError(f"{program} does not run ({error}): {advice}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if found is None or int(found[1]) < oldest:
+        raise SetupError(f"{program} is Java {found[1] if found else 'of an unknown version'}: {advice}")
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)

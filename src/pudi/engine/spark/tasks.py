@@ -1,0 +1,307 @@
+"""What runs inside Spark's Python workers: Arrow batches of records in; files, and one row of statistics each, out."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, TASK
+from pudi.engine.spark.session import task_ids
+from pudi.errors import NotFoundError, PudiError, SetupError
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.format import heartbeat_path, new_file_id, write_token
+from pudi.plan import FileTask, Operation, ReadPlan, WriteSpec
+from pudi.record import KeyGenerator
+from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
+from pudi.task import FileResult, SliceReader, write_file
+from pudi.task.bulk import split_by_partition
+from pudi.version import __version__
+
+RESULT_COLUMNS = "received BIGINT, fingerprint BIGINT, result BINARY, error BINARY"
+"""Columns of a task's answer: records that came in, XOR of their `HASH`, a `FileResult` or a `PudiError` (pickled)."""
+
+_RESULT_SCHEMA = pa.schema(
+    [("received", pa.int64()), ("fingerprint", pa.int64()), ("result", pa.binary()), ("error", pa.binary())]
+)
+
+_STEP_BYTES = 64 << 20
+_FILE_BYTES = 128 << 20
+_HELD_BYTES = 256 << 20
+"""A bulk insert's memory, in bytes of Arrow data: taken in at once; of one file; of all files that are being filled."""
+
+_seen: set[tuple[str, str]] = set()
+"""Instants, by table root, that this worker process has seen already."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCheck:
+    """Proof that a worker sees the very table and runs the very code that the driver does.
+
+    Args:
+        storage: the table's files.
+        instant: requested time of the write; its heartbeat is what is looked for.
+        version: the driver's pudi.
+    """
+
+    storage: Storage
+    instant: str
+    version: str = __version__
+
+    def run(self) -> None:
+        """Look.
+
+        Raises:
+            SetupError: another pudi, or the write's heartbeat isn't there.
+        """
+        root = self.storage.root
+        if self.version != __version__:
+            raise SetupError(
+                f"the driver runs pudi {self.version} and the worker on {platform.node()} pudi {__version__}: "
+                "install the same version on every node",
+                table=root,
+            )
+        if (root, self.instant) in _seen:
+            return
+        try:
+            self.storage.head(heartbeat_path(self.instant))
+        except NotFoundError as error:
+            raise SetupError(
+                f"the worker on {platform.node()} does not see the table that this process writes: the path must name "
+                "the same place on every node (a shared file system or an object store, not a client's own disk)",
+                table=root,
+                instant=self.instant,
+            ) from error
+        _seen.add((root, self.instant))
+
+
+@dataclass(frozen=True, slots=True)
+class FileTasks:
+    """Writes the files that a plan names, of the records that an exchange brought here.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        tasks: the plan's tasks, by number.
+        check: done first.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    tasks: Sequence[FileTask]
+    check: WorkerCheck
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for records with `TASK`, `ARRIVAL`, `HASH`, key and the table's columns."""
+        received = [batch for batch in batches if batch.num_rows]
+        if not received:
+            return
+        try:
+            self.check.run()
+            table = pa.Table.from_batches(received)
+            del received
+            token = write_token(*task_ids())
+            for number, places in _by_task(table):
+                rows = table.take(places)
+                yield _answer(self._write(self.tasks[number], rows, token), _fingerprint(rows[HASH]))
+        except PudiError as error:
+            yield _failure(error)
+
+    def _write(self, task: FileTask, rows: pa.Table, token: str) -> FileResult:
+        keys = rows[RECORD_KEY].cast(pa.string())
+        partition = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([task.partition]))
+        if self.spec.operation is Operation.DELETE:
+            rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
+        else:
+            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
+            rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
+        return write_file(self.storage, self.spec, task, rows, token)
+
+
+def _by_task(table: pa.Table) -> Iterator[tuple[int, pa.Array]]:
+    """Each task's number with the places of its rows in order of arrival."""
+    numbers = table[TASK].to_numpy()
+    order = np.lexsort((table[ARRIVAL].to_numpy(), numbers))
+    tasks, starts = np.unique(numbers[order], return_index=True)
+    for number, places in zip(tasks.tolist(), np.split(order, starts[1:]), strict=True):
+        yield number, pa.array(places)
+
+
+@dataclass(slots=True)
+class BulkTask:
+    """Writes all records of one Spark task to new file groups of their partitions.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        keys: how record key and partition path are made.
+        job: id of the write, from which file ids are made.
+        check: done first.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    keys: KeyGenerator
+    job: str
+    check: WorkerCheck
+    _held: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _bytes: dict[str, int] = field(default_factory=dict)
+    _files: int = 0
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for records with the table's columns."""
+        try:
+            for step in _steps(batches):
+                if not self._files and not self._held:
+                    self.check.run()
+                self._take_in(step)
+                del step
+                while not self.spec.deduplicate and (full := self._full()) is not None:
+                    yield _answer(self._write(full))
+            for partition in sorted(self._held):
+                yield _answer(self._write(partition))
+        except PudiError as error:
+            yield _failure(error)
+
+    def _take_in(self, batches: list[pa.RecordBatch]) -> None:
+        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root)
+        keys, partitions = self.keys.record_keys(data), self.keys.partition_paths(data)
+        rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
+        parts = list(split_by_partition(rows))
+        for partition, places in parts:
+            part = rows if len(parts) == 1 else rows.take(places)
+            self._held.setdefault(partition, []).append(part)
+            self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
+
+    def _full(self) -> str | None:
+        """The partition whose file is due, if one is."""
+        if not self._bytes:
+            return None
+        largest = max(self._bytes, key=self._bytes.__getitem__)
+        due = self._bytes[largest] >= _FILE_BYTES or sum(self._bytes.values()) >= _HELD_BYTES
+        return largest if due else None
+
+    def _write(self, partition: str) -> FileResult:
+        parts = [part.drop_columns([PARTITION_PATH]) for part in self._held.pop(partition)]
+        del self._bytes[partition]
+        rows = pa.concat_tables(parts)
+        place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
+        rows = rows.add_column(1, PARTITION_PATH, place)
+        spark_partition, stage, attempt = task_ids()
+        # another id for each attempt: what a lost attempt wrote must never pass for a version of the same file group
+        unique = str(uuid.uuid5(uuid.UUID(self.job), f"{stage}/{spark_partition}/{attempt}"))
+        number = (spark_partition << 20) | self._files
+        task = FileTask(number, partition, new_file_id(unique, self._files))
+        self._files += 1
+        return write_file(self.storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
+
+
+def _steps(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches in portions of some size."""
+    step: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        step.append(batch)
+        size += batch.nbytes
+        if size >= _STEP_BYTES:
+            yield step
+            step, size = [], 0
+    if step:
+        yield step
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Adds record key and partition path to records, where Spark SQL can't say them.
+
+    Args:
+        keys: how they're made.
+        schema: the columns they're made of, in the table's types.
+        table: location of the table.
+    """
+
+    keys: KeyGenerator
+    schema: pa.Schema
+    table: str
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with two columns more."""
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            needed = conform(rows.select(self.schema.names), self.schema, table=self.table)
+            keys = self.keys.record_keys(needed)
+            partitions = self.keys.partition_paths(needed).cast(pa.string())
+            yield from rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions).to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTasks:
+    """Reads file slices in Python, for files that Spark's own reader can't read right or can't reach.
+
+    Args:
+        storage: the table's files.
+        plan: what is wanted of them.
+        slices: the slices, by number.
+    """
+
+    storage: Storage
+    plan: ReadPlan
+    slices: Sequence[FileSlice]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the slices whose numbers come in."""
+        reader = SliceReader(self.storage, self.plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                yield from reader.read(self.slices[number])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTasks:
+    """Reads the record keys of file slices in Python, for files that Spark's own reader can't reach.
+
+    Args:
+        storage: the table's files.
+        slices: the slices, by number.
+    """
+
+    storage: Storage
+    slices: Sequence[FileSlice]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Partition path, record key and file id of every record of the slices whose numbers come in."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                file_slice = self.slices[number]
+                keys = BaseFileReader(self.storage, file_slice.base).read([PARTITION_PATH, RECORD_KEY])
+                file_id = pa.repeat(file_slice.file_id, keys.num_rows)
+                yield from keys.append_column(FILE_ID, file_id).to_batches()
+
+
+def _fingerprint(hashes: pa.ChunkedArray) -> int:
+    return int(np.bitwise_xor.reduce(hashes.to_numpy(), dtype=np.int64)) if len(hashes) else 0
+
+
+def _answer(result: FileResult, fingerprint: int = 0) -> pa.RecordBatch:
+    return _row(result.received, fingerprint, pickle.dumps(result), None)
+
+
+def _failure(error: PudiError) -> pa.RecordBatch:
+    """An error as a value: raised in the driver with its type, and not retried by Spark."""
+    return _row(0, 0, None, pickle.dumps(error))
+
+
+def _row(received: int, fingerprint: int, result: bytes | None, error: bytes | None) -> pa.RecordBatch:
+    columns = [
+        pa.array([value], field.type)
+        for value, field in zip((received, fingerprint, result, error), _RESULT_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)

@@ -1,0 +1,126 @@
+"""One write as a Hudi job says it: a frame, a path, an option map and a save mode in, a commit out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pudi.action import CommitResult
+from pudi.config import Options, resolve
+from pudi.engine.spark import is_spark_frame
+from pudi.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from pudi.plan import Operation
+from pudi.schema import spark_struct_to_arrow, without_meta_fields
+from pudi.storage import canonical_root, delete_folder, open_storage
+from pudi.table import Table, create
+
+
+class SaveMode(str, Enum):
+    """What is done when there is a table already (Spark's SaveMode, as HoodieSparkSqlWriter takes it)."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+    @classmethod
+    def parse(cls, text: str) -> SaveMode:
+        """The mode of a name as Spark spells it.
+
+        Raises:
+            InvalidArgumentError: there is none of that name.
+        """
+        name = {"errorifexists": "error", "default": "error"}.get(text.lower(), text.lower())
+        try:
+            return cls(name)
+        except ValueError:
+            raise InvalidArgumentError(f"mode {text!r}: it is append, overwrite, ignore or error") from None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """A write to a table that may not be there yet.
+
+    Args:
+        path: the table's root.
+        options: Hudi's option keys.
+        storage_options: credentials and settings of the storage.
+    """
+
+    path: str
+    options: Mapping[str, str]
+    storage_options: Mapping[str, str] | None = None
+
+    def run(self, frame: Any, mode: SaveMode, extra_metadata: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Write a DataFrame by the operation that the options name, `upsert` by default.
+
+        Raises:
+            InvalidArgumentError: an option or the mode is wrong, or the data doesn't fit.
+            TableExistsError: there is a table, and the mode is `error`.
+            TableNotFoundError: there is none to delete from.
+            NotSupportedError: an option asks for what this release lacks.
+        """
+        if not is_spark_frame(frame):
+            raise InvalidArgumentError(
+                f"pudi.spark takes a Spark DataFrame, not a {type(frame).__name__}: use the verbs of pudi.Table",
+                table=self.path,
+            )
+        resolved = resolve(self.options)
+        operation = Operation[resolved.text("hoodie.datasource.write.operation").upper()]
+        if operation is Operation.DELETE and mode is not SaveMode.APPEND:
+            raise InvalidArgumentError("append is the only mode for a delete", table=self.path)
+        table = self.table()
+        if table is not None and mode is SaveMode.ERROR:
+            raise TableExistsError("there is a table already; use mode append or overwrite", table=self.path)
+        if table is not None and mode is SaveMode.IGNORE:
+            return None
+        if mode is SaveMode.OVERWRITE:
+            self._clear(frame)
+            table = None
+        if table is None:
+            if operation is Operation.DELETE:
+                raise TableNotFoundError("there is no table to delete from", table=self.path)
+            table = self._create(frame, resolved)
+        return table.write(frame, operation, extra_metadata=extra_metadata)
+
+    def table(self) -> Table | None:
+        """The table, or None when there is none."""
+        try:
+            return Table(self.path, options=self.options, storage_options=self.storage_options)
+        except TableNotFoundError:
+            return None
+
+    def _create(self, frame: Any, resolved: Options) -> Table:
+        schema = without_meta_fields(spark_struct_to_arrow(frame.schema.json()))
+        return create(
+            self.path,
+            schema,
+            record_key=_names(resolved, "hoodie.table.recordkey.fields"),
+            partition_by=_names(resolved, "hoodie.table.partition.fields"),
+            ordering=_names(resolved, "hoodie.table.ordering.fields"),
+            name=resolved.optional_text("hoodie.table.name"),
+            options=self.options,
+            storage_options=self.storage_options,
+        )
+
+    def _clear(self, frame: Any) -> None:
+        """Delete what is at the path, as Hudi does before it makes the table anew.
+
+        Raises:
+            InvalidArgumentError: the frame reads from there.
+        """
+        spark_struct_to_arrow(frame.schema.json())  # an impossible schema must not cost the old table
+        storage = open_storage(self.path, self.storage_options)
+        root = canonical_root(storage.root)
+        below = urlsplit(root).path.rstrip("/") + "/"
+        if any(unquote(urlsplit(uri).path).startswith(below) for uri in frame.inputFiles()):
+            raise InvalidArgumentError("the data is read from the table that it would overwrite", table=self.path)
+        delete_folder(storage, "")
+
+
+def _names(resolved: Options, key: str) -> list[str]:
+    text = resolved.optional_text(key) or ""
+    return [name for part in text.split(",") if (name := part.strip())]

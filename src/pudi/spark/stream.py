@@ -1,0 +1,79 @@
+"""`pudi.spark.batch_writer`: what `foreachBatch` of a streaming query takes; a batch that comes again is skipped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pudi.action import CommitResult, MetaClient
+from pudi.config.option import text_of
+from pudi.errors import CorruptError, TableNotFoundError
+from pudi.spark.job import SaveMode, WriteJob
+
+CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
+"""Key in a commit's extra metadata: a JSON map from writer to batch id (HoodieStreamingSink.SINK_CHECKPOINT_KEY)."""
+
+_IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
+_DEFAULT_IDENTIFIER = "default_single_writer"
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchWriter:
+    job: WriteJob
+    identifier: str
+
+    def __call__(self, frame: Any, batch_id: int) -> CommitResult | None:
+        """Write one batch, unless it or a later one was committed already."""
+        last = self._last_batch()
+        if last is not None and batch_id <= last:
+            return None
+        extra = {CHECKPOINT_KEY: json.dumps({self.identifier: str(batch_id)}, separators=(",", ":"))}
+        return self.job.run(frame, SaveMode.APPEND, extra)
+
+    def _last_batch(self) -> int | None:
+        """The newest batch of this writer that was committed (CommitUtils.getValidCheckpointForCurrentWriter)."""
+        try:
+            meta = MetaClient.open(self.job.path, self.job.storage_options, self.job.options)
+        except TableNotFoundError:
+            return None
+        for instant in reversed(meta.store.load().commits):
+            text = (meta.store.commit_metadata(instant).extra_metadata or {}).get(CHECKPOINT_KEY)
+            if not text:
+                continue
+            try:
+                batches = json.loads(text)
+                if self.identifier in batches:
+                    return int(batches[self.identifier])
+            except (ValueError, TypeError) as error:
+                raise CorruptError(
+                    f"the commit's {CHECKPOINT_KEY} is no JSON map of batch numbers: {text[:100]!r}",
+                    table=meta.storage.root,
+                    instant=instant.requested,
+                ) from error
+        return None
+
+
+def batch_writer(
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    **options: str | bool | int | float,
+) -> Callable[[Any, int], CommitResult | None]:
+    """A function for `foreachBatch`: `query = df.writeStream.foreachBatch(pudi.spark.batch_writer(path, **hudi)).start()`.
+
+    Each batch is one commit that names the batch, as Apache Hudi's streaming sink does it, so that a batch that comes
+    again after a restart is skipped, whichever of the two wrote it. A batch without records makes no commit. The table is
+    made by the first batch where there is none.
+
+    Args:
+        path: the table's root.
+        storage_options: credentials and settings of the storage.
+        options: Hudi's option keys; several queries that write one table need
+            `hoodie.datasource.write.streaming.checkpoint.identifier`, each its own.
+    """
+    given = {key: text_of(value) for key, value in options.items()}
+    job = WriteJob(os.fspath(path), given, storage_options)
+    return _BatchWriter(job, given.get(_IDENTIFIER, _DEFAULT_IDENTIFIER))

@@ -1,0 +1,103 @@
+"""`pudi.spark.write`: Spark's DataFrameWriter for Hudi tables, without Hudi's JAR."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pudi.action import CommitResult
+from pudi.config.option import text_of
+from pudi.errors import InvalidArgumentError
+from pudi.spark.job import SaveMode, WriteJob
+
+_FORMATS = {"hudi", "org.apache.hudi", "pudi"}
+_PARTITION_KEYS = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
+
+
+class FrameWriter:
+    """Collects what to write and how; `save` does it. Mirrors `pyspark.sql.DataFrameWriter`.
+
+    Args:
+        frame: a Spark DataFrame, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+
+    def __init__(self, frame: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        self._frame = frame
+        self._storage_options = storage_options
+        self._options: dict[str, str] = {}
+        self._mode = SaveMode.ERROR
+        self._partition_by: tuple[str, ...] = ()
+
+    def format(self, source: str) -> FrameWriter:
+        """Tolerated, so that a Hudi job's line works: `hudi`.
+
+        Raises:
+            InvalidArgumentError: another format.
+        """
+        if source not in _FORMATS:
+            raise InvalidArgumentError(f"format {source!r}: pudi.spark.write writes Hudi tables only")
+        return self
+
+    def option(self, key: str, value: str | bool | int | float) -> FrameWriter:
+        """One of Hudi's options; None of them is guessed: an unknown key is refused by `save`."""
+        if not isinstance(value, (str, bool, int, float)):
+            raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
+        self._options[key] = text_of(value)
+        return self
+
+    def options(self, **options: str | bool | int | float) -> FrameWriter:
+        """Several options at once: `.options(**hudi_options)`."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def mode(self, save_mode: str) -> FrameWriter:
+        """What to do when there is a table: `append`, `overwrite`, `ignore` or `error` (the default).
+
+        `overwrite` deletes the folder and makes the table anew, as Hudi does; it is not atomic.
+
+        Raises:
+            InvalidArgumentError: another mode.
+        """
+        self._mode = SaveMode.parse(save_mode)
+        return self
+
+    def partitionBy(self, *columns: str) -> FrameWriter:  # noqa: N802 - Spark's name
+        """Partition columns, where the options don't name them."""
+        self._partition_by = columns
+        return self
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> CommitResult | None:
+        """Write; the table is made where there is none.
+
+        Args:
+            path: the table's root; option `path` where None.
+
+        Returns:
+            What was done; None when there was nothing to do.
+
+        Raises:
+            InvalidArgumentError: an option is wrong or contradicts the table, or the data doesn't fit.
+            TableExistsError: there is a table, and the mode is `error`.
+            NotSupportedError: an option asks for what this release lacks.
+            ConflictError: another writer won; nothing of this write is visible.
+        """
+        options = dict(self._options)
+        target = options.pop("path", None) if path is None else os.fspath(path)
+        if not target:
+            raise InvalidArgumentError("save needs a path")
+        if self._partition_by and not any(key in options for key in _PARTITION_KEYS):
+            options[_PARTITION_KEYS[0]] = ",".join(self._partition_by)
+        return WriteJob(target, options, self._storage_options).run(self._frame, self._mode)
+
+
+def write(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> FrameWriter:
+    """Begin to write a Spark DataFrame to a Hudi table: `pudi.spark.write(df).options(**hudi).mode("append").save(path)`.
+
+    Args:
+        frame: a Spark DataFrame, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+    return FrameWriter(frame, storage_options)

@@ -1,0 +1,68 @@
+"""Fixtures of every suite: one Spark session for the whole run, and the two engines behind one face."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from support import hudi
+from support import spark as spark_support
+from support.engines import Engine, LocalEngine, SparkEngine
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--stock-spark", action="store_true", help="a session without Hudi, as a user has it")
+
+
+def _spark_version() -> str | None:
+    try:
+        return importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _why_no_hudi(config: pytest.Config) -> str | None:
+    version = _spark_version()
+    if version is None or not version.startswith("3.5."):
+        return f"Apache Hudi's bundle is for Spark 3.5; this environment has pyspark {version}"
+    return "the session was asked to be without Hudi (--stock-spark)" if config.getoption("--stock-spark") else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what this environment can't run, and the full products unless the marker expression names them."""
+    no_hudi = _why_no_hudi(config)
+    for item in items:
+        if "interop" in item.keywords and no_hudi:
+            item.add_marker(pytest.mark.skip(reason=no_hudi))
+        if "spark" in item.keywords and _spark_version() is None:
+            item.add_marker(pytest.mark.skip(reason="pyspark is not installed"))
+        if "slow" in item.keywords and "slow" not in (config.option.markexpr or ""):
+            item.add_marker(pytest.mark.skip(reason="a full product of combinations: run by make interop (-m slow)"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The run's one Spark session: it holds the Hudi bundle on Spark 3.5, and is a stock one otherwise."""
+    conf = {} if _why_no_hudi(request.config) else hudi.SESSION
+    session = spark_support.start(tmp_path_factory.mktemp("spark"), conf)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn."""
+    return SparkEngine(request.getfixturevalue("spark")) if request.param == "spark" else LocalEngine()
+
+
+@pytest.fixture(scope="session")
+def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where golden tables are unpacked for tests that only read them."""
+    return tmp_path_factory.mktemp("golden")
