@@ -1,0 +1,94 @@
+# Everything a person does with this repository. `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first interpreter that is new enough and can make an environment, those that Spark 3.5 was made for first;
+# `make PYTHON=…` names another one.
+PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info < $$2)"; }; \
+	for p in python3 python3.12 python3.11 python3.10; do try "$$p" "(3, 14)" >/dev/null 2>&1 && { echo "$$p"; exit; }; done; \
+	try python3 "(4,)" >/dev/null 2>&1 && echo python3)
+
+ENGINE ?= spark
+SPARK4_TESTS ?= tests/behaviour
+
+MAIN := .venv/.made
+SPARK4 := .venv-spark4/.made
+LOCAL := .venv-local/.made
+
+.PHONY: help setup test interop bench demo golden lint types contracts docs clean distclean java
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(MAIN) $(SPARK4) ## make both environments (Spark 3.5 and Spark 4)
+
+test: lint types contracts $(MAIN) $(SPARK4) | java ## check and test everything, on both Sparks
+	.venv-spark4/bin/python -m pytest -m "spark and not interop and not slow" $(SPARK4_TESTS)
+	.venv/bin/python -m pytest -m "not slow" tests
+
+interop: $(MAIN) | java ## take turns with real Apache Hudi, in every combination (long)
+	.venv/bin/python -m pytest -m "interop or slow" tests
+
+bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
+	.venv/bin/python bench/run.py $(ARGS)
+
+ifeq ($(ENGINE),local)
+demo: $(LOCAL)
+	.venv-local/bin/python examples/flights/run.py --engine local $(ARGS)
+else
+demo: $(MAIN) | java ## run the flights pipeline on Spark; ENGINE=local runs it without Java
+	.venv/bin/python examples/flights/run.py --engine $(ENGINE) $(ARGS)
+endif
+
+golden: $(MAIN) | java ## make missing golden tables with real Apache Hudi; NAMES="…" makes those anew
+	.venv/bin/python tests/golden/make.py $(NAMES)
+
+lint: $(MAIN) ## check style and format
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+types: $(MAIN) ## check types
+	.venv/bin/mypy
+
+contracts: $(MAIN) ## check that layers import downwards only
+	.venv/bin/lint-imports
+
+docs: $(MAIN) ## write the generated pages of docs/
+	.venv/bin/python -c 'from pathlib import Path; from pudi.config import options_page; Path("docs/options.md").write_text(options_page(), encoding="utf-8")'
+
+clean: ## remove caches and results
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-output spark-warehouse metastore_db derby.log artifacts
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environments too
+	rm -rf .venv .venv-local .venv-spark4
+
+# Each environment is made once; a stamp that is older than what it was made of makes it again.
+$(MAIN): requirements/base.txt requirements/local.txt requirements/spark35.txt pyproject.toml
+	$(call make_environment,.venv,requirements/spark35.txt)
+
+$(SPARK4): requirements/base.txt requirements/spark4.txt pyproject.toml
+	$(call make_environment,.venv-spark4,requirements/spark4.txt)
+
+$(LOCAL): requirements/base.txt requirements/local.txt pyproject.toml
+	$(call make_environment,.venv-local,requirements/local.txt)
+
+define make_environment
+@if [ -z "$(PYTHON)" ]; then \
+	echo "pudi needs Python 3.10 or later with venv: install it (Debian, Ubuntu: apt install python3 python3-venv)," >&2; \
+	echo "or name one: make PYTHON=/path/to/python3 …" >&2; exit 1; fi
+@echo "making $(1) with $$($(PYTHON) --version): a few minutes, once"
+@$(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 -r $(2)
+@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+@touch $(1)/.made
+endef
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1 || true); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+		echo "Spark needs Java 17 or later, found $${version:-none}: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless)" >&2; \
+		echo "or point JAVA_HOME at one. 'make demo ENGINE=local' needs none." >&2; exit 1; fi

@@ -1,0 +1,49 @@
+"""The docs say what the code does: the generated page is up to date, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pudi.config import options_page
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def _block(language: str, holding: str) -> str:
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return next(block for block in blocks if holding in block)
+
+
+def test_the_option_page_is_the_generated_one() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert page == options_page(), "run make docs"
+
+
+def test_the_readmes_example_is_the_file_and_prints_what_the_readme_says(tmp_path: Path) -> None:
+    file = ROOT / "examples" / "quickstart.py"
+    assert file.read_text(encoding="utf-8") == _block("python", "tempfile")
+    done = subprocess.run([sys.executable, file], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == _block("text", "now")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = [target for target in re.findall(r"\]\(([^)#]+)\)", text) if not target.startswith("https://")]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_decision_is_listed() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    records = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    assert records
+    assert [name for name in records if f"decisions/{name}" not in index] == []
+    assert [name[:4] for name in records] == [f"{number:04}" for number in range(1, len(records) + 1)]

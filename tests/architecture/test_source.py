@@ -1,0 +1,105 @@
+"""Rules that the source itself must keep: sizes, file names in one place, state as values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "pudi"
+MODULES = sorted(SOURCE.rglob("*.py"))
+NAMES = (SOURCE / "format" / "names.py", SOURCE / "format" / "layout.py")
+"""Where stored names are spelled: those with parts that vary, and those that are fixed."""
+EXAMPLES = SOURCE / "testing"
+"""Contract tests, which make files up."""
+
+MODULE_LINES = 400
+FUNCTION_LINES = 80
+STORED_NAMES = (".hoodie", ".requested", ".inflight")
+VALUE_LAYERS = ("timeline", "filegroup", "plan")
+
+# A key of an option or a property is no file name.
+_OPTION_KEY = re.compile(r"hoodie(\.[a-zA-Z0-9_\-*]+)+")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    """The ids of nodes that are docstrings: strings that stand alone as statements."""
+    return {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def stored_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of literals that hold part of a stored file's name; messages, which have blanks, are none."""
+    docs = _docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            text = node.value
+            is_name = not re.search(r"\s", text) and not _OPTION_KEY.fullmatch(text)
+            if is_name and any(part in text for part in STORED_NAMES):
+                yield node.lineno, text
+
+
+def loose_dataclasses(tree: ast.Module) -> Iterator[str]:
+    """Names of dataclasses that are not frozen with slots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for decorator in node.decorator_list:
+                call = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if ast.unparse(call) in {"dataclass", "dataclasses.dataclass"}:
+                    keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
+                    given = {word.arg for word in keywords if getattr(word.value, "value", None) is True}
+                    if not {"frozen", "slots"} <= given:
+                        yield node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_modules_and_functions_fit_the_eye(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MODULE_LINES, f"{lines} lines: split it by what it holds"
+    functions = (node for node in ast.walk(_parse(path)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    long = [f"{node.name}: {size}" for node in functions if (size := _lines(node)) > FUNCTION_LINES]
+    assert long == []
+
+
+def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_names_of_stored_files_are_spelled_in_one_place(path: Path) -> None:
+    if path not in NAMES and EXAMPLES not in path.parents:
+        assert list(stored_names(_parse(path))) == [], "take it from pudi.format"
+
+
+@pytest.mark.parametrize("layer", VALUE_LAYERS)
+def test_state_is_a_value(layer: str) -> None:
+    modules = sorted((SOURCE / layer).rglob("*.py"))
+    assert modules
+    loose = {_name(path): found for path in modules if (found := list(loose_dataclasses(_parse(path))))}
+    assert loose == {}
+
+
+def test_the_rules_find_what_they_look_for() -> None:
+    tree = ast.parse(
+        '"""Docs may say .hoodie."""\n'
+        "from dataclasses import dataclass\n"
+        'KEY = "hoodie.table.metadata.partitions.inflight"\n'
+        'MESSAGE = "the folder .hoodie is missing"\n'
+        'def f(root): return f"{root}/.hoodie/x", ".requested"\n'
+        "@dataclass(frozen=True)\nclass Loose: pass\n"
+        "@dataclass(frozen=True, slots=True)\nclass Firm: pass\n"
+    )
+    assert {text for _, text in stored_names(tree)} == {"/.hoodie/x", ".requested"}
+    assert list(loose_dataclasses(tree)) == ["Loose"]
