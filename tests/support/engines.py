@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pytest
 
 from support.rows import Row, from_arrow, from_spark
 from support.spark import to_frame
@@ -59,3 +61,17 @@ class SparkEngine:
 
     def columns(self, scan: Any) -> list[str]:
         return list(scan.to_spark(self.spark).columns)
+
+
+def per_engine(local: Iterable[Any], spark: Iterable[Any]) -> list[Any]:
+    """Parameter sets that begin with `engine` (indirect): all of `local` on Arrow, the fewer of `spark` on Spark.
+
+    For what doesn't depend on the engine in all its values: a write takes milliseconds locally and a second on Spark.
+    """
+
+    def values(value: Any) -> tuple[Any, ...]:
+        return value if isinstance(value, tuple) else (value,)
+
+    return [pytest.param("local", *values(value)) for value in local] + [
+        pytest.param("spark", *values(value), marks=pytest.mark.spark) for value in spark
+    ]
