@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import pudi
 from support.disk import base_files, tree
-from support.engines import Engine
+from support.engines import Engine, LocalEngine, per_engine
 from support.golden import Golden
 from support.layouts import Layout
 from support.model import Model
@@ -27,9 +28,19 @@ WRITES = ("bulk_insert", "insert", "upsert")
 @pytest.fixture
 def made(engine: Engine, tmp_path: Path) -> PudiTable:
     """A table with six trips."""
-    made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout())
+    return _six_trips(engine, tmp_path)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> PudiTable:
+    """The same, for what is found before an engine has a say."""
+    return _six_trips(LocalEngine(), tmp_path)
+
+
+def _six_trips(engine: Engine, folder: Path) -> PudiTable:
+    made = PudiTable.create(LocalEngine(), folder / "trips", SCHEMA, Layout())
     made.write("bulk_insert", table([trip(number, 10) for number in range(6)]))
-    return made
+    return PudiTable(engine, made.path)
 
 
 def _refuses(made: PudiTable, verb: str, data: pa.Table, error: Errors, names: str, **more: Any) -> None:
@@ -40,7 +51,7 @@ def _refuses(made: PudiTable, verb: str, data: pa.Table, error: Errors, names: s
     assert isinstance(caught.value, pudi.PudiError)
     assert tree(made.path) == before
     assert_same(made.snapshot(), rows)
-    made.write("upsert", table([trip(1, 99, "works")]))
+    PudiTable(LocalEngine(), made.path).write("upsert", table([trip(1, 99, "works")]))
 
 
 def _replaced(data: pa.Table, name: str, values: Any) -> pa.Table:
@@ -93,13 +104,13 @@ def test_create_refuses(tmp_path: Path, arguments: dict[str, Any], error: type[E
     assert not path.exists() or tree(path) == {}
 
 
-@pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_column_of_another_type(made: PudiTable, verb: str) -> None:
     data = _replaced(table([trip(1, 20)]), "fare", pa.array(["much"]))
     _refuses(made, verb, data, pudi.SchemaError, "fare")
 
 
-@pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_missing_column(made: PudiTable, verb: str) -> None:
     _refuses(made, verb, table([trip(1, 20)]).drop_columns(["rider"]), pudi.SchemaError, "rider")
 
@@ -114,20 +125,26 @@ def test_a_column_given_twice(made: PudiTable) -> None:
     _refuses(made, "upsert", data, (pudi.SchemaError, pudi.NotSupportedError), "FARE")
 
 
-@pytest.mark.parametrize("verb", [*WRITES, "delete"])
-@pytest.mark.parametrize("name", ["uuid", "city"])
+@pytest.mark.parametrize(
+    ("engine", "verb", "name"),
+    per_engine(product((*WRITES, "delete"), ("uuid", "city")), [("upsert", "city"), ("delete", "uuid")]),
+    indirect=["engine"],
+)
 def test_a_missing_key_or_partition_column(made: PudiTable, verb: str, name: str) -> None:
     _refuses(made, verb, table([trip(1, 20)]).drop_columns([name]), pudi.SchemaError, name)
 
 
-@pytest.mark.parametrize("verb", [*WRITES, "delete"])
-@pytest.mark.parametrize("key", [None, ""])
+@pytest.mark.parametrize(
+    ("engine", "verb", "key"),
+    per_engine(product((*WRITES, "delete"), (None, "")), [("bulk_insert", None), ("upsert", ""), ("delete", None)]),
+    indirect=["engine"],
+)
 def test_a_null_or_empty_key(made: PudiTable, verb: str, key: str | None) -> None:
     data = table([trip(1, 20), trip(2, 20) | {"uuid": key}])
     _refuses(made, verb, data, pudi.InvalidArgumentError, "uuid")
 
 
-@pytest.mark.parametrize("verb", WRITES)
+@pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_missing_ordering_column(made: PudiTable, verb: str) -> None:
     _refuses(made, verb, table([trip(1, 20)]).drop_columns(["ts"]), pudi.SchemaError, "ts")
 
@@ -137,7 +154,9 @@ def test_an_ordering_column_of_another_type(made: PudiTable) -> None:
 
 
 @pytest.mark.parametrize(
-    "city", ["..", "../elsewhere", "a/../../b", ".hoodie", ".hoodie/timeline", "/tmp/away", "a\0b"]
+    ("engine", "city"),
+    per_engine(["..", "../elsewhere", "a/../../b", ".hoodie", ".hoodie/timeline", "/away", "a\0b"], ["../elsewhere"]),
+    indirect=["engine"],
 )
 def test_a_partition_value_that_leaves_the_root(made: PudiTable, city: str) -> None:
     around = tree(made.path.parent)
@@ -163,23 +182,23 @@ def test_a_partition_value_that_leaves_the_root(made: PudiTable, city: str) -> N
     ],
     ids=["unknown", "unsupported", "value", "number", "contradicts-mode", "contradicts-key"],
 )
-def test_options(made: PudiTable, verb: str, options: dict[str, str], error: type[Exception], names: str) -> None:
-    _refuses(made, verb, table([trip(1, 20)]), error, names, options=options)
+def test_options(local: PudiTable, verb: str, options: dict[str, str], error: type[Exception], names: str) -> None:
+    _refuses(local, verb, table([trip(1, 20)]), error, names, options=options)
 
 
-def test_delete_with_a_text_points_at_where(made: PudiTable) -> None:
-    before = tree(made.path)
+def test_delete_with_a_text_points_at_where(local: PudiTable) -> None:
+    before = tree(local.path)
     with pytest.raises(TypeError, match="where="):
-        made.table.delete("city = 'nyc'")
-    assert tree(made.path) == before
+        local.table.delete("city = 'nyc'")
+    assert tree(local.path) == before
 
 
 @pytest.mark.parametrize("data", [None, 7, {"uuid": "k1"}, [{"uuid": "k1"}]], ids=str)
-def test_data_that_is_no_table(made: PudiTable, data: Any) -> None:
-    before = tree(made.path)
+def test_data_that_is_no_table(local: PudiTable, data: Any) -> None:
+    before = tree(local.path)
     with pytest.raises(pudi.InvalidArgumentError, match=type(data).__name__):
-        made.table.upsert(data)
-    assert tree(made.path) == before
+        local.table.upsert(data)
+    assert tree(local.path) == before
 
 
 def test_a_schema_that_contradicts_itself(tmp_path: Path) -> None:
@@ -189,31 +208,31 @@ def test_a_schema_that_contradicts_itself(tmp_path: Path) -> None:
             pudi.create(str(tmp_path / "t"), schema, record_key="uuid", table_type="cow")
 
 
-def test_corrupt_properties(made: PudiTable) -> None:
-    file = made.path / ".hoodie" / "hoodie.properties"
+def test_corrupt_properties(local: PudiTable) -> None:
+    file = local.path / ".hoodie" / "hoodie.properties"
     file.write_text(re.sub(r"(?m)^hoodie\.table\.name=.*$", "hoodie.table.name=other", file.read_text()))
     with pytest.raises(pudi.CorruptError, match=r"hoodie\.properties"):
-        made.snapshot()
+        local.snapshot()
 
 
 @pytest.mark.parametrize("damage", [b"", b"Obj\x01garbage", None], ids=["empty", "garbage", "truncated"])
-def test_a_corrupt_commit(made: PudiTable, damage: bytes | None) -> None:
-    file = next((made.path / ".hoodie" / "timeline").glob("*_*.commit"))
+def test_a_corrupt_commit(local: PudiTable, damage: bytes | None) -> None:
+    file = next((local.path / ".hoodie" / "timeline").glob("*_*.commit"))
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2] if damage is None else damage)
     (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
-    before = tree(made.path)
+    before = tree(local.path)
     if damage != b"":  # Hudi takes an empty one for a commit that wrote nothing
         with pytest.raises(pudi.CorruptError, match=file.name):
-            made.snapshot()
+            local.snapshot()
         with pytest.raises(pudi.CorruptError, match=file.name):
-            made.table.upsert(made.engine.frame(table([trip(1, 20)])))
-        assert tree(made.path) == before
+            local.table.upsert(local.engine.frame(table([trip(1, 20)])))
+        assert tree(local.path) == before
     else:
-        assert not [row for row in made.changes() if row["_hoodie_commit_time"] > file.name]
+        assert not [row for row in local.changes() if row["_hoodie_commit_time"] > file.name]
 
 
-@pytest.mark.parametrize("keep", [0, 4, 300], ids=lambda size: f"first-{size}-bytes")
+@pytest.mark.parametrize(("engine", "keep"), per_engine([0, 4, 300], [300]), indirect=["engine"])
 def test_a_corrupt_base_file(made: PudiTable, keep: int) -> None:
     file = base_files(made.path)[0]
     file.write_bytes(file.read_bytes()[:keep])
@@ -246,26 +265,26 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
         ("hoodie.table.storage.layout", "OTHER"),
     ],
 )
-def test_tables_of_another_kind_are_refused_by_name(made: PudiTable, key: str, value: str) -> None:
-    file = made.path / ".hoodie" / "hoodie.properties"
+def test_tables_of_another_kind_are_refused_by_name(local: PudiTable, key: str, value: str) -> None:
+    file = local.path / ".hoodie" / "hoodie.properties"
     lines = [line for line in file.read_text().splitlines() if not line.startswith(f"{key}=")]
     file.write_text("\n".join([*lines, f"{key}={value}", ""]))
-    before = tree(made.path)
+    before = tree(local.path)
     with pytest.raises(pudi.NotSupportedError, match=re.escape(key)):
-        made.snapshot()
+        local.snapshot()
     with pytest.raises(pudi.NotSupportedError, match=re.escape(key)):
-        made.table.upsert(made.engine.frame(table([trip(1, 20)])))
-    assert tree(made.path) == before
+        local.table.upsert(local.engine.frame(table([trip(1, 20)])))
+    assert tree(local.path) == before
 
 
-def test_a_table_with_a_merger_of_its_own_is_read_and_not_written(made: PudiTable) -> None:
-    file = made.path / ".hoodie" / "hoodie.properties"
+def test_a_table_with_a_merger_of_its_own_is_read_and_not_written(local: PudiTable) -> None:
+    file = local.path / ".hoodie" / "hoodie.properties"
     file.write_text(re.sub(r"(?m)^(hoodie\.record\.merge\.mode)=.*$", r"\1=CUSTOM", file.read_text()))
-    before = tree(made.path)
-    assert len(made.snapshot()) == 6
+    before = tree(local.path)
+    assert len(local.snapshot()) == 6
     with pytest.raises(pudi.NotSupportedError, match="CUSTOM"):
-        made.table.upsert(made.engine.frame(table([trip(1, 20)])))
-    assert tree(made.path) == before
+        local.table.upsert(local.engine.frame(table([trip(1, 20)])))
+    assert tree(local.path) == before
 
 
 def test_a_table_with_a_metadata_table_is_read_and_not_written(
@@ -298,17 +317,13 @@ def test_a_table_with_a_metadata_table_is_read_and_not_written(
     )
 
 
-def test_tables_of_hudis_that_are_not_supported_are_not_written(
-    engine: Engine, golden_folder: Path, tmp_path: Path
-) -> None:
+def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
     for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_schema_on_read", "cow_v9_orc", "cow_v9_tskeygen"):
         path = tmp_path / name
         shutil.copytree(Golden(name).unpack(golden_folder), path)
         before = tree(path)
         with pytest.raises(pudi.PudiError):
-            pudi.Table(str(path)).upsert(
-                engine.frame(table([trip(1, 10)])), options={"hoodie.metadata.enable": "false"}
-            )
+            pudi.Table(str(path)).upsert(table([trip(1, 10)]), options={"hoodie.metadata.enable": "false"})
         assert tree(path) == before, name
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -18,6 +18,33 @@ from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.timeline import Timeline
+
+_TO_COME = frozenset(
+    [
+        "update",
+        "insert_overwrite",
+        "insert_overwrite_table",
+        "delete_partitions",
+        "merge",
+        "add_column",
+        "rename_column",
+        "drop_column",
+        "change_type",
+        "compact",
+        "cluster",
+        "clean",
+        "archive",
+        "schedule",
+        "run_pending",
+        "rollback",
+        "savepoint",
+        "restore",
+        "create_index",
+        "drop_index",
+        "check",
+        "repair",
+    ]
+)
 
 
 class Table:
@@ -228,6 +255,16 @@ class Table:
         resolved = resolve(options, self._options)
         engine = SparkEngine(data.sparkSession) if is_spark_frame(data) else LocalEngine()
         return write(self._meta, engine, data, operation, resolved, extra_metadata)
+
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        """Verbs that are to come say so when they're called."""
+        if name not in _TO_COME:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def refuse(*_: object, **__: object) -> NoReturn:
+            raise NotSupportedError(f"table.{name}(…) is not supported yet: use Apache Hudi for it", table=self.path)
+
+        return refuse
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"

@@ -1,0 +1,43 @@
+"""Verbs of later releases are refused by name, and leave the table alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pudi
+from support.trips import SCHEMA, table, trip
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> pudi.Table:
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid")
+    made.insert(table([trip(1, 10)]))
+    return made
+
+
+@pytest.mark.parametrize(
+    "verb", ["insert_overwrite", "merge", "update", "compact", "cluster", "clean", "savepoint", "create_index", "check"]
+)
+def test_refused_by_name(trips: pudi.Table, verb: str) -> None:
+    with pytest.raises(pudi.NotSupportedError, match=verb):
+        getattr(trips, verb)(table([trip(2, 10)]))
+    assert trips.scan().to_arrow().num_rows == 1
+
+
+def test_delete_by_predicate(trips: pudi.Table) -> None:
+    with pytest.raises(pudi.NotSupportedError, match="where"):
+        trips.delete(where="ts > 1")
+    with pytest.raises(TypeError, match="where="):
+        trips.delete("ts > 1")
+
+
+def test_change_data_capture(trips: pudi.Table) -> None:
+    with pytest.raises(pudi.NotSupportedError, match="cdc"):
+        trips.changes(format="cdc")
+
+
+def test_what_never_was_is_an_attribute_error(trips: pudi.Table) -> None:
+    with pytest.raises(AttributeError, match="upsret"):
+        trips.upsret  # noqa: B018
