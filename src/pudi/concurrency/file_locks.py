@@ -15,11 +15,12 @@ from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, Storage
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
+from pudi.format import HOODIE_DIR, LOCKS_DIR
 from pudi.storage import canonical_root, local_path
 
 _log = logging.getLogger(__name__)
 
-LOCAL_LOCK = ".hoodie/.locks/pudi.lock"
+LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
 """File that `LocalFileLock` locks. It stays when the lock is free: removing it would split those who wait."""
 
 
@@ -146,7 +147,7 @@ class FileSystemLock(TableLock):
 
     def _lock_folder(self, wanted: str | None) -> str:
         if wanted is None:
-            return ".hoodie"
+            return HOODIE_DIR
         for root in (self._storage.root, self._table):
             if wanted.rstrip("/").startswith(f"{root}/"):
                 return wanted.rstrip("/")[len(root) + 1 :]

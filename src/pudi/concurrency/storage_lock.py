@@ -11,11 +11,12 @@ from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
+from pudi.format import TABLE_LOCK
 from pudi.storage import canonical_root, replacing
 
 _log = logging.getLogger(__name__)
 
-STORAGE_LOCK = ".hoodie/.locks/table_lock.json"
+STORAGE_LOCK = TABLE_LOCK
 """Where Hudi keeps the lock (StorageBasedLockProvider)."""
 
 DRIFT_MS = 500

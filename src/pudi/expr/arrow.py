@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from pyarrow import acero
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr import sqltypes
@@ -68,6 +67,8 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     # A column is kept even where none is needed: it carries the number of rows.
     source = table.select(needed or table.column_names[:1])
+    from pyarrow import acero  # noqa: PLC0415 - loads pandas, which `import pudi` must not
+
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(source)),

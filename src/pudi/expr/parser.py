@@ -117,9 +117,13 @@ def _join_quotes(sql: str, tokens: Sequence[Token]) -> str:
 
 def _check_tokens(sql: str, tokens: Sequence[Token]) -> None:
     depth = run = 0
+    before: TokenType | None = None
     for token in tokens:
         kind = token.token_type
         raw = sql[token.start : token.end + 1]
+        if before == TokenType.BETWEEN and raw.upper() in ("SYMMETRIC", "ASYMMETRIC"):
+            raise NotSupportedError(f"BETWEEN with {raw.upper()} in where")
+        before = kind
         if kind == TokenType.L_PAREN:
             depth += 1
         elif kind == TokenType.R_PAREN:

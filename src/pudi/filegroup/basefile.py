@@ -16,7 +16,7 @@ from pudi.format import BloomFilter, BloomOptions, footer_metadata
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 from pudi.storage import open_input, prefetch
 
-_SAMPLE_ROWS = 10_000
+_SAMPLE_ROWS = 5_000
 _SAMPLE_REPEATS = 0.8
 """A column gets a dictionary when a sample of it has fewer distinct values than this share of its rows."""
 
@@ -169,7 +169,13 @@ def _repeating(rows: pa.Table) -> list[str]:
     """Columns worth a dictionary, by a sample: trying one on unique values is a third of the writing time."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     limit = _SAMPLE_REPEATS * sample.num_rows
-    flat = [f for f in rows.schema if not pa.types.is_nested(f.type) and not pa.types.is_boolean(f.type)]
+    flat = [
+        f
+        for f in rows.schema
+        if f.name not in {RECORD_KEY, COMMIT_SEQNO}
+        and not pa.types.is_nested(f.type)
+        and not pa.types.is_boolean(f.type)
+    ]
     return [
         f.name
         for f in flat

@@ -24,7 +24,7 @@ class FileListing(Protocol):
         """Files of every partition, by partition path."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StorageListing:
     """The listing that storage itself gives. A folder is a partition if it holds `.hoodie_partition_metadata`.
 

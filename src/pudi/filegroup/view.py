@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pudi.context import FileInfo
 from pudi.filegroup.listing import FileListing
@@ -38,7 +39,6 @@ class Replacements:
         return (partition, file_id) in self.instants
 
 
-@dataclass(slots=True)
 class FileSystemView:
     """Latest file slices as of a timeline.
 
@@ -51,19 +51,18 @@ class FileSystemView:
         store: for replacecommits and the history.
     """
 
-    timeline: Timeline
-    listing: FileListing
-    store: TimelineStore
-    _replaced: Replacements | None = None
-    _archived: bool | None = None
+    def __init__(self, timeline: Timeline, listing: FileListing, store: TimelineStore) -> None:
+        self._timeline = timeline
+        self._listing = listing
+        self._store = store
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id."""
-        return self._latest(partition, self.listing.files(partition))
+        return self._latest(partition, self._listing.files(partition))
 
     def all_slices(self) -> list[FileSlice]:
         """Latest slice of each file group in the table, by partition path and file id."""
-        return [s for partition, files in self.listing.all_files().items() for s in self._latest(partition, files)]
+        return [s for partition, files in self._listing.all_files().items() for s in self._latest(partition, files)]
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each."""
@@ -71,12 +70,15 @@ class FileSystemView:
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
-        return self._replacements().hides(partition, file_id)
+        return self._replacements.hides(partition, file_id)
 
+    @cached_property
     def _replacements(self) -> Replacements:
-        if self._replaced is None:
-            self._replaced = Replacements.of(self.store, self.timeline)
-        return self._replaced
+        return Replacements.of(self._store, self._timeline)
+
+    @cached_property
+    def _archived(self) -> bool:
+        return self._store.has_history()
 
     def _latest(self, partition: str, files: Sequence[FileInfo]) -> list[FileSlice]:
         newest: dict[str, BaseFile] = {}
@@ -90,15 +92,13 @@ class FileSystemView:
         return [
             FileSlice(partition, file_id, base)
             for file_id, base in sorted(newest.items())
-            if not self._replacements().hides(partition, file_id)
+            if not self._replacements.hides(partition, file_id)
         ]
 
     def _is_committed(self, instant: str) -> bool:
-        if self.timeline.commit(instant) is not None:
+        if self._timeline.commit(instant) is not None:
             return True
-        start = self.timeline.start
-        if start is None or instant >= start or self.timeline.find(instant) is not None:
+        start = self._timeline.start
+        if start is None or instant >= start or self._timeline.find(instant) is not None:
             return False
-        if self._archived is None:
-            self._archived = self.store.has_history()
         return self._archived

@@ -12,6 +12,7 @@ from pudi.action import CommitResult
 from pudi.config import Options, resolve
 from pudi.engine.spark import is_spark_frame
 from pudi.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
 from pudi.schema import spark_struct_to_arrow, without_meta_fields
 from pudi.storage import canonical_root, delete_folder, open_storage
@@ -114,10 +115,12 @@ class WriteJob:
         """
         spark_struct_to_arrow(frame.schema.json())  # an impossible schema must not cost the old table
         storage = open_storage(self.path, self.storage_options)
-        root = canonical_root(storage.root)
-        below = urlsplit(root).path.rstrip("/") + "/"
+        if next(iter(storage.list(HOODIE_DIR)), None) is None:
+            return  # no table, nor what an overwrite left that was cut short: other files are not ours to delete
+        below = urlsplit(canonical_root(storage.root)).path.rstrip("/") + "/"
         if any(unquote(urlsplit(uri).path).startswith(below) for uri in frame.inputFiles()):
             raise InvalidArgumentError("the data is read from the table that it would overwrite", table=self.path)
+        storage.delete([PROPERTIES, PROPERTIES_BACKUP])  # first: half a table must not be read as one
         delete_folder(storage, "")
 
 

@@ -12,6 +12,7 @@ from pudi.engine.spark.session import struct_type
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan import Scan
 from pudi.schema import arrow_to_spark_json
+from pudi.storage import open_storage
 from pudi.table import Table
 from pudi.task import SliceReader
 
@@ -32,7 +33,8 @@ def register(spark: Any) -> None:
     """
     if int(str(spark.version).partition(".")[0]) < 4:
         raise NotSupportedError(
-            f"format('pudi') needs Spark 4, and the session has {spark.version}: use pudi.Table(path).scan().to_spark(spark)"
+            f"format('pudi') needs Spark 4, and the session has {spark.version}: "
+            "use pudi.Table(path).scan().to_spark(spark)"
         )
     spark.dataSource.register(_source_class())
 
@@ -55,7 +57,7 @@ def _source_class() -> Any:
         """Reads the slices of one scan."""
 
         def __init__(self, scan: Scan) -> None:
-            self._reader = SliceReader(scan.storage, scan.plan)
+            self._reader = SliceReader(open_storage(scan.plan.table), scan.plan)
 
         def partitions(self) -> list[Any]:
             return [InputPartition(file_slice) for file_slice in self._reader.plan.slices]
@@ -73,12 +75,12 @@ def _source_class() -> Any:
         def schema(self) -> Any:
             return struct_type(json.loads(arrow_to_spark_json(_scan(self.options).schema)))
 
-        def reader(self, schema: Any) -> Any:  # noqa: ARG002 - Spark's signature
+        def reader(self, schema: Any) -> Any:
             return PudiReader(_scan(self.options))
 
-        def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002 - Spark's signature
+        def writer(self, schema: Any, overwrite: bool) -> Any:
             raise NotSupportedError(
-                "format('pudi') reads; to write, use pudi.spark.write(df).options(**hudi_options).mode('append').save(path)"
+                "format('pudi') reads; to write, use pudi.spark.write(df).options(**options).mode('append').save(path)"
             )
 
     return PudiSource

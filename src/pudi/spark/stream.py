@@ -62,11 +62,11 @@ def batch_writer(
     storage_options: Mapping[str, str] | None = None,
     **options: str | bool | int | float,
 ) -> Callable[[Any, int], CommitResult | None]:
-    """A function for `foreachBatch`: `query = df.writeStream.foreachBatch(pudi.spark.batch_writer(path, **hudi)).start()`.
+    """A function for `foreachBatch`: `df.writeStream.foreachBatch(pudi.spark.batch_writer(path, **hudi)).start()`.
 
     Each batch is one commit that names the batch, as Apache Hudi's streaming sink does it, so that a batch that comes
-    again after a restart is skipped, whichever of the two wrote it. A batch without records makes no commit. The table is
-    made by the first batch where there is none.
+    again after a restart is skipped, whichever of the two wrote it. A batch without records makes no commit. The table
+    is made by the first batch where there is none.
 
     Args:
         path: the table's root.

@@ -94,7 +94,7 @@ class FrameWriter:
 
 
 def write(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> FrameWriter:
-    """Begin to write a Spark DataFrame to a Hudi table: `pudi.spark.write(df).options(**hudi).mode("append").save(path)`.
+    """Begin to write a DataFrame to a Hudi table: `pudi.spark.write(df).options(**hudi).mode("append").save(path)`.
 
     Args:
         frame: a Spark DataFrame, classic or Connect.

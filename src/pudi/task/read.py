@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.expr import ColumnBounds, prune, to_arrow
+from pudi.expr import ColumnBounds, evaluate, prune
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import ColumnStatistics, column_statistics
 from pudi.plan.read import ReadPlan, needed_columns
@@ -76,7 +76,7 @@ class SliceReader:
             chosen = pa.array(sorted(self.plan.commit_times), pa.string())
             table = table.filter(pc.is_in(table[COMMIT_TIME], value_set=chosen))
         if self.plan.where is not None:
-            table = table.filter(to_arrow(self.plan.where))
+            table = table.filter(evaluate(self.plan.where, table))
         return table.select(list(self.plan.columns))
 
 

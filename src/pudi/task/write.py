@@ -127,7 +127,7 @@ class _SliceWriter:
             if fresh.num_rows:
                 known = fresh[RECORD_KEY] if name == RECORD_KEY else None
                 new = self._new_meta(name, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
-                column = pa.concat_arrays([column, _cast(_whole(new), column.type)])
+                column = pa.chunked_array([column, _cast(_whole(new), column.type)])
             columns.append(column if unchanged else column.take(pa.array(source)))
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
@@ -168,7 +168,9 @@ def _constant(value: str, length: int) -> pa.DictionaryArray:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ from pudi.timeline.instant import Instant, next_instant
 from pudi.timeline.timeline import Timeline
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TimelineStore:
     """Reads and moves the instants of one table (timeline layout 2, spec 'Timeline').
 

@@ -157,8 +157,8 @@ def _check_complete(
         if records or fingerprint:
             kind = "fewer" if records > 0 else "more"
             raise UnavailableError(
-                f"partition {partition!r}: the tasks got {abs(records)} records {kind} than were counted, or others: an "
-                "executor was lost and the input evaluated again, and it gives other records each time. Nothing was "
-                "written; save the input as files first, and write these",
+                f"partition {partition!r}: the tasks got {abs(records)} records {kind} than were counted, or others: "
+                "an executor was lost and the input evaluated again, and it gives other records each time. Nothing "
+                "was written; save the input as files first, and write these",
                 table=table,
             )
