@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,12 @@ _ARITHMETIC: dict[str, Callable[..., pc.Expression]] = {
     "*": pc.multiply_checked,
     "/": pc.divide_checked,
 }
-_NULL = pc.scalar(pa.scalar(None, pa.bool_()))
+
+
+@cache
+def _null() -> pc.Expression:
+    # made when first asked for: making a scalar loads pandas, which `import pudi` must not
+    return pc.scalar(pa.scalar(None, pa.bool_()))
 
 
 def to_arrow(expr: Expr) -> pc.Expression:
@@ -256,5 +262,5 @@ def _less(a: Expr, b: Expr, left: pc.Expression, right: pc.Expression) -> pc.Exp
 def _in(expr: In, guard: pc.Expression | None) -> pc.Expression:
     arg = _value(expr.arg, guard)
     values = [value.value for value in expr.values if isinstance(value, Literal) and value.value is not None]
-    found = pc.if_else(arg.is_valid(), arg.isin(pa.array(values, type_of(expr.arg))), _NULL)
-    return found if len(values) == len(expr.values) else pc.or_kleene(found, _NULL)
+    found = pc.if_else(arg.is_valid(), arg.isin(pa.array(values, type_of(expr.arg))), _null())
+    return found if len(values) == len(expr.values) else pc.or_kleene(found, _null())

@@ -7,6 +7,7 @@ stands only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no f
 from __future__ import annotations
 
 import difflib
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -335,7 +336,10 @@ def _cast_literal(literal: Literal, target: pa.DataType) -> Literal:
     return folded
 
 
-_ONE_ROW = pa.table({"": pa.array([True])})
+@cache
+def _one_row() -> pa.Table:
+    # made when first asked for: making an array loads pandas, which `import pudi` must not
+    return pa.table({"": pa.array([True])})
 
 
 def _fold(expr: Expr) -> Expr:
@@ -352,4 +356,4 @@ def _fold(expr: Expr) -> Expr:
     type_ = type_of(expr)
     if any(isinstance(operand, Literal) and operand.value is None for operand in operands):
         return Literal(None, type_)
-    return Literal(evaluate(expr, _ONE_ROW)[0].as_py(), type_)
+    return Literal(evaluate(expr, _one_row())[0].as_py(), type_)

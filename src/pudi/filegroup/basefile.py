@@ -90,7 +90,7 @@ class BaseFileWriter:
         span = pc.min_max(keys).as_py() if rows.num_rows else {"min": None, "max": None}
         wish = self.options.bloom
         bloom = None if wish is None else BloomFilter.build(keys, wish)
-        return footer_metadata(self.avro_schema, span["min"], span["max"], bloom)
+        return footer_metadata(self.avro_schema, span["min"], span["max"], bloom, _nan_free(rows))
 
 
 class BaseFileReader:
@@ -181,3 +181,8 @@ def _repeating(rows: pa.Table) -> list[str]:
         for f in flat
         if pa.types.is_dictionary(f.type) or pc.count_distinct(sample[f.name], mode="all").as_py() <= limit
     ]
+
+
+def _nan_free(rows: pa.Table) -> list[str]:
+    floats = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
+    return [name for name in floats if not pc.any(pc.is_nan(rows[name])).as_py()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -23,6 +23,8 @@ BLOOM_FILTER_TYPE: Final = b"hoodie_bloom_filter_type_code"
 """Type of the bloom filter; absent when it is SIMPLE."""
 AVRO_SCHEMA: Final = b"parquet.avro.schema"
 """Avro schema of the file, meta fields included."""
+NAN_FREE_COLUMNS: Final = b"pudi.columns.without.nan"
+"""Floating-point columns without NaN, one a line: pudi's own key, since Arrow's statistics leave NaN out unsaid."""
 WRITER_MODEL: Final = b"writer.model.name"
 """Who wrote the file: `avro`, or absent."""
 
@@ -93,7 +95,11 @@ def read_bloom_filter(metadata: pq.FileMetaData, *, path: str | None = None) -> 
 
 
 def footer_metadata(
-    avro_schema_json: str | None, min_key: str | None, max_key: str | None, bloom: BloomFilter | None
+    avro_schema_json: str | None,
+    min_key: str | None,
+    max_key: str | None,
+    bloom: BloomFilter | None,
+    nan_free: Sequence[str] = (),
 ) -> dict[bytes, bytes]:
     """Key-value metadata for the footer of a base file, as Hudi's Avro writer fills it.
 
@@ -102,6 +108,7 @@ def footer_metadata(
         min_key: least record key; None (no rows, or no meta fields) leaves the range out.
         max_key: greatest record key, by the same order.
         bloom: filter over the record keys; None leaves it out.
+        nan_free: floating-point columns without NaN, so that their bounds can be trusted.
     """
     metadata: dict[bytes, bytes] = {}
     if avro_schema_json is not None:
@@ -112,6 +119,8 @@ def footer_metadata(
         metadata[BLOOM_FILTER] = bloom.to_base64().encode()
         if bloom.kind != SIMPLE:
             metadata[BLOOM_FILTER_TYPE] = bloom.kind.encode()
+    if nan_free:
+        metadata[NAN_FREE_COLUMNS] = "\n".join(nan_free).encode()
     return metadata
 
 
@@ -124,12 +133,14 @@ class ColumnStatistics:
         maximum: no value is greater; None with `minimum`. Writers may shorten long texts, so neither need occur.
         null_count: number of nulls; None when unknown.
         num_rows: rows of the row group.
+        has_nan: False where it's sure that no value is NaN, which bounds leave out; None when unknown.
     """
 
     minimum: Any | None
     maximum: Any | None
     null_count: int | None
     num_rows: int
+    has_nan: bool | None = None
 
 
 def column_statistics(metadata: pq.FileMetaData, column: str) -> list[ColumnStatistics | None]:
@@ -146,15 +157,25 @@ def column_statistics(metadata: pq.FileMetaData, column: str) -> list[ColumnStat
         One entry for each row group, None where nothing is known (always, if there is no such column).
     """
     index = next((i for i in range(metadata.num_columns) if _is_top_level(metadata.schema.column(i), column)), None)
-    groups = range(metadata.num_row_groups)
-    return [None if index is None else _group_statistics(metadata.row_group(group), index) for group in groups]
+    if index is None:
+        return [None] * metadata.num_row_groups
+    floating = metadata.schema.column(index).physical_type in {"FLOAT", "DOUBLE"}
+    has_nan = False if floating and not _may_hold_nan(metadata, column) else None
+    return [_group_statistics(metadata.row_group(group), index, has_nan) for group in range(metadata.num_row_groups)]
+
+
+def _may_hold_nan(metadata: pq.FileMetaData, column: str) -> bool:
+    # parquet-mr makes NaN the maximum, and so gives no bounds where there is one (DoubleStatistics, by Double.compare)
+    if str(metadata.created_by).startswith("parquet-mr"):
+        return False
+    return column not in _key_values(metadata).get(NAN_FREE_COLUMNS, b"").decode("utf-8", "replace").split("\n")
 
 
 def _is_top_level(column: pq.ColumnSchema, name: str) -> bool:
     return bool(column.path == name and column.name == name and column.max_repetition_level == 0)
 
 
-def _group_statistics(group: pq.RowGroupMetaData, index: int) -> ColumnStatistics | None:
+def _group_statistics(group: pq.RowGroupMetaData, index: int, has_nan: bool | None) -> ColumnStatistics | None:
     statistics = group.column(index).statistics
     if statistics is None:
         return None
@@ -162,7 +183,7 @@ def _group_statistics(group: pq.RowGroupMetaData, index: int) -> ColumnStatistic
     nulls = statistics.null_count
     if nulls is not None and not 0 <= nulls <= group.num_rows:
         return None
-    return ColumnStatistics(minimum, maximum, nulls, group.num_rows)
+    return ColumnStatistics(minimum, maximum, nulls, group.num_rows, has_nan)
 
 
 def _bounds(statistics: Any) -> tuple[Any, Any] | tuple[None, None]:

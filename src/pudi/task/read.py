@@ -81,7 +81,7 @@ class SliceReader:
 
 
 def _bounds_of(known: ColumnStatistics) -> ColumnBounds:
-    return ColumnBounds(known.minimum, known.maximum, known.null_count, known.num_rows)
+    return ColumnBounds(known.minimum, known.maximum, known.null_count, known.num_rows, known.has_nan)
 
 
 def _may_hold(bounds: ColumnStatistics | None, times: frozenset[str]) -> bool:

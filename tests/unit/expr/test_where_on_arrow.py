@@ -77,6 +77,12 @@ def test_overflow_and_division_by_zero_are_errors(sql: str) -> None:
         answers(sql, data)
 
 
+def test_the_smallest_integer_leaves_no_remainder() -> None:
+    data = pa.table({"l": [-(2**63), 7], "x": [-1, -4]})
+    assert answers("l % x = 0 AND l % -1 = 0", data) == [True, False]
+    assert answers("l % x = 3", data) == [False, True]  # the sign is the dividend's
+
+
 def test_decimals_meet_doubles_at_the_nearest_double() -> None:
     # 3 * 10^-1 in binary is 0.30000000000000004; SQL's DOUBLE of 0.3 is 0.3.
     data = pa.table({"m": pa.array([decimal.Decimal("0.3")], pa.decimal128(3, 1)), "d": [0.3]})
