@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from pudi.context import Context
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
-from pudi.storage import open_storage
+from pudi.storage import local_path, open_storage
 
 _TYPES = {
     "cow": "COPY_ON_WRITE",
@@ -68,8 +69,16 @@ def create_table(
     check_writable(config, storage.root, resolved)
     meta = MetaClient.of(storage, config, options, context)
     check_key_types(meta.keys, columns, table=storage.root)
+    _make_timeline_folder(meta)
     create_properties(storage, config.to_properties(), context)
     return meta
+
+
+def _make_timeline_folder(meta: MetaClient) -> None:
+    """On a file system the folder must be there: Hudi fails to open a table without it (ActiveTimelineV2)."""
+    folder = local_path(meta.storage, meta.store.folder)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
 
 
 def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table: str) -> None:

@@ -66,6 +66,22 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
         _execute(meta, meta.store.start(rollback), plan)
 
 
+def take_back(meta: MetaClient, target: Instant) -> None:
+    """Take a write of this very process back, as if it had never begun: no rollback instant tells of it.
+
+    Raises:
+        CorruptError: its markers can't be read; nothing was deleted.
+    """
+    with meta.lock:
+        markers = Markers(meta.storage, target.requested)
+        files = markers.files()
+        if files:
+            meta.storage.delete(files)
+        meta.store.discard(target)
+        markers.delete()
+        meta.storage.delete([heartbeat_path(target.requested)])
+
+
 def _sweep(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> None:
     """Take away what a writer left that died before its instant was requested or after it was completed."""
     pending = {instant.requested for instant in timeline.pending}

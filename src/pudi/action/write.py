@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
-from pudi.action.rollback import repair, roll_back
+from pudi.action.rollback import repair, take_back
 from pudi.concurrency import Heartbeat, check_conflicts
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
 from pudi.errors import NotSupportedError, PudiError, TableExistsError
@@ -187,7 +187,7 @@ class _Write:
 
     @contextmanager
     def _pending(self) -> Iterator[Instant]:
-        """An inflight commit with a heartbeat. On an error it's rolled back, unless it completed all the same."""
+        """An inflight commit with a heartbeat. On an error it's taken back, unless it completed all the same."""
         meta = self.meta
         hearts: list[Heartbeat] = []
 
@@ -213,7 +213,7 @@ class _Write:
         try:
             found = self.meta.store.load().find(instant.requested, Action.COMMIT)
             if found is not None and found.state is not State.COMPLETED:
-                roll_back(self.meta, found)
+                take_back(self.meta, found)
         except PudiError:
             return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
 
