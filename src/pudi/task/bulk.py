@@ -10,6 +10,9 @@ import pyarrow.compute as pc
 
 from pudi.schema import PARTITION_PATH
 
+FILE_BYTES = 128 << 20
+"""Arrow bytes of records at which a bulk insert closes a file; compressed, it's below hoodie.parquet.max.file.size."""
+
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Row numbers of each partition path among `rows`, ascending, partition by partition."""

@@ -49,7 +49,7 @@ def test_the_newest_committed_file_of_each_group() -> None:
 def test_folders_that_are_no_partitions_do_not_count() -> None:
     storage = table("folders", completed=(T1,), files={"x": [f"a-0_0-0-0_{T1}.parquet"]})
     storage.put(f"stray/a-0_0-0-0_{T1}.parquet", b"x")
-    storage.put(f"x/notes.txt", b"x")
+    storage.put("x/notes.txt", b"x")
     assert seen(storage) == [f"x/a-0_0-0-0_{T1}.parquet"]
 
 

@@ -17,6 +17,7 @@ from pudi.format import new_file_id, write_token
 from pudi.plan import FileTask, InsertRoute, WritePlan, WriteSpec
 from pudi.plan.write import SHARES
 from pudi.task import FileResult, KeyLookup, find_keys, write_file
+from pudi.task.bulk import FILE_BYTES
 from pudi.task.engine import InputSpec
 
 _Item = TypeVar("_Item")
@@ -55,10 +56,16 @@ class LocalEngine:
         for partition, group in by_partition.items():
             keys, codes = distinct[partition]
             located = np.full(len(keys), -1, dtype=np.int64)
+            elsewhere: dict[int, np.ndarray] = {}
             for number, lookup in enumerate(group):
-                located[positions[lookup]] = number
+                hits = positions[lookup]
+                known = located[hits] >= 0
+                located[hits[~known]] = number
+                if known.any():
+                    elsewhere[number] = hits[known]
             rows = np.asarray(records.partitions[partition])
-            tagged[partition] = TaggedPartition(rows, codes, located, [u.file_slice.file_id for u in group])
+            file_ids = [u.file_slice.file_id for u in group]
+            tagged[partition] = TaggedPartition(rows, codes, located, file_ids, elsewhere)
         return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
@@ -76,9 +83,11 @@ class LocalEngine:
             by_row = by_key[part.codes]
             for number in np.unique(by_row[by_row >= 0]):
                 assigned[int(number)].append(part.rows[by_row == number])
+            for group, keys in part.elsewhere.items():
+                assigned[targets[group]].append(part.rows[np.isin(part.codes, keys)])
 
         def run(task: FileTask) -> FileResult:
-            rows = tagged.records.rows.take(pa.array(np.concatenate(assigned[task.number])))
+            rows = tagged.records.rows.take(pa.array(np.sort(np.concatenate(assigned[task.number]))))
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, plan.tasks)
@@ -86,9 +95,16 @@ class LocalEngine:
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
-        """Write all records to new file groups, one for each partition."""
+        """Write all records to new file groups: one for each partition, more where it holds many records."""
         unique = context.new_id()
-        parts = list(records.partitions.items())
+        most = max(1, int(FILE_BYTES / (records.record_bytes or 1)))
+        if spec.deduplicate:  # versions of one key must meet in one file to be combined
+            most = max(1, records.rows.num_rows)
+        parts = [
+            (partition, rows.slice(start, most))
+            for partition, rows in records.partitions.items()
+            for start in range(0, len(rows), most)
+        ]
         tasks = [FileTask(n, partition, new_file_id(unique, n)) for n, (partition, _) in enumerate(parts)]
 
         def run(task: FileTask) -> FileResult:

@@ -92,12 +92,15 @@ class TaggedPartition:
         codes: for each, the number of its key among the partition's distinct keys.
         located: for each distinct key, the number of its file group in `file_ids`, or -1.
         file_ids: file groups.
+        elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
+            inserts made, which are updated and deleted together, as Hudi does.
     """
 
     rows: np.ndarray
     codes: np.ndarray
     located: np.ndarray
     file_ids: list[str]
+    elsewhere: dict[int, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,8 @@ class LocalTagged:
             groups = tagged.located[tagged.codes]
             counts = np.bincount(groups + 1, minlength=len(tagged.file_ids) + 1)
             inserts[partition] = int(counts[0])
+            for group, keys in tagged.elsewhere.items():
+                counts[group + 1] += np.count_nonzero(np.isin(tagged.codes, keys))
             updates.update({(partition, f): int(n) for f, n in zip(tagged.file_ids, counts[1:], strict=True) if n})
         return WriteProfile(updates, inserts)
 

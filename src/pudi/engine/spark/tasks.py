@@ -21,7 +21,7 @@ from pudi.plan import FileTask, Operation, ReadPlan, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.task import FileResult, SliceReader, write_file
-from pudi.task.bulk import split_by_partition
+from pudi.task.bulk import FILE_BYTES, split_by_partition
 from pudi.version import __version__
 
 RESULT_COLUMNS = "received BIGINT, fingerprint BIGINT, result BINARY, error BINARY"
@@ -32,9 +32,8 @@ _RESULT_SCHEMA = pa.schema(
 )
 
 _STEP_BYTES = 64 << 20
-_FILE_BYTES = 128 << 20
 _HELD_BYTES = 256 << 20
-"""A bulk insert's memory, in bytes of Arrow data: taken in at once; of one file; of all files that are being filled."""
+"""A bulk insert's memory, in bytes of Arrow data: taken in at once; of all files that are being filled."""
 
 _seen: set[tuple[str, str]] = set()
 """Instants, by table root, that this worker process has seen already."""
@@ -184,7 +183,7 @@ class BulkTask:
         if not self._bytes:
             return None
         largest = max(self._bytes, key=self._bytes.__getitem__)
-        due = self._bytes[largest] >= _FILE_BYTES or sum(self._bytes.values()) >= _HELD_BYTES
+        due = self._bytes[largest] >= FILE_BYTES or sum(self._bytes.values()) >= _HELD_BYTES
         return largest if due else None
 
     def _write(self, partition: str) -> FileResult:
