@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,8 @@ def test_the_option_page_is_the_generated_one() -> None:
 def test_the_readmes_example_is_the_file_and_prints_what_the_readme_says(tmp_path: Path) -> None:
     file = ROOT / "examples" / "quickstart.py"
     assert file.read_text(encoding="utf-8") == _block("python", "tempfile")
-    done = subprocess.run([sys.executable, file], cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, file], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == _block("text", "now")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +29,7 @@ REFUSED_OR_RIGHT = {
 }
 """Queries of refused tables that may be answered, then as Hudi did."""
 
-SHOWN_OTHERWISE = {
+SHOWN_OTHERWISE: dict[tuple[str, str], Callable[[str], Any]] = {
     ("cow_v9_tskeygen", "ts"): int,  # text in Hudi, since it feeds a timestamp key generator; pudi shows what is stored
     ("cow_v9_urlencode", "city"): unquote,  # in incremental queries Hudi shows the folder's encoded name
 }

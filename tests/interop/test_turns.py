@@ -63,10 +63,10 @@ def test_ten_rounds_in_every_layout(
         _take_turns(spark, engine, path, layout, seed=seed, pudi_first=pudi_first)
 
 
-def test_hudi_fills_and_rewrites_pudis_files(spark: Any, engine: Engine, tmp_path: Path) -> None:
+def test_hudi_fills_and_rewrites_pudis_files(spark: Any, tmp_path: Path) -> None:
     """One file group through both hands: each finds the other's keys and none makes a second file group."""
     layout = Layout("simple", "flat", "event")
-    pudi = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout, BLOOM)
+    pudi = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, BLOOM)
     hudi = HudiTable(spark, pudi.path, layout.hudi_options("trips") | BLOOM)
     pudi.write("insert", table([trip(number, 10) for number in range(10)]))
     hudi.write("upsert", table([trip(number, 20, "Hudi") for number in range(5, 15)]))

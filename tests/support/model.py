@@ -1,7 +1,8 @@
 """A Hudi table as plain dicts: the judge of the behaviour and interop suites. Obvious, slow, nothing shared with pudi.
 
 Rows are in the plain form of `support.rows`. A record is found by its key and its partition (the indexes here are not
-global). All copies of a key, which only inserts can make, are updated and deleted together.
+global). All copies of a key, which only inserts can make, are updated and deleted together (Hudi 1.2 reaches one of
+them only and leaves the others stale).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from pudi.action.create import create_table
 from pudi.action.meta_client import MetaClient
+from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
 from pudi.action.write import write
 
-__all__ = ["CommitResult", "MetaClient", "create_table", "write"]
+__all__ = ["CommitResult", "MetaClient", "check_present", "create_table", "files_written", "write"]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
@@ -136,7 +137,10 @@ class _Write:
         """Find the records' file groups and decide which files to write."""
         meta = self.meta
         with self._phase("list"):
-            slices = meta.view(timeline).slices_of(sorted(records.counts))
+            view = meta.view(timeline)
+            slices = view.slices_of(sorted(records.counts))
+            newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
+            check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
         with self._phase("tag"):
             lookups = [] if self.operation is Operation.INSERT else [KeyLookup(s) for s in slices]
             tagged = self.engine.tag(records, meta.storage, lookups)

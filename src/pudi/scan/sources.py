@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.action import MetaClient, check_present, files_written
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import Action
@@ -42,7 +42,7 @@ def snapshot_scan(
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
     )
-    return Scan(meta, plan, lambda: meta.view(timeline).all_slices())
+    return Scan(meta, plan, lambda: _all(meta, timeline))
 
 
 def changes_scan(
@@ -83,7 +83,7 @@ def changes_scan(
         commit_times=None if everything else frozenset(i.requested for i in chosen),
     )
     if everything:
-        return Scan(meta, plan, lambda: meta.view(end).all_slices())
+        return Scan(meta, plan, lambda: _all(meta, end))
     return Scan(meta, plan, lambda: _touched(meta, end, chosen))
 
 
@@ -112,25 +112,20 @@ def _reaches_history(meta: MetaClient, timeline: Timeline, low: str | None) -> b
     )
 
 
+def _all(meta: MetaClient, timeline: Timeline) -> list[FileSlice]:
+    """Latest slices of the table; that those of its newest commit are there is sure."""
+    view = meta.view(timeline)
+    slices = view.all_slices()
+    check_present(meta, view, slices, files_written(meta, meta.commits_by_completion(timeline)[-1:]))
+    return slices
+
+
 def _touched(meta: MetaClient, end: Timeline, chosen: Sequence[Instant]) -> list[FileSlice]:
     """Latest slices, at the end of the range, of the file groups that its commits wrote."""
-    written: dict[tuple[str, str], str] = {}
-    for instant in chosen:
-        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
-            for stat in stats:
-                if stat.num_writes or stat.num_deletes:
-                    written[partition, stat.file_id or ""] = instant.requested
+    written = files_written(meta, chosen)
     view = meta.view(end)
     slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
-    found = {(s.partition, s.file_id): s.instant for s in slices}
-    for (partition, file_id), requested in written.items():
-        if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
-            raise NotFoundError(
-                f"the files that commit {requested} wrote to file group {file_id} of partition {partition!r} are gone, "
-                "removed by a cleaner; read the table as it is, or changes since a later time",
-                table=meta.storage.root,
-                instant=requested,
-            )
+    check_present(meta, view, slices, written)
     return slices
 
 

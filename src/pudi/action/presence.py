@@ -1,0 +1,49 @@
+"""Files that must be there: what commits say they wrote, against what a listing shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pudi.action.meta_client import MetaClient
+from pudi.errors import NotFoundError
+from pudi.filegroup import FileSlice, FileSystemView
+from pudi.timeline import Instant
+
+
+def files_written(meta: MetaClient, instants: Sequence[Instant]) -> dict[tuple[str, str], str]:
+    """The last of some completed commits that wrote a file, by partition path and file id."""
+    return {
+        (partition, stat.file_id or ""): instant.requested
+        for instant in instants
+        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items()
+        for stat in stats
+        if stat.num_writes or stat.num_deletes
+    }
+
+
+def check_present(
+    meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlice], written: Mapping[tuple[str, str], str]
+) -> None:
+    """Refuse to go on without a file that only a loss or a cleaner can have taken away.
+
+    Reads and writes check the newest commit, whose metadata they have for the schema; to check every commit would
+    cost a request each.
+
+    Args:
+        meta: the table.
+        view: the view that the slices come from.
+        slices: latest slices, of at least the partitions that `written` names.
+        written: what `files_written` gave.
+
+    Raises:
+        NotFoundError: a file group has no slice as new as the commit.
+    """
+    found = {(s.partition, s.file_id): s.instant for s in slices}
+    for (partition, file_id), requested in written.items():
+        if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
+            raise NotFoundError(
+                f"the file that commit {requested} wrote to file group {file_id} of partition {partition!r} is gone: "
+                "restore it if it's the newest commit; an old one was cleaned, then read changes since a later time",
+                table=meta.storage.root,
+                instant=requested,
+            )
