@@ -93,9 +93,20 @@ class MetaClient:
             slash_dates=config.slash_separated_dates,
         )
 
-    def view(self, timeline: Timeline) -> FileSystemView:
-        """File slices as of a timeline."""
-        return FileSystemView(timeline, StorageListing(self.storage), self.store)
+    def view(
+        self, timeline: Timeline, *, seen: Timeline | None = None, archived_until: str | None = None
+    ) -> FileSystemView:
+        """File slices as a reader sees them; see `FileSystemView`."""
+        listing = StorageListing(self.storage)
+        return FileSystemView(timeline, listing, self.store, seen=seen, archived_until=archived_until)
+
+    def reload(self) -> None:
+        """Read the properties again: another writer may have changed them.
+
+        Raises:
+            CorruptError: they can't be read.
+        """
+        self.config = TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root)
 
     def schema_json(self, timeline: Timeline) -> str:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).

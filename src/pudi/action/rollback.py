@@ -7,7 +7,7 @@ import contextlib
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
-from pudi.context import Storage
+from pudi.context import FileInfo, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import Markers
 from pudi.format import (
@@ -30,26 +30,32 @@ _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
-def repair(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> Timeline:
+def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
     """Roll back what dead writers left before a new write begins; live writers are left alone.
 
     Args:
         meta: the table.
-        timeline: the timeline as loaded.
         options: the failed-writes policy and the heartbeat's limits.
 
     Returns:
-        The timeline after the repair, or the same one when there was nothing to repair.
+        The timeline now, after the repair.
 
     Raises:
         ConflictError: a pending write gives no sign of life but is too young to be taken for dead.
         NotSupportedError: a table service is pending that this release can't work around.
     """
-    _sweep(meta, timeline, options)
-    if not timeline.pending:
+    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)  # before the timeline, so that each beat's instant is on it or done
+    timeline = meta.store.load()
+    pending = {instant.requested for instant in timeline.pending}
+    strays = [info for info in beats if _name(info) not in pending]
+    if not strays and not pending:
         return timeline
     with meta.lock:
-        for instant in meta.store.load().pending:
+        timeline = meta.store.load()
+        for info in strays:
+            _sweep(meta, timeline, info, options)
+        # a rollback that is pending goes first: it may be that of a write that is pending too
+        for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
             _repair_one(meta, instant, options)
         return meta.store.load()
 
@@ -82,22 +88,28 @@ def take_back(meta: MetaClient, target: Instant) -> None:
         meta.storage.delete([heartbeat_path(target.requested)])
 
 
-def _sweep(meta: MetaClient, timeline: Timeline, options: WriteOptions) -> None:
-    """Take away what a writer left that died before its instant was requested or after it was completed."""
-    pending = {instant.requested for instant in timeline.pending}
-    infos, _ = meta.storage.list_dir(HEARTBEAT_DIR)
-    for info in infos:
-        instant = info.path.rpartition("/")[2]
-        if instant not in pending and _liveness(meta, instant, options, info.modified_ms) is Liveness.DEAD:
-            Markers(meta.storage, instant).delete()
-            meta.storage.delete([info.path])
+def _name(info: FileInfo) -> str:
+    return info.path.rpartition("/")[2]
+
+
+def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteOptions) -> None:
+    """Take away what a writer left that died before its instant was requested, after it was completed or taken off."""
+    instant = _name(beat)
+    known = timeline.commit(instant) is not None or (timeline.start is not None and instant < timeline.start)
+    if timeline.is_pending(instant) or _liveness(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:
+        return
+    markers = Markers(meta.storage, instant)
+    files = [] if known else markers.files()
+    if files:
+        meta.storage.delete(files)
+    markers.delete()
+    meta.storage.delete([beat.path])
 
 
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:
     if instant.action is Action.ROLLBACK:
         _resume(meta, instant)
     elif instant.action in _WRITES:
-        # a rollback of it that was pending as well has just been carried out
         if meta.store.load().find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options):
             roll_back(meta, instant)
     elif instant.action not in _HARMLESS:

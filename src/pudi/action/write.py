@@ -14,9 +14,9 @@ from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
-from pudi.concurrency import Heartbeat, check_conflicts
+from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
-from pudi.errors import NotSupportedError, PudiError, TableExistsError
+from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
 from pudi.filegroup import Markers, ParquetOptions
 from pudi.format import (
     METADATA_DIR,
@@ -86,10 +86,10 @@ class _Write:
     def run(self, data: Any) -> CommitResult | None:
         meta = self.meta
         began = meta.context.clock.monotonic()
+        meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        timeline = meta.store.load()
-        schema_json = meta.schema_json(timeline)
+        schema_json = meta.schema_json(meta.store.load())
         schema = self._writable_schema(schema_json)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
@@ -97,8 +97,9 @@ class _Write:
             if self.operation is not Operation.BULK_INSERT and not records.counts:
                 return None
             with self._phase("repair"):
-                timeline = repair(meta, timeline, self.options)
+                timeline = repair(meta, self.options)
                 self._switch_metadata_table_off()
+            self._check_schema(timeline, schema_json)
             if self.operation is Operation.BULK_INSERT:
                 done = self._commit(timeline, schema_json, records, None)
             else:
@@ -138,7 +139,13 @@ class _Write:
         meta = self.meta
         with self._phase("list"):
             view = meta.view(timeline)
-            slices = view.slices_of(sorted(records.counts))
+            try:
+                slices = view.slices_of(sorted(records.counts))
+            except NotFoundError as error:
+                raise ConflictError(
+                    f"another writer changed the table while this write was planned ({error.message}); retry",
+                    table=meta.storage.root,
+                ) from error
             newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
             check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
         with self._phase("tag"):
@@ -184,7 +191,7 @@ class _Write:
                 done = meta.store.complete(
                     instant,
                     encode_commit_metadata(metadata),
-                    lambda now: self._check_conflicts(instant, metadata, timeline, now),
+                    lambda now: self._check_still_right(instant, metadata, timeline, now),
                 )
                 Markers(meta.storage, instant.requested).delete()
         return done, stats
@@ -207,7 +214,7 @@ class _Write:
         except BaseException as error:
             for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
                 heart.stop(delete=False)
-            if isinstance(error, Exception) and instant is not None:
+            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
                 self._undo(instant)
             raise
         for heart in hearts:
@@ -216,8 +223,8 @@ class _Write:
     def _undo(self, instant: Instant) -> None:
         try:
             found = self.meta.store.load().find(instant.requested, Action.COMMIT)
-            if found is not None and found.state is not State.COMPLETED:
-                take_back(self.meta, found)
+            if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
+                take_back(self.meta, instant)
         except PudiError:
             return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
 
@@ -279,16 +286,21 @@ class _Write:
             operation_type=self.operation.value,
         )
 
-    def _check_conflicts(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
-        check_conflicts(
-            self.meta.storage.root,
-            own,
-            written,
-            seen,
-            now,
-            self.meta.store.commit_metadata,
-            keys_unique=self.operation is Operation.UPSERT,
-        )
+    def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
+        """Under the lock, just before the commit: nothing that happened meanwhile contradicts it."""
+        check = ConflictCheck(self.meta.store, own, written, seen, self.operation is Operation.UPSERT)
+        check.run(now)
+        if check.new_commits(now):  # another writer was here: it may have changed more than files
+            self._check_schema(now, written.extra_metadata[SCHEMA_KEY])
+            self.meta.reload()
+            check_writable(self.meta.config, self.meta.storage.root, self.resolved)
+
+    def _check_schema(self, timeline: Timeline, schema_json: str) -> None:
+        if self.meta.schema_json(timeline) != schema_json:
+            raise ConflictError(
+                "another writer changed the table's schema meanwhile; read the table again and retry",
+                table=self.meta.storage.root,
+            )
 
     def _switch_metadata_table_off(self) -> None:
         """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""

@@ -2,79 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from pudi.errors import ConflictError
-from pudi.format import CommitMetadata
-from pudi.timeline import Instant, Timeline
+from pudi.errors import ConflictError, CorruptError
+from pudi.format import Action, CommitMetadata, State, decode_requested_replace_metadata
+from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
+
+_ADVICE = "nothing of this write is visible; read the table again and retry"
+
+_Group = tuple[str, str]
+"""Partition path and file id."""
 
 
-def check_conflicts(
-    table: str,
-    own: Instant,
-    written: CommitMetadata,
-    seen: Timeline,
-    now: Timeline,
-    metadata_of: Callable[[Instant], CommitMetadata],
-    *,
-    keys_unique: bool,
-) -> None:
-    """Refuse to complete a write that a commit made since it began contradicts. Called under the table's lock.
+@dataclass(frozen=True, slots=True)
+class ConflictCheck:
+    """Refuses to complete a write that something which happened since it began contradicts.
 
     Two writes contradict each other when both wrote or replaced a file group. Stricter than Hudi: also when both put
-    new keys into one partition while at least ours promises unique keys (upsert), since both may have inserted the
-    same key into different file groups.
+    new keys into one partition while ours promises unique keys (upsert), since both may have inserted the same key
+    into different file groups. A clustering that is pending on a file group owns it. What our files were made from
+    must still stand.
 
-    Args:
-        table: the table's location, for the error.
+    Attributes:
+        store: the table's timeline.
         own: the instant about to be completed.
         written: what it wrote.
         seen: the timeline that it planned from.
-        now: the timeline under the lock.
-        metadata_of: commit metadata of a completed instant.
         keys_unique: whether our operation promises that a key lives in one file group.
-
-    Raises:
-        ConflictError: naming the other instant and what both wrote.
     """
-    known = {i.requested for i in seen.commits}
-    ours, our_inserts = _groups(written), _insert_partitions(written)
-    for other in now.commits:
-        if other.requested in known or other.requested == own.requested:
-            continue
-        theirs = metadata_of(other)
-        both = ours & (_groups(theirs) | _replaced(theirs))
-        advice = "nothing of this write is visible; read the table again and retry"
+
+    store: TimelineStore
+    own: Instant
+    written: CommitMetadata
+    seen: Timeline
+    keys_unique: bool
+
+    def run(self, now: Timeline) -> None:
+        """Compare with the timeline as it is under the table's lock.
+
+        Raises:
+            ConflictError: naming the other instant and what it did to our write.
+        """
+        for other in self.new_commits(now):
+            self._check_commit(other)
+        for other in now.of(Action.CLUSTERING, State.REQUESTED) + now.of(Action.CLUSTERING, State.INFLIGHT):
+            self._check_clustering(other)
+        self._check_bases(now)
+
+    def new_commits(self, now: Timeline) -> list[Instant]:
+        """Commits completed since the write began."""
+        known = {i.requested for i in self.seen.commits}
+        return [i for i in now.commits if i.requested not in known and i.requested != self.own.requested]
+
+    def _check_commit(self, other: Instant) -> None:
+        theirs = self.store.commit_metadata(other)
+        both = _groups(self.written) & (_groups(theirs) | _replaced(theirs))
         if both:
             partition, file_id = min(both)
-            raise ConflictError(
+            raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
-                f"{partition!r}; {advice}",
-                table=table,
-                instant=own.requested,
+                f"{partition!r}"
             )
-        shared = our_inserts & _insert_partitions(theirs) if keys_unique else set()
+        shared = _insert_partitions(self.written) & _insert_partitions(theirs) if self.keys_unique else set()
         if shared:
-            raise ConflictError(
+            raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also inserted records into partition {min(shared)!r}, "
-                f"perhaps the same keys; {advice}",
-                table=table,
-                instant=own.requested,
+                "perhaps the same keys"
             )
 
+    def _check_clustering(self, other: Instant) -> None:
+        path = self.store.path(other, State.REQUESTED)
+        try:
+            plan = decode_requested_replace_metadata(self.store.read(other, State.REQUESTED), path=path).clustering_plan
+            planned = {
+                (s["partitionPath"] or "", s["fileId"])
+                for group in (plan or {}).get("inputGroups") or ()
+                for s in group["slices"] or ()
+            }
+        except (CorruptError, KeyError, TypeError) as error:
+            raise self._conflict(f"clustering {other.requested} is pending and its plan can't be read") from error
+        both = _groups(self.written) & planned
+        if both:
+            partition, file_id = min(both)
+            raise self._conflict(
+                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}"
+            )
 
-def _groups(metadata: CommitMetadata) -> set[tuple[str, str]]:
+    def _check_bases(self, now: Timeline) -> None:
+        for stats in self.written.partition_to_write_stats.values():
+            for stat in stats:
+                base = stat.prev_commit
+                if base in {None, NO_COMMIT} or now.commit(base) is not None:
+                    continue
+                if self.seen.commit(base) is not None and (now.start is None or base >= now.start):
+                    raise self._conflict(f"commit {base}, which this write builds on, was rolled back meanwhile")
+
+    def _conflict(self, what: str) -> ConflictError:
+        return ConflictError(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
+
+
+def _groups(metadata: CommitMetadata) -> set[_Group]:
     return {(p, s.file_id or "") for p, stats in metadata.partition_to_write_stats.items() for s in stats}
 
 
-def _replaced(metadata: CommitMetadata) -> set[tuple[str, str]]:
+def _replaced(metadata: CommitMetadata) -> set[_Group]:
     replaced = metadata.partition_to_replace_file_ids or {}
     return {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
 
 
 def _insert_partitions(metadata: CommitMetadata) -> set[str]:
-    return {p for p, stats in metadata.partition_to_write_stats.items() if _any_inserts(s.num_inserts for s in stats)}
-
-
-def _any_inserts(counts: Iterable[int | None]) -> bool:
-    return any(counts)
+    return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}

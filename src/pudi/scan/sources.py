@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pudi.action import MetaClient, check_present, files_written
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
 from pudi.plan import plan_read
 from pudi.scan.scan import Scan
@@ -29,20 +29,22 @@ def snapshot_scan(
         InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time.
         NotFoundError: the cleaner has removed what the table was then.
     """
-    timeline = newest = meta.store.load()
+    timeline = seen = meta.store.load()
+    instant = None
     if as_of is not None:
         instant = parse_time(as_of, meta.config.timezone, what="as_of")
-        _check_not_cleaned(meta, newest, instant)
-        timeline = newest.until(instant)
+        _check_not_cleaned(meta, timeline, instant)
+        seen = timeline.until(instant)
     plan = plan_read(
         meta.storage.root,
-        _schema(meta, timeline, newest),
+        _schema(meta, seen, timeline),
         wanted=columns,
         where=where,
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
     )
-    return Scan(meta, plan, lambda: _all(meta, timeline))
+    view = meta.view(timeline, seen=seen, archived_until=instant)
+    return Scan(meta, plan, lambda: _all(meta, view, seen))
 
 
 def changes_scan(
@@ -65,26 +67,27 @@ def changes_scan(
     """
     if not meta.config.populate_meta_fields:
         raise NotSupportedError("the table has no meta fields, so its changes can't be told", table=meta.storage.root)
-    newest = meta.store.load()
+    timeline = meta.store.load()
     low = None if since is None else parse_time(since, meta.config.timezone, what="since")
     high = None if until is None else parse_time(until, meta.config.timezone, what="until")
     if low is not None and high is not None and low > high:
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
-    end = newest if high is None else _completed_until(newest, high)
+    end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or (i.completion or "") > low]
-    everything = _reaches_history(meta, newest, low)
+    everything = _reaches_history(meta, timeline, low, high)
     plan = plan_read(
         meta.storage.root,
-        _schema(meta, end, newest),
+        _schema(meta, end, timeline),
         wanted=columns,
         where=where,
         meta_fields=meta_fields,
         populated=True,
         commit_times=None if everything else frozenset(i.requested for i in chosen),
     )
+    view = meta.view(timeline, seen=end)
     if everything:
-        return Scan(meta, plan, lambda: _all(meta, end))
-    return Scan(meta, plan, lambda: _touched(meta, end, chosen))
+        return Scan(meta, plan, lambda: _all(meta, view, end))
+    return Scan(meta, plan, lambda: _touched(meta, view, chosen))
 
 
 def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:
@@ -94,36 +97,31 @@ def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema
     return meta.schema(newest)
 
 
-def _completed_until(timeline: Timeline, high: str) -> Timeline:
-    return Timeline(tuple(i for i in timeline.instants if i.completion is not None and i.completion <= high))
-
-
-def _reaches_history(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
+def _reaches_history(meta: MetaClient, timeline: Timeline, low: str | None, high: str | None) -> bool:
     """Whether the range begins before the active timeline, in a table that has archived instants."""
     oldest = min((i.completion or "" for i in timeline.commits), default=None)
     if oldest is None or (low is not None and low >= oldest) or not meta.store.has_history():
         return False
-    if low is None or set(low) == {"0"}:
+    from_the_start = low is None or set(low) == {"0"}
+    if from_the_start and (high is None or high >= oldest):
         return True
     raise NotSupportedError(
-        f"since={low} lies before the oldest commit of the active timeline ({oldest}); reading changes from archived "
-        "history is not supported yet: take since=None for all of the table, or a later time",
+        f"the range reaches before the oldest commit of the active timeline, completed at {oldest}, and ends or begins "
+        "there; changes in archived history are not supported yet: take since=None without until, or later times",
         table=meta.storage.root,
     )
 
 
-def _all(meta: MetaClient, timeline: Timeline) -> list[FileSlice]:
+def _all(meta: MetaClient, view: FileSystemView, seen: Timeline) -> list[FileSlice]:
     """Latest slices of the table; that those of its newest commit are there is sure."""
-    view = meta.view(timeline)
     slices = view.all_slices()
-    check_present(meta, view, slices, files_written(meta, meta.commits_by_completion(timeline)[-1:]))
+    check_present(meta, view, slices, files_written(meta, meta.commits_by_completion(seen)[-1:]))
     return slices
 
 
-def _touched(meta: MetaClient, end: Timeline, chosen: Sequence[Instant]) -> list[FileSlice]:
+def _touched(meta: MetaClient, view: FileSystemView, chosen: Sequence[Instant]) -> list[FileSlice]:
     """Latest slices, at the end of the range, of the file groups that its commits wrote."""
     written = files_written(meta, chosen)
-    view = meta.view(end)
     slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
     check_present(meta, view, slices, written)
     return slices

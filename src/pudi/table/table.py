@@ -253,8 +253,11 @@ class Table:
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         resolved = resolve(options, self._options)
+        meta = self._meta
+        if options and any(key.startswith("hoodie.write.lock.") for key in options):
+            meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
         engine = SparkEngine(data.sparkSession) if is_spark_frame(data) else LocalEngine()
-        return write(self._meta, engine, data, operation, resolved, extra_metadata)
+        return write(meta, engine, data, operation, resolved, extra_metadata)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

@@ -9,6 +9,9 @@ from datetime import datetime, timezone
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, InstantFile, State, TimelineZone, instant_to_millis, millis_to_instant
 
+NO_COMMIT = "null"
+"""What a write stat's `prev_commit` holds for a new file group (HoodieWriteStat.NULL_COMMIT)."""
+
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Actions that make data files visible when completed."""
 

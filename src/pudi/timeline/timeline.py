@@ -59,8 +59,13 @@ class Timeline:
 
     @property
     def start(self) -> str | None:
-        """Requested time of the oldest completed commit; what is older may be archived."""
-        return next(iter(self._completed), None)
+        """Requested time from which the timeline is complete; what is older may be archived.
+
+        It's that of the oldest completed commit without a savepoint: archiving goes on beyond those that have one
+        (BaseHoodieTimeline.findFirstNonSavepointCommit).
+        """
+        saved = {i.requested for i in self.instants if i.action is Action.SAVEPOINT}
+        return next((requested for requested in self._completed if requested not in saved), None)
 
     def commit(self, requested: str) -> Instant | None:
         """The completed commit of that requested time, if there is one on the active timeline."""
@@ -75,6 +80,14 @@ class Timeline:
         """Instants of one action in one state, oldest first."""
         return tuple(i for i in self.instants if i.action is action and i.state is state)
 
+    def is_pending(self, requested: str) -> bool:
+        """Whether a write of that requested time is under way, or died."""
+        return any(i.requested == requested and not i.is_completed for i in self.instants)
+
     def until(self, requested: str) -> Timeline:
         """The timeline as far as instants requested at or before `requested`."""
         return Timeline(tuple(i for i in self.instants if i.requested <= requested))
+
+    def completed_until(self, completion: str) -> Timeline:
+        """The instants completed at or before `completion`."""
+        return Timeline(tuple(i for i in self.instants if i.completion is not None and i.completion <= completion))

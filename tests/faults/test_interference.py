@@ -1,0 +1,242 @@
+"""What other writers do while a write is under way, step by step: it commits only if it's still right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+import pudi.table.table as table_module
+from pudi.action import MetaClient
+from pudi.engine.local import LocalEngine
+from pudi.format import (
+    Action,
+    CommitMetadata,
+    RequestedReplaceMetadata,
+    WriteStat,
+    encode_commit_metadata,
+    encode_requested_replace_metadata,
+)
+from support.trips import SCHEMA, table, trip
+
+
+class Interrupted(LocalEngine):
+    """An engine that lets something happen before or after it writes the files."""
+
+    before: Callable[[], None] = staticmethod(lambda: None)
+    after: Callable[[], None] = staticmethod(lambda: None)
+
+    def write(self, *args: Any) -> Any:
+        type(self).before()
+        results = super().write(*args)
+        type(self).after()
+        return results
+
+
+@pytest.fixture
+def during(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Have something happen, once, during the next write, before its files are written."""
+
+    def plan(action: Callable[[], None]) -> None:
+        def once() -> None:
+            Interrupted.before = staticmethod(lambda: None)
+            action()
+
+        monkeypatch.setattr(Interrupted, "before", staticmethod(once))
+        monkeypatch.setattr(table_module, "LocalEngine", Interrupted)
+
+    return plan
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> pudi.Table:
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    made.bulk_insert(table([trip(n, 10) for n in range(6)]))
+    return made
+
+
+def state(made: pudi.Table) -> dict[str, int]:
+    found = pudi.Table(made.path).scan(columns=["uuid", "ts"]).to_arrow()
+    keys = found["uuid"].to_pylist()
+    assert len(keys) == len(set(keys)), "a key is there twice"
+    return dict(zip(keys, found["ts"].to_pylist(), strict=True))
+
+
+def other(made: pudi.Table) -> pudi.Table:
+    return pudi.Table(made.path)
+
+
+def test_another_update_of_the_file_group(trips: pudi.Table, during: Any) -> None:
+    during(lambda: other(trips).upsert(table([trip(3, 30)])))
+    with pytest.raises(pudi.ConflictError, match="file group"):
+        trips.upsert(table([trip(0, 20)]))
+    assert (state(trips)["k0000"], state(trips)["k0003"]) == (10, 30)
+
+
+def test_the_same_new_key(tmp_path: Path, during: Any) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options={"hoodie.parquet.small.file.limit": "0"})
+    made.insert(table([trip(1, 10)]))
+    during(lambda: other(made).upsert(table([trip(9, 30)])))
+    with pytest.raises(pudi.ConflictError, match="inserted"):
+        made.upsert(table([trip(9, 20)]))
+    assert state(made) == {"k0001": 10, "k0009": 30}
+
+
+def test_other_partitions_do_not_conflict(trips: pudi.Table, during: Any) -> None:
+    during(lambda: other(trips).upsert(table([trip(1, 30), trip(31, 30)])))
+    assert trips.upsert(table([trip(0, 20), trip(30, 20)])) is not None
+    found = state(trips)
+    assert (found["k0000"], found["k0001"], found["k0030"], found["k0031"]) == (20, 30, 20, 30)
+
+
+def test_a_metadata_table_that_appears(trips: pudi.Table, during: Any) -> None:
+    """Hudi builds one on its first write; a commit that leaves it behind would be lost to its readers."""
+    properties = Path(trips.path) / ".hoodie/hoodie.properties"
+
+    def hudi_writes() -> None:
+        other(trips).upsert(table([trip(1, 30)]))
+        properties.write_text(properties.read_text() + "hoodie.table.metadata.partitions=files\n")
+
+    during(hudi_writes)
+    with pytest.raises(pudi.NotSupportedError, match=r"metadata\.partitions"):
+        trips.upsert(table([trip(0, 20)]))
+    assert state(trips)["k0000"] == 10
+    with pytest.raises(pudi.NotSupportedError, match=r"metadata\.partitions"):
+        trips.upsert(table([trip(0, 20)]))
+
+
+def test_a_schema_that_changes(trips: pudi.Table, during: Any) -> None:
+    meta = MetaClient.open(trips.path, None, {})
+    wider = meta.schema_json(meta.store.load()).replace('"name":"rider"', '"name":"driver"')
+
+    def evolve() -> None:
+        instant = meta.store.start(meta.store.request(Action.COMMIT))
+        content = CommitMetadata(extra_metadata={"schema": wider}, operation_type="UPSERT")
+        meta.store.complete(instant, encode_commit_metadata(content))
+
+    during(evolve)
+    with pytest.raises(pudi.ConflictError, match="schema"):
+        trips.upsert(table([trip(0, 20)]))
+    assert "driver" in pudi.Table(trips.path).schema.names
+
+
+def test_a_clustering_that_is_scheduled(trips: pudi.Table, during: Any) -> None:
+    meta = MetaClient.open(trips.path, None, {})
+    target = next(s for s in trips.file_slices() if s.partition == "nyc")
+    slices = [{"partitionPath": "nyc", "fileId": target.file_id}]
+    plan = {"inputGroups": [{"slices": slices}]}
+
+    def schedule() -> None:
+        content = encode_requested_replace_metadata(RequestedReplaceMetadata("CLUSTER", plan, None, 1))
+        meta.store.request(Action.CLUSTERING, content)
+
+    during(schedule)
+    with pytest.raises(pudi.ConflictError, match="clustering"):
+        trips.upsert(table([trip(0, 20)]))
+
+
+def test_a_base_commit_that_is_rolled_back(trips: pudi.Table, during: Any) -> None:
+    meta = MetaClient.open(trips.path, None, {})
+    second = trips.upsert(table([trip(0, 15)]))
+    assert second is not None
+
+    def roll_back() -> None:
+        for file in (Path(trips.path) / ".hoodie/timeline").glob(f"{second.instant}*"):
+            file.unlink()
+
+    during(roll_back)
+    with pytest.raises(pudi.ConflictError, match="rolled back"):
+        trips.upsert(table([trip(0, 20)]))
+    assert meta.store.load().commit(second.instant) is None
+
+
+def test_a_writer_taken_for_dead_leaves_nothing(trips: pudi.Table, during: Any) -> None:
+    options = {"hoodie.clean.failed.writes.policy": "EAGER"}
+    during(lambda: other(trips).upsert(table([trip(1, 30)]), options=options))
+    with pytest.raises(pudi.ConflictError, match="dead"):
+        trips.upsert(table([trip(0, 20)]))
+    files = {str(path.relative_to(trips.path)) for path in Path(trips.path).rglob("*.parquet")}
+    meta = MetaClient.open(trips.path, None, {})
+    named = {
+        stat.path
+        for instant in meta.store.load().commits
+        for stats in meta.store.commit_metadata(instant).partition_to_write_stats.values()
+        for stat in stats
+    }
+    assert files == named
+    assert not [path for path in (Path(trips.path) / ".hoodie/.temp").rglob("*") if path.is_file()]
+
+
+def test_a_scan_whose_files_are_cleaned(trips: pudi.Table) -> None:
+    scan = trips.scan()
+    old = next(s for s in trips.file_slices() if s.partition == "nyc").base.path
+    trips.upsert(table([trip(0, 20)]))
+    (Path(trips.path) / old).unlink()
+    with pytest.raises(pudi.NotFoundError, match="gone"):
+        scan.to_arrow()
+
+
+def archive(made: pudi.Table, *instants: str) -> None:
+    folder = Path(made.path) / ".hoodie/timeline"
+    (folder / "history").mkdir(exist_ok=True)
+    (folder / "history/_version_").write_text("1")
+    for instant in instants:
+        for file in folder.glob(f"{instant}*"):
+            file.unlink()
+
+
+def test_archived_commits_are_seen(tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", partition_by="city")
+    commits = [made.insert(table([trip(n, 10)])) for n in range(3)]
+    first, second, third = (commit for commit in commits if commit is not None)
+    folder = Path(made.path) / ".hoodie/timeline"
+    savepointed = tmp_path / "savepointed"
+    archive(made, first.instant)
+    assert set(state(made)) == {"k0000", "k0001", "k0002"}
+    assert set(made.scan(as_of=first.instant).to_arrow()["uuid"].to_pylist()) == {"k0000"}
+    assert set(made.scan(as_of=second.instant).to_arrow()["uuid"].to_pylist()) == {"k0000", "k0001"}
+    with pytest.raises(pudi.NotSupportedError, match="archived"):
+        made.changes(until=first.completion_time)
+    # archiving goes on beyond a commit that has a savepoint
+    shutil.copytree(made.path, savepointed)
+    folder = savepointed / ".hoodie/timeline"
+    (folder / f"{second.instant}_{third.completion_time}.savepoint").touch()
+    later = pudi.Table(savepointed).insert(table([trip(4, 10)]))
+    assert later is not None
+    archive(pudi.Table(savepointed), third.instant)
+    assert set(state(pudi.Table(savepointed))) == {"k0000", "k0001", "k0002", "k0004"}
+
+
+def test_a_slow_commit_is_not_taken_for_an_archived_one(trips: pudi.Table) -> None:
+    meta = MetaClient.open(trips.path, None, {})
+    slow = meta.store.start(meta.store.request(Action.COMMIT))
+    fast = trips.upsert(table([trip(1, 20)]), options={"hoodie.clean.failed.writes.policy": "NEVER"})
+    assert fast is not None
+    base = next(s for s in trips.file_slices() if s.partition == "nyc").base
+    name = f"late-0_0-0-0_{slow.requested}.parquet"
+    shutil.copy(Path(trips.path) / base.path, Path(trips.path) / "nyc" / name)
+    stat = WriteStat(
+        file_id="late-0", path=f"nyc/{name}", prev_commit="null", num_writes=2, num_inserts=2, partition_path="nyc"
+    )
+    text = meta.schema_json(meta.store.load())
+    meta.store.complete(slow, encode_commit_metadata(CommitMetadata({"nyc": (stat,)}, extra_metadata={"schema": text})))
+    archive(trips)
+    seen = trips.changes(until=fast.completion_time).to_arrow()
+    assert isinstance(seen, pa.Table)
+    assert seen.num_rows == 6
+
+
+def test_a_lock_given_to_a_verb(trips: pudi.Table) -> None:
+    (Path(trips.path) / ".hoodie/lock").touch()
+    options = {
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.write.lock.wait_time_ms": "200",
+    }
+    with pytest.raises(pudi.UnavailableError):
+        trips.upsert(table([trip(0, 20)]), options=options)
+    assert trips.upsert(table([trip(0, 20)])) is not None
