@@ -12,6 +12,7 @@ from pudi.action.properties import create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, SchemaError
+from pudi.merge import DELETED
 from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
 from pudi.storage import local_path, open_storage
@@ -93,3 +94,15 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
         for name in names:
             if name not in schema.names:
                 raise SchemaError(f"{role} names {name!r}, which is not among {', '.join(schema.names)}", table=table)
+    for name in roles["ordering"]:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+            raise SchemaError(
+                f"ordering names {name!r}, of type {kind}: Hudi has no order for it; take a number, text, date, "
+                "timestamp, decimal or boolean",
+                table=table,
+            )
+    if DELETED in schema.names and not pa.types.is_boolean(schema.field(DELETED).type):
+        raise SchemaError(
+            f"column {DELETED} is {schema.field(DELETED).type}: it marks deletes and must be boolean", table=table
+        )

@@ -35,6 +35,7 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
         CorruptError: neither can be read.
     """
     problem: CorruptError | None = None
+    absent = False
     for attempt in range(_READ_ATTEMPTS):
         found = False
         for path in (PROPERTIES, PROPERTIES_BACKUP):
@@ -46,11 +47,16 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
                 return decode_table_properties(content, path=path)
             except CorruptError as error:
                 problem = error
+        if not found and not absent:
+            # An update may have put the new file in place and taken the backup away between the two looks.
+            absent = True
+            continue
         if not found:
             raise TableNotFoundError(
                 "there is no Hudi table here (no .hoodie/hoodie.properties); make one with pudi.create(path, …)",
                 table=storage.root,
             )
+        absent = False
         if attempt + 1 < _READ_ATTEMPTS:
             context.clock.sleep(_READ_PAUSE_SECONDS)
     assert problem is not None

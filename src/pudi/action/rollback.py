@@ -176,9 +176,10 @@ def _plan(storage: Storage, target: Instant) -> RollbackPlan:
 def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     began_ms = meta.context.clock.now_ms()
     target = _target(meta, rollback, plan)
+    doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
+    meta.storage.delete(doomed)
     deleted: dict[str, tuple[str, ...]] = {}
     for request in plan.rollback_requests:
-        meta.storage.delete([_inside(meta.storage, path, rollback) for path in request.files_to_be_deleted])
         deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
     found = meta.store.load().find(target.commit_time, Action(target.action))
     if found is not None and not found.is_completed:
@@ -214,15 +215,13 @@ def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantI
     return target
 
 
-def _inside(storage: Storage, path: str, rollback: Instant) -> str:
-    """A planned path, relative to the root; plans hold absolute paths and are no more trusted than any file."""
-    root = storage.root
-    for prefix in (root, f"file:{root}", f"file://{root}"):
-        if path.startswith(f"{prefix}/"):
-            return path[len(prefix) + 1 :]
-    raise CorruptError(
-        f"the rollback plan names {path!r}, which is not inside the table; nothing was deleted. If the table was "
-        "moved, take the pending rollback off the timeline by hand",
-        table=root,
-        instant=rollback.requested,
-    )
+def _planned(meta: MetaClient, target: InstantInfo, request: RollbackRequest) -> list[str]:
+    """The files that a plan names, relative to the root.
+
+    Plans hold absolute paths, which need not spell the root as we do (a link, `s3a` for `s3`), and are no more trusted
+    than any file: what counts is the partition and the name, and that the name is one of the instant's.
+    """
+    markers = Markers(meta.storage, target.commit_time)
+    names = [path.rstrip("/").rpartition("/")[2] for path in request.files_to_be_deleted]
+    prefix = f"{request.partition_path}/" if request.partition_path else ""
+    return [markers.owned(prefix + name) for name in names]

@@ -125,13 +125,11 @@ class _Write:
         return without_meta_fields(avro_to_arrow(schema_json))
 
     def _input_spec(self, schema: pa.Schema) -> InputSpec:
-        config = self.meta.config
         return InputSpec(
             table=self.meta.storage.root,
             schema=schema,
             keys=self.meta.keys,
             keys_only=self.operation is Operation.DELETE,
-            ordering_fields=config.ordering_fields,
         )
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
@@ -181,8 +179,8 @@ class _Write:
                 else:
                     results = self.engine.write(records, meta.storage, spec, plan)
             stats = [r.stat for r in results if r.stat is not None]
-            if not any(r.received for r in results) and plan is None:
-                meta.store.discard(instant)
+            if not stats:  # no records, or deletes of what isn't there
+                take_back(meta, instant)
                 return None
             with self._phase("commit"):
                 self._remove_leftovers(instant, stats)
@@ -249,6 +247,7 @@ class _Write:
             avro_schema=add_meta_fields(schema_json),
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
             deduplicate=deduplicates[self.operation],
+            max_file_bytes=options.max_file_size,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
                 row_group_bytes=options.block_size,

@@ -87,7 +87,10 @@ class BaseFileWriter:
 
     def _footer(self, rows: pa.Table) -> dict[bytes, bytes]:
         keys = rows[RECORD_KEY]
-        span = pc.min_max(keys).as_py() if rows.num_rows else {"min": None, "max": None}
+        # Hudi's bloom index compares keys with the range by UTF-16 units (String.compareTo), Arrow by UTF-8 bytes. The
+        # orders differ only above U+FFFF; to a file without a range Hudi compares every key (BloomIndexFileInfo).
+        ranged = rows.num_rows > 0 and not _above_ffff(keys)
+        span = pc.min_max(keys).as_py() if ranged else {"min": None, "max": None}
         wish = self.options.bloom
         bloom = None if wish is None else BloomFilter.build(keys, wish)
         return footer_metadata(self.avro_schema, span["min"], span["max"], bloom, _nan_free(rows))
@@ -181,6 +184,13 @@ def _repeating(rows: pa.Table) -> list[str]:
         for f in flat
         if pa.types.is_dictionary(f.type) or pc.count_distinct(sample[f.name], mode="all").as_py() <= limit
     ]
+
+
+def _above_ffff(texts: pa.ChunkedArray) -> bool:
+    """Whether a text has a character above U+FFFF. The regular expression is slow, and rarely needed."""
+    if pc.all(pc.string_is_ascii(texts)).as_py():
+        return False
+    return bool(pc.any(pc.match_substring_regex(texts, r"[\x{10000}-\x{10FFFF}]")).as_py())
 
 
 def _nan_free(rows: pa.Table) -> list[str]:

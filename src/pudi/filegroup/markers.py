@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
-from pudi.format import MARKERS_PREFIX, MARKERS_TYPE, IOType, marker_dir, marker_path, parse_marker
+from pudi.format import (
+    HOODIE_DIR,
+    MARKERS_PREFIX,
+    MARKERS_TYPE,
+    IOType,
+    marker_dir,
+    marker_path,
+    parse_data_file,
+    parse_marker,
+)
 from pudi.storage import delete_folder
 
 
@@ -37,7 +46,8 @@ class Markers:
         """Paths of all data files that the instant may have written, relative to the table's root.
 
         Raises:
-            CorruptError: a file among the markers is none.
+            CorruptError: a file among the markers is none, or names a file that the instant can't have written.
+            NotSupportedError: one names a log file of a later Hudi.
         """
         folder = marker_dir(self.instant)
         paths: set[str] = set()
@@ -50,6 +60,37 @@ class Markers:
             else:
                 paths.add(self._data_path(name, info.path))
         return sorted(paths)
+
+    def owned(self, path: str, source: str | None = None) -> str:
+        """Give `path` back when the instant may have written it, so that undoing the instant may delete it.
+
+        From table version 8 on the name of every data file, log files too, holds the instant that wrote it.
+
+        Args:
+            path: path of a data file, relative to the table's root.
+            source: the file that names it, for the error.
+
+        Raises:
+            CorruptError: it is no data file of this instant, or lies among Hudi's own files.
+            NotSupportedError: it is a log file of a later Hudi.
+        """
+        folder, _, name = path.rpartition("/")
+        folders = folder.split("/") if folder or path.startswith("/") else []
+        data_file = parse_data_file(name)
+        if (
+            data_file is None
+            or data_file.instant != self.instant
+            or not {"", ".", ".."}.isdisjoint(folders)
+            or folders[:1] == [HOODIE_DIR]
+        ):
+            raise CorruptError(
+                f"{path!r} is named among the files of instant {self.instant}, which can't have written it; nothing "
+                "was deleted. Remove the instant's files from the timeline and its markers by hand",
+                table=self.storage.root,
+                path=source or path,
+                instant=self.instant,
+            )
+        return path
 
     def infos(self) -> list[FileInfo]:
         """The marker files themselves."""
@@ -67,4 +108,4 @@ class Markers:
         parsed = parse_marker(marker)
         if parsed is None:
             raise CorruptError(f"{marker!r} is not the name of a marker", table=self.storage.root, path=source)
-        return parsed.data_path
+        return self.owned(parsed.data_path, source)

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
-from pudi.format import BaseFileName, LogFileName, parse_data_file
+from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
+
+_PARQUET = "parquet"
+_OTHER_FORMATS = frozenset({"orc", "hfile", "lance"})
+"""Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class BaseFile:
         """The base file that a listing entry of a partition is, or None for any other file.
 
         Raises:
-            NotSupportedError: a data file of a kind that this release can't read, such as a log file.
+            NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
+                format than Parquet. Passing it over would lose rows.
         """
         name = info.path.rpartition("/")[2]
         parsed = parse_data_file(name)
@@ -53,7 +58,15 @@ class BaseFile:
             raise NotSupportedError(
                 "the table has log files; pudi reads and writes copy-on-write tables so far", path=info.path
             )
-        return cls(partition, parsed, info.size)
+        if not is_instant_time(parsed.instant):  # a stranger's file whose name happens to have three parts
+            return None
+        if parsed.extension in _OTHER_FORMATS:
+            raise NotSupportedError(
+                f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet ones only",
+                path=info.path,
+                instant=parsed.instant,
+            )
+        return cls(partition, parsed, info.size) if parsed.extension == _PARQUET else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from enum import Enum, IntEnum
 from typing import Literal
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
+from pudi.format.instant_time import instant_to_millis
 
 Layout = Literal[1, 2]
 """Timeline layout: 1 in table versions up to 7, 2 from 8 on."""
@@ -142,6 +143,9 @@ def parse_instant_file(name: str, layout: Layout = 2) -> InstantFile | None:
 
     Returns:
         The instant, or None when the file is none (checksum files, half-written ones, folders): ignore it.
+
+    Raises:
+        CorruptError: the name is an instant's, but with a time that is no calendar date.
     """
     _check_layout(layout)
     match = _INSTANT_FILE.fullmatch(name)
@@ -161,7 +165,32 @@ def parse_instant_file(name: str, layout: Layout = 2) -> InstantFile | None:
         instant.file_name(layout)
     except InvalidArgumentError:
         return None
+    for time in (requested, completion):
+        if time is not None:
+            _check_time(time, name)
     return instant
+
+
+_PLAIN_TIME = re.compile(
+    r"(?!0000)[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|1[0-9]|2[0-8])(?:[01][0-9]|2[0-3])(?:[0-5][0-9]){2}(?:[0-9]{3,})?"
+)
+"""Times that are surely dates; the last days of a month are looked up."""
+
+_RESERVED_YEAR = "0000"
+"""Instants that stand for no moment: those of a bootstrap, and the first ones of a metadata table."""
+
+
+def _check_time(time: str, name: str) -> None:
+    if _PLAIN_TIME.fullmatch(time) or time.startswith(_RESERVED_YEAR):
+        return
+    try:
+        instant_to_millis(time, "UTC")
+    except InvalidArgumentError as error:
+        raise CorruptError(
+            f"the timeline has the file {name!r}, whose time {time!r} is no calendar date, so Hudi can't have made it; "
+            "move it away",
+            path=name,
+        ) from error
 
 
 _ACTION_WORDS = frozenset(action.value for action in Action)
@@ -177,7 +206,9 @@ _TOKEN = r"[0-9]+-[0-9]+-[0-9]+"
 _VERSION = r"0|[1-9][0-9]{0,9}"
 _BASE_FILE = re.compile(rf"({_FILE_ID})_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
 _LOG_FILE = re.compile(rf"\.([^._/]+)_([^./]*)\.(log|archive)\.({_VERSION})(?:_({_TOKEN})(\.cdc)?)?")
-_NATIVE_LOG_FILE = re.compile(rf"{_FILE_ID}_[a-zA-Z0-9-]+_[0-9]+_[0-9]+\.[a-zA-Z0-9]+\.[a-zA-Z0-9]+")
+_NATIVE_LOG_FILE = re.compile(
+    rf"{_FILE_ID}_[a-zA-Z0-9-]+_[0-9]{{14}}(?:[0-9]{{3}})?_[0-9]+\.[a-zA-Z0-9]+\.[a-zA-Z0-9]+"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def footer_metadata(
 
     Args:
         avro_schema_json: Avro schema of the file, meta fields included; None leaves it out.
-        min_key: least record key; None (no rows, or no meta fields) leaves the range out.
+        min_key: least record key in the order of Java's `String.compareTo` (UTF-16 code units), by which Hudi's bloom
+            index looks up (BloomIndexFileInfo); None (no rows, no meta fields, not known) leaves the range out.
         max_key: greatest record key, by the same order.
         bloom: filter over the record keys; None leaves it out.
         nan_free: floating-point columns without NaN, so that their bounds can be trusted.
@@ -143,7 +144,15 @@ class ColumnStatistics:
     has_nan: bool | None = None
 
 
-def column_statistics(metadata: pq.FileMetaData, column: str) -> list[ColumnStatistics | None]:
+def column_places(metadata: pq.FileMetaData) -> dict[str, int]:
+    """Numbers of the leaves that are top-level columns, neither lists, maps nor structs, by name."""
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    return {leaf.name: number for number, leaf in reversed(list(enumerate(leaves))) if _is_top_level(leaf, leaf.name)}
+
+
+def column_statistics(
+    metadata: pq.FileMetaData, column: str, places: Mapping[str, int] | None = None
+) -> list[ColumnStatistics | None]:
     """For each row group what it says of a top-level column that is neither list, map nor struct.
 
     Bounds are given only where they can be trusted: pyarrow drops deprecated ones whose order is undefined for the
@@ -152,11 +161,12 @@ def column_statistics(metadata: pq.FileMetaData, column: str) -> list[ColumnStat
     Args:
         metadata: footer of the file.
         column: name of the column.
+        places: `column_places` of the footer, for callers that ask for several columns.
 
     Returns:
         One entry for each row group, None where nothing is known (always, if there is no such column).
     """
-    index = next((i for i in range(metadata.num_columns) if _is_top_level(metadata.schema.column(i), column)), None)
+    index = (column_places(metadata) if places is None else places).get(column)
     if index is None:
         return [None] * metadata.num_row_groups
     floating = metadata.schema.column(index).physical_type in {"FLOAT", "DOUBLE"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,39 +13,61 @@ from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import column_statistics
 from pudi.schema import RECORD_KEY
 
+KeySpan: TypeAlias = tuple[str, str]
+"""Least and greatest of some record keys, by the order of their UTF-8 bytes."""
 
-def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
+
+def key_span(keys: pa.Array) -> KeySpan | None:
+    """The span of record keys; None where there are none."""
+    span = pc.min_max(keys)
+    low, high = span["min"].as_py(), span["max"].as_py()
+    return None if low is None else (low, high)
+
+
+def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
     """Which of `keys` the slice holds.
 
     Args:
         storage: the table's files.
         file_slice: the slice.
         keys: record keys, each once.
+        span: `key_span` of the keys, for callers that look into many slices; None computes it.
 
     Returns:
         Positions in `keys`, ascending. The file's key column is read only if its statistics allow a match.
 
     Raises:
-        CorruptError: the base file can't be read, or has no record keys.
+        CorruptError: the base file can't be read, or has no record keys in text.
     """
+    span = span or key_span(keys)
+    if span is None:
+        return np.empty(0, dtype=np.int64)
     reader = BaseFileReader(storage, file_slice.base)
-    groups = _candidate_groups(reader, keys)
+    _check_key_column(reader)
+    groups = _candidate_groups(reader, span)
     if not groups:
         return np.empty(0, dtype=np.int64)
-    if RECORD_KEY not in reader.schema.names:
-        raise reader.corrupt(f"no column {RECORD_KEY}")
-    stored = reader.read([RECORD_KEY], groups)
-    found = pc.index_in(stored[RECORD_KEY], value_set=keys)
+    stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
+    if len(stored) < len(keys):  # a hash table of the smaller side
+        found = pc.index_in(keys, value_set=stored.combine_chunks())
+        return np.flatnonzero(np.asarray(found.is_valid()))
+    found = pc.index_in(stored, value_set=keys)
     hits = np.asarray(found.drop_null()).astype(np.int64, copy=False)
     return np.unique(hits)
 
 
-def _candidate_groups(reader: BaseFileReader, keys: pa.Array) -> list[int]:
-    """Row groups whose range of keys meets that of `keys`."""
-    span = pc.min_max(keys)
-    low, high = span["min"].as_py(), span["max"].as_py()
-    if low is None:
-        return []
+def _check_key_column(reader: BaseFileReader) -> None:
+    schema = reader.schema
+    if RECORD_KEY not in schema.names:
+        raise reader.corrupt(f"no column {RECORD_KEY}")
+    kind = schema.field(RECORD_KEY).type
+    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+        raise reader.corrupt(f"column {RECORD_KEY} is {kind}, and record keys are text")
+
+
+def _candidate_groups(reader: BaseFileReader, span: KeySpan) -> list[int]:
+    """Row groups whose range of keys meets `span`."""
+    low, high = span
     bounds = column_statistics(reader.metadata, RECORD_KEY)
     return [
         number

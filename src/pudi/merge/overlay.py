@@ -20,12 +20,14 @@ class Overlay:
         taken_from: for each of them, the incoming row that replaces it, or -1 where the base row stays.
         inserted: incoming rows that are new, in order of arrival.
         deleted: how many base rows go.
+        matched: how many incoming rows have a key that the base holds, whoever wins.
     """
 
     base_rows: np.ndarray
     taken_from: np.ndarray
     inserted: np.ndarray
     deleted: int
+    matched: int = 0
 
     @classmethod
     def appending(cls, base_rows: int, incoming_rows: int) -> Overlay:
@@ -75,6 +77,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
         taken_from=partner[keep],
         inserted=np.flatnonzero(added),
         deleted=int(base.num_rows - np.count_nonzero(keep)),
+        matched=int(np.count_nonzero(met)),
     )
 
 

@@ -80,14 +80,14 @@ def plan_read(
     Args:
         table: location of the table, for errors.
         schema: the table's columns without meta fields.
-        wanted: columns that come back; None for all.
+        wanted: columns that come back, none of them for a count of rows alone; None for all.
         where: SQL predicate.
         meta_fields: whether all columns include the meta fields.
         populated: whether the table's files have meta fields.
         commit_times: see `ReadPlan`.
 
     Raises:
-        InvalidArgumentError: an unknown column, a predicate that can't be parsed or isn't boolean.
+        InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean.
         NotSupportedError: the predicate uses SQL beyond the subset.
     """
     full = with_meta_fields(schema) if populated else schema
@@ -95,6 +95,8 @@ def plan_read(
         metas = set(META_FIELDS)
         names = [n for n in full.names if meta_fields or n not in metas]
     else:
+        if isinstance(wanted, str):
+            raise InvalidArgumentError(f"columns is one text; give a list: columns=[{wanted!r}]", table=table)
         names = list(wanted)
         _check_columns(table, names, full)
     bound = None if where is None else bind(parse(where), full)

@@ -35,6 +35,7 @@ class WriteSpec:
         rule: which version of a record wins.
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
+        max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
     """
 
     instant: str
@@ -44,6 +45,7 @@ class WriteSpec:
     rule: MergeRule
     deduplicate: bool
     parquet: ParquetOptions
+    max_file_bytes: int = 120 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,6 @@ class WritePlan:
     tasks: tuple[FileTask, ...]
     routes: tuple[InsertRoute, ...] = ()
 
-    def task_of(self, partition: str, file_id: str) -> FileTask:
-        """The task that writes a file group."""
-        return next(t for t in self.tasks if (t.partition, t.file_id) == (partition, file_id))
-
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
@@ -174,6 +172,9 @@ def place(
         A rewrite for each file group that has updates or takes inserts, and new file groups for the other inserts.
     """
     by_group = {(s.partition, s.file_id): s for s in slices}
+    by_partition: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition, []).append(file_slice)
     tasks: list[FileTask] = []
     numbers: dict[tuple[str, str], int] = {}
 
@@ -190,7 +191,7 @@ def place(
     for partition, count in sorted(profile.inserts.items()):
         if not count:
             continue
-        filled = _fill_small_files(count, [s for s in slices if s.partition == partition], sizing)
+        filled = _fill_small_files(count, by_partition.get(partition, []), sizing)
         shares: list[tuple[int, float]] = [(task(partition, s.file_id, s.base), records) for s, records in filled]
         left = count - sum(records for _, records in shares)
         if left > 0:

@@ -167,7 +167,7 @@ class LocalStorage:
         """Remove the empty folders in folder `prefix`, and it too when nothing is left in it. The root stays."""
         top = self._locate(prefix) if prefix else self._base
         for folder, _, names in os.walk(top, topdown=False):
-            for name in names:
+            for name in names:  # of files
                 if HIDDEN.fullmatch(name):
                     Path(folder, name).unlink(missing_ok=True)
             if folder == self._base:
@@ -245,7 +245,7 @@ class LocalStorage:
         try:
             with os.scandir(self._folder(folder)) as entries:
                 for entry in entries:
-                    if not HIDDEN.fullmatch(entry.name):
+                    if not HIDDEN.fullmatch(entry.name) or entry.is_dir():
                         self._sort_in(entry, folder, linked, files)
         except (FileNotFoundError, NotADirectoryError):
             return files

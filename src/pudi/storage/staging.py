@@ -11,8 +11,8 @@ from pudi.context import Context
 from pudi.storage.ranges import octets
 
 HIDDEN = re.compile(r"\.[0-9a-f-]{36}\.pudi-staged|\..*\.crc", re.DOTALL)
-"""Names that are no files of the table: staged ones, and the checksums (`.name.crc`) that Hadoop's local file system
-keeps beside each file and hides from its own listings."""
+"""Names of files that are none of the table's: staged ones, and the checksums (`.name.crc`) that Hadoop's local file
+system keeps beside each file and hides from its own listings. A folder of such a name is a folder like any other."""
 
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
@@ -112,7 +112,7 @@ def drop_checksum(folder: str, full: str) -> None:
     name = full[len(folder) + 1 :]
     try:
         os.unlink(f"{folder}/.{name}.crc")  # noqa: PTH108 - a Path object costs as much as the call
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return
 
 

@@ -2,7 +2,7 @@
 
 from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
 from pudi.task.read import SliceReader
-from pudi.task.tag import KeyLookup, find_keys
+from pudi.task.tag import KeyLookup, find_keys, key_span
 from pudi.task.write import FileResult, write_file
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "SliceReader",
     "Tagged",
     "find_keys",
+    "key_span",
     "write_file",
 ]

@@ -8,10 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.plan.write import WriteSpec
 from pudi.schema import PARTITION_PATH
 
 FILE_BYTES = 128 << 20
-"""Arrow bytes of records at which a bulk insert closes a file; compressed, it's below hoodie.parquet.max.file.size."""
+"""Most Arrow bytes of records that a bulk insert holds for one file."""
+
+
+def file_bytes(spec: WriteSpec) -> int:
+    """Arrow bytes of records at which a bulk insert closes a file; compressed, they stay below the largest size."""
+    return min(FILE_BYTES, spec.max_file_bytes)
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
@@ -22,5 +28,8 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
         encoded = encoded.unify_dictionaries().chunk(0)
     codes = np.asarray(encoded.indices)
     names = encoded.dictionary.to_pylist()  # partitions, not records
-    for code in sorted(range(len(names)), key=names.__getitem__):
-        yield names[code], pa.array(np.flatnonzero(codes == code))
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    places = dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if len(codes) else {}
+    for code in sorted(places, key=names.__getitem__):
+        yield names[code], pa.array(places[code])

@@ -24,14 +24,12 @@ class InputSpec:
         schema: the table's columns without meta fields.
         keys: how record key and partition path are made.
         keys_only: only key and partition columns are needed (deletes); others are ignored.
-        ordering_fields: columns that must not be missing; their types are checked with the schema.
     """
 
     table: str
     schema: pa.Schema
     keys: KeyGenerator
     keys_only: bool = False
-    ordering_fields: tuple[str, ...] = ()
 
 
 class KeyedInput(Protocol):

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.expr import ColumnBounds, evaluate, prune
+from pudi.expr import ColumnBounds, columns, evaluate, prune
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import ColumnStatistics, column_statistics
+from pudi.format.parquet import column_places
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.schema import COMMIT_TIME, conform_read
 
@@ -36,14 +37,17 @@ class SliceReader:
         """
         file = BaseFileReader(self.storage, file_slice.base)
         wanted = needed_columns(self.plan)
-        present = [name for name in wanted if name in file.schema.names]
+        physical = file.schema.names
+        known = set(physical)
+        present = [name for name in wanted if name in known]
         target = pa.schema([self.plan.schema.field(name) for name in wanted])
         if self.plan.commit_times is not None and COMMIT_TIME not in present:
             raise file.corrupt(f"no column {COMMIT_TIME}")
         for group in self.candidate_groups(file):
             # where none of the columns is in the file, its rows still count
-            table = file.read(present or file.schema.names[:1], [group])
-            yield from self._keep(conform_read(table, target)).to_batches()
+            table = file.read(present or physical[:1], [group])
+            # a table without columns still has a length, which conforming it would lose
+            yield from self._keep(conform_read(table, target) if wanted else table).to_batches()
 
     def candidate_groups(self, file: BaseFileReader) -> list[int]:
         """Row groups whose statistics allow a wanted row."""
@@ -62,11 +66,16 @@ class SliceReader:
     def _bounds(self, file: BaseFileReader) -> list[dict[str, ColumnStatistics]]:
         """Statistics of the filtered columns by row group; a column whose type is not the table's has none."""
         bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.metadata.num_row_groups)]
-        for name in needed_columns(self.plan):
-            position = file.schema.get_field_index(name)
-            if position < 0 or file.schema.field(position).type != self.plan.schema.field(name).type:
+        physical, metadata = file.schema, file.metadata
+        places = column_places(metadata)
+        filtered = set() if self.plan.where is None else set(columns(self.plan.where))
+        if self.plan.commit_times is not None:
+            filtered.add(COMMIT_TIME)
+        for name in filtered:
+            position = physical.get_field_index(name)
+            if position < 0 or physical.field(position).type != self.plan.schema.field(name).type:
                 continue
-            for group, found in enumerate(column_statistics(file.metadata, name)):
+            for group, found in enumerate(column_statistics(metadata, name, places)):
                 if found is not None:
                     bounds[group][name] = found
         return bounds

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.index import simple
+from pudi.index.simple import KeySpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,11 @@ class KeyLookup:
     file_slice: FileSlice
 
 
-def find_keys(storage: Storage, lookup: KeyLookup, keys: pa.Array) -> np.ndarray:
+def key_span(keys: pa.Array) -> KeySpan | None:
+    """Least and greatest of some record keys, None without any, to hand to `find_keys` for each slice."""
+    return simple.key_span(keys)
+
+
+def find_keys(storage: Storage, lookup: KeyLookup, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
     """Positions in `keys`, ascending, of those that the slice holds; see `pudi.index.simple.find_keys`."""
-    return simple.find_keys(storage, lookup.file_slice, keys)
+    return simple.find_keys(storage, lookup.file_slice, keys, span)

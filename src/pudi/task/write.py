@@ -35,7 +35,7 @@ class FileResult:
     Attributes:
         task: the task's number.
         received: records that came in, before any were combined.
-        stat: the write statistics of the file; None when there was nothing to write.
+        stat: the write statistics of the file; None when nothing of the records leads to a file.
     """
 
     task: int
@@ -60,6 +60,10 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     received = rows.num_rows
     if spec.deduplicate and spec.operation is not Operation.DELETE:
         rows = latest_per_key(rows, RECORD_KEY, spec.rule)
+    if spec.operation in {Operation.INSERT, Operation.BULK_INSERT} or task.base is None:
+        rows = _live(rows)
+    if not rows.num_rows:
+        return FileResult(task.number, received, None)
     name = BaseFileName(task.file_id, token, spec.instant)
     writer = _SliceWriter(storage, spec, task, name)
     if task.base is None:
@@ -74,19 +78,18 @@ class _SliceWriter:
     task: FileTask
     name: BaseFileName
 
-    def create(self, rows: pa.Table) -> WriteStat | None:
-        """First base file of a file group; none when every record is a delete."""
-        if DELETED in rows.column_names:
-            rows = rows.filter(pc.invert(pc.fill_null(rows[DELETED], False)))
-        if not rows.num_rows:
-            return None
+    def create(self, rows: pa.Table) -> WriteStat:
+        """First base file of a file group."""
         columns = [self._new_meta(name, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
         columns += [rows[name] for name in self.spec.schema.names]
         table = pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
         return self._write(table, inserts=rows.num_rows, updates=0, deletes=0, prev=None)
 
-    def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat:
-        """Next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle)."""
+    def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat | None:
+        """Next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
+
+        None when every record is a delete of a key that isn't there: the file stays as it is.
+        """
         old = self._read(base)
         if self.spec.operation is Operation.INSERT:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
@@ -94,19 +97,26 @@ class _SliceWriter:
             laid = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
             )
+        if not laid.matched and not len(laid.inserted):
+            return None
         table = self._merge(old, rows, laid)
         return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
 
     def _read(self, base: BaseFile) -> pa.Table:
         """The base file's rows in the table's types, without what is the same for all rows of the new file."""
-        reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))
+        try:
+            reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))
+        except KeyError as error:  # how pyarrow says that there is no column to read so
+            raise BaseFileReader(self.storage, base).corrupt(f"no column {COMMIT_TIME}") from error
+        physical = reader.schema
+        present = set(physical.names)
+        if RECORD_KEY not in present:
+            raise reader.corrupt(f"no column {RECORD_KEY}")
         full = with_meta_fields(self.spec.schema)
         wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
-        if pa.types.is_dictionary(reader.schema.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
-            wanted = wanted.set(0, pa.field(COMMIT_TIME, reader.schema.field(COMMIT_TIME).type))
-        if RECORD_KEY not in reader.schema.names:
-            raise reader.corrupt(f"no column {RECORD_KEY}")
-        rows = reader.read([name for name in wanted.names if name in reader.schema.names])
+        if pa.types.is_dictionary(physical.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
+            wanted = wanted.set(0, pa.field(COMMIT_TIME, physical.field(COMMIT_TIME).type))
+        rows = reader.read([name for name in wanted.names if name in present])
         return conform_read(rows, wanted, path=base.path)
 
     def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
@@ -160,6 +170,13 @@ class _SliceWriter:
             partition_path=partition,
             file_size_in_bytes=size,
         )
+
+
+def _live(rows: pa.Table) -> pa.Table:
+    """The records that are no deletes: the only ones that add something to a file."""
+    if DELETED not in rows.column_names:
+        return rows
+    return rows.filter(pc.invert(pc.fill_null(rows[DELETED], False)))
 
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:

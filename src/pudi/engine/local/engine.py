@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,8 +16,8 @@ from pudi.engine.local.records import LocalRecords, LocalTagged, TaggedPartition
 from pudi.format import new_file_id, write_token
 from pudi.plan import FileTask, InsertRoute, WritePlan, WriteSpec
 from pudi.plan.write import SHARES
-from pudi.task import FileResult, KeyLookup, find_keys, write_file
-from pudi.task.bulk import FILE_BYTES
+from pudi.task import FileResult, KeyLookup, find_keys, key_span, write_file
+from pudi.task.bulk import file_bytes
 from pudi.task.engine import InputSpec
 
 _Item = TypeVar("_Item")
@@ -50,7 +50,13 @@ class LocalEngine:
                 strict=True,
             )
         )
-        found = self._map(lambda u: find_keys(storage, u, distinct[u.file_slice.partition][0]), lookups)
+        spans = {partition: key_span(keys) for partition, (keys, _) in distinct.items()}
+
+        def find(lookup: KeyLookup) -> np.ndarray:
+            partition = lookup.file_slice.partition
+            return find_keys(storage, lookup, distinct[partition][0], spans[partition])
+
+        found = self._map(find, lookups)
         positions = dict(zip(lookups, found, strict=True))
         tagged = {}
         for partition, group in by_partition.items():
@@ -69,7 +75,7 @@ class LocalEngine:
         return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
-        """Bring each record to its task and write the files."""
+        """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""
         routes = {route.partition: route for route in plan.routes}
         assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
         numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
@@ -81,8 +87,9 @@ class LocalEngine:
                 new = np.flatnonzero(part.located < 0)
                 by_key[new] = _spread(new, route)
             by_row = by_key[part.codes]
-            for number in np.unique(by_row[by_row >= 0]):
-                assigned[int(number)].append(part.rows[by_row == number])
+            for number, places in _by_value(by_row):
+                if number >= 0:
+                    assigned[number].append(part.rows[places])
             for group, keys in part.elsewhere.items():
                 assigned[targets[group]].append(part.rows[np.isin(part.codes, keys)])
 
@@ -90,14 +97,14 @@ class LocalEngine:
             rows = tagged.records.rows.take(pa.array(np.sort(np.concatenate(assigned[task.number]))))
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
-        return self._map(run, plan.tasks)
+        return self._map(run, [task for task in plan.tasks if assigned[task.number]])
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
         """Write all records to new file groups: one for each partition, more where it holds many records."""
         unique = context.new_id()
-        most = max(1, int(FILE_BYTES / (records.record_bytes or 1)))
+        most = max(1, int(file_bytes(spec) / (records.record_bytes or 1)))
         if spec.deduplicate:  # versions of one key must meet in one file to be combined
             most = max(1, records.rows.num_rows)
         parts = [
@@ -124,6 +131,14 @@ class LocalEngine:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+
+def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct value with its places, ascending."""
+    order = np.argsort(values, kind="stable")
+    distinct, starts = np.unique(values[order], return_index=True)
+    if len(values):
+        yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 def _spread(keys: np.ndarray, route: InsertRoute) -> np.ndarray:

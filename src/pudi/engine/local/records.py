@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.task.bulk import split_by_partition
@@ -43,9 +43,11 @@ def keyed(data: object, spec: InputSpec) -> pa.Table:
     rows = to_arrow(data, spec.table)
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in {*spec.keys.record_key_fields, *spec.keys.partition_fields}]
-        rows = conform(
-            rows.select([f.name for f in wanted if f.name in rows.column_names]), pa.schema(wanted), table=spec.table
-        )
+        twice = [f.name for f in wanted if rows.column_names.count(f.name) > 1]
+        if twice:
+            raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=spec.table)
+        present = [f.name for f in wanted if f.name in rows.column_names]
+        rows = conform(rows.select(present), pa.schema(wanted), table=spec.table)
     else:
         rows = conform(rows, spec.schema, table=spec.table)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)

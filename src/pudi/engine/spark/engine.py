@@ -10,7 +10,7 @@ from typing import Any
 
 from pudi.context import Context, Storage
 from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, SALT, SPREAD, TASK
-from pudi.engine.spark.records import SparkRecords, prepare
+from pudi.engine.spark.records import SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import ROUTE_COLUMNS, Placement, planned_records, route_rows
 from pudi.engine.spark.session import functions, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
@@ -69,7 +69,7 @@ class SparkEngine:
         frame = records.frame
         if spec.deduplicate:
             frame = records.keyed.repartition(PARTITION_PATH, RECORD_KEY)
-            frame = frame.sortWithinPartitions(ARRIVAL).select(*spec.schema.names)
+            frame = frame.sortWithinPartitions(ARRIVAL).select(*columns_of_data(spec.schema.names))
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
         return [answer.result for answer in _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)]
 
@@ -93,7 +93,7 @@ class SparkEngine:
         placement = Placement.of(weights, records, self._parallelism())
         salts = sql.from_json(sql.lit(str(list(placement.salts))), "ARRAY<INT>")
         salt = sql.element_at(salts, sql.col(TASK) + 1)
-        data = [] if spec.operation is Operation.DELETE else spec.schema.names
+        data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.schema.names)
         found = found.withColumn(SALT, salt).repartition(placement.partitions, SALT)
         return found.select(TASK, ARRIVAL, HASH, RECORD_KEY, *data)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context
-from pudi.engine.spark.columns import ARRIVAL, HASH, RUN
+from pudi.engine.spark.columns import ARRIVAL, DATA, HASH
 from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
@@ -53,32 +53,34 @@ class SparkRecords:
 
     @cached_property
     def keyed(self) -> Any:
-        """The records with key, partition path, hash of both and order of arrival; kept once evaluated."""
+        """The records as key, partition path, hash of both, order of arrival and data; kept once evaluated.
+
+        The data is one struct, since Spark keeps that as it is: it would encode and take statistics of single columns,
+        which takes as long again as all else in an upsert's first step (measured: 1.1 s of CPU time against 0.7 for 100k rows).
+        """
         sql = functions(self.frame)
         wanted = _wanted(self.spec)
         columns = spark_key_columns(self.spec.keys, wanted)
-        if columns is None:
-            frame = self._keyed_in_python(wanted)
-        else:
-            frame = self.frame.withColumns(
+        frame = self.frame if columns is not None else self._keyed_in_python(wanted)
+        key, path = columns or (RECORD_KEY, PARTITION_PATH)
+        # Spark shares what equal queries keep, and the first of two to finish would take it from the other: this field
+        # makes each write's query another one
+        own = sql.lit(True).alias(f"_pudi_{Context().new_id()}")
+        data = [] if self.spec.keys_only else [sql.col(quote(name)) for name in self.spec.schema.names]
+        # a cast takes a collation off, under which keys that differ would be equal
+        frame = frame.select(
+            sql.expr(key).cast("string").alias(RECORD_KEY),
+            sql.expr(path).cast("string").alias(PARTITION_PATH),
+            sql.struct(own, *data).alias(DATA),
+        )
+        return self.keep(
+            frame.withColumns(
                 {
-                    RECORD_KEY: sql.expr(columns[0]),
-                    PARTITION_PATH: sql.expr(columns[1]),
+                    HASH: sql.xxhash64(PARTITION_PATH, RECORD_KEY),
+                    ARRIVAL: sql.monotonically_increasing_id(),
                 }
             )
-        # a cast takes a collation off, under which keys that differ would be equal
-        texts = {name: sql.col(name).cast("string") for name in (RECORD_KEY, PARTITION_PATH)}
-        frame = frame.withColumns(texts).withColumns(
-            {
-                HASH: sql.xxhash64(PARTITION_PATH, RECORD_KEY),
-                ARRIVAL: sql.monotonically_increasing_id(),
-                # Spark shares what equal queries keep, and the first of two to finish would take it from the other
-                RUN: sql.lit(Context().new_id()),
-            }
         )
-        if self.spec.keys_only:
-            frame = frame.select(RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL, RUN)
-        return self.keep(frame)
 
     @cached_property
     def groups(self) -> Mapping[str, Group]:
@@ -109,7 +111,7 @@ class SparkRecords:
         sql = functions(self.frame)
         present = [] if self.spec.keys_only else list(self.spec.schema)
         texts = [f.name for f in present if f.type in {pa.string(), pa.binary()}]
-        sizes = [sql.coalesce(sql.octet_length(sql.col(quote(name))), sql.lit(0)) for name in texts]
+        sizes = [sql.coalesce(sql.octet_length(sql.col(f"{DATA}.{quote(name)}")), sql.lit(0)) for name in texts]
         total = sql.octet_length(RECORD_KEY).cast("bigint")
         for size in sizes:
             total += size
@@ -134,6 +136,11 @@ class SparkRecords:
         """Let Spark drop what it kept."""
         while self._persisted:
             self._persisted.pop().unpersist()
+
+
+def columns_of_data(names: Sequence[str]) -> list[str]:
+    """What selects columns of the table from keyed records, by their names."""
+    return [f"{DATA}.{quote(name)}" for name in names]
 
 
 def prepare(data: Any, spec: InputSpec) -> SparkRecords:
