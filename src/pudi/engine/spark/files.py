@@ -131,8 +131,9 @@ class NativeFiles:
 
 
 def _relative(uris: Iterable[str], root: str) -> Iterable[str]:
-    """Paths below the root of files as Spark lists them."""
-    start = len(urlsplit(root).path if "%" not in root else root.partition("://")[2]) + 1
+    """Paths below the root of files as Spark lists them, which are percent-encoded as the root is not."""
+    _, slash, path = root.partition("://")[2].partition("/")
+    start = len(slash + path) + 1
     for uri in uris:
         yield unquote(urlsplit(uri).path)[start:]
 

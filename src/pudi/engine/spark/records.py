@@ -55,8 +55,8 @@ class SparkRecords:
     def keyed(self) -> Any:
         """The records as key, partition path, hash of both, order of arrival and data; kept once evaluated.
 
-        The data is one struct, since Spark keeps that as it is: it would encode and take statistics of single columns,
-        which takes as long again as all else in an upsert's first step (measured: 1.1 s of CPU time against 0.7 for 100k rows).
+        The data is one struct, which Spark keeps as it is; single columns it would encode and take statistics of
+        (100k rows of 14 columns: 1.1 s of CPU time instead of 0.7).
         """
         sql = functions(self.frame)
         wanted = _wanted(self.spec)

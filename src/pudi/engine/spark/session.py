@@ -163,8 +163,8 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
         )
     if "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
         return NotFoundError(
-            f"Spark does not find a file of the table while {doing}: it was removed, or the cluster does not reach the "
-            f"table by this path ({_first_line(text)})",
+            f"Spark does not find a file while {doing}: it was removed, or the cluster does not reach it by this path "
+            f"({_first_line(text)})",
             table=table,
         )
     return UnavailableError(f"Spark failed while {doing}: {_first_line(text)}", table=table)

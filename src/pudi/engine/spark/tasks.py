@@ -41,8 +41,8 @@ _HELD_BYTES = 256 << 20
 def _forget_zip_finders() -> None:
     """Spare this worker's next tasks 0.15 s each.
 
-    PySpark 3.5 begins every task by `importlib.invalidate_caches`, whereupon each finder that has looked into pyspark.zip
-    reads that archive's directory again. Finders are a cache: one that is missed is made anew.
+    PySpark 3.5 begins every task by `importlib.invalidate_caches`, upon which each finder that has looked into
+    pyspark.zip reads that archive's directory again. Finders are a cache: one that is missed is made anew.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):

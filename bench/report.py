@@ -1,0 +1,261 @@
+"""The page of results: ratios first, then the seconds, memory and bytes behind them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from operations import TITLES
+
+NAMES = {
+    "pudi-spark": "pudi on Spark",
+    "hudi-gzip": "Hudi (gzip, its default)",
+    "hudi-zstd": "Hudi (zstd)",
+    "delta-spark": "Delta Lake on Spark",
+    "pudi-spark4": "pudi on Spark 4",
+    "delta-spark4": "Delta Lake on Spark 4",
+    "pudi-local": "pudi, local",
+    "delta-rs": "delta-rs",
+}
+SIDES = {
+    "pudi-spark": ["hudi-gzip", "hudi-zstd", "delta-spark"],
+    "pudi-spark4": ["delta-spark4"],
+    "pudi-local": ["delta-rs"],
+}
+CHANGES = ["upsert_10", "upsert_1_new", "delete_1"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted: how many times as fast as another at the least."""
+
+    who: str
+    operations: list[str]
+    other: str
+    times: float
+
+
+GOALS = [
+    Goal("pudi-spark", CHANGES, "hudi-gzip", 5),
+    Goal("pudi-spark", CHANGES, "hudi-zstd", 4),
+    Goal("pudi-spark", CHANGES, "delta-spark", 3),
+    Goal("pudi-spark", ["bulk_insert"], "hudi-gzip", 2),
+    Goal("pudi-local", ["upsert_10"], "delta-rs", 1),
+    Goal("pudi-local", ["one_row"], "delta-rs", 1),
+]
+
+HEAD = """# Benchmarks
+
+Written by `make bench`, which runs everything below in one go; don't edit it by hand.
+
+**What is measured.** Generated trips (ten columns: a UUID as key, a timestamp as ordering, texts, doubles, a city of
+four as partition). In each round a contestant gets a new table: bulk insert, upsert of 10% of the keys spread over
+all files, upsert of 1% new keys, delete of 1%, an aggregate over all rows (count, max of a timestamp and of a text,
+sum), the same over `city = 'nyc' AND fare > 90`, the changes since the bulk insert, an upsert of one row. All
+contestants of a group take turns operation by operation. *Cold* is the first round in a process (its start and a
+Spark session's not counted), *warm* the median of the rounds after it. All reads must agree on rows and sum, else the
+bench fails.
+
+**How they are set.** Spark: two cores, four shuffle partitions, input read from Parquet by Spark within the time.
+Hudi: its defaults, so with its metadata table, but for a parallelism of four; its default codec is gzip, so it stands
+here with zstd too, which pudi, delta-rs (snappy by its default) and Delta Lake (snappy) need not be told. Delta Lake
+has no incremental read without its change feed, which costs writes, so it isn't asked for one. Local contestants get
+their input as Arrow tables in memory. Memory is the sum of what is resident in the process and its children (pages
+that Python workers share count for each), the largest seen in any round; a JVM keeps what it once had, up to its heap
+limit.
+"""
+
+
+def write_report(results: Path, page: Path) -> None:
+    """Write the page from all result files of a folder."""
+    found = sorted((json.loads(f.read_text()) for f in results.glob("*.json")), key=lambda r: r["rows"])
+    text = "\n".join([HEAD, *(section(result) for result in found)])
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text, encoding="utf-8")
+
+
+def section(result: dict[str, Any]) -> str:
+    """All tables for one size."""
+    data = Figures(result)
+    machine = result["machine"]
+    versions: dict[str, set[str]] = {}
+    for contestant in data.contestants.values():
+        for name, version in contestant["versions"].items():
+            versions.setdefault(name, set()).add(version)
+    used = ", ".join(f"{name} {' and '.join(sorted(v))}" for name, v in sorted(versions.items()))
+    warm_rounds = max((len(c["rounds"]) for c in data.contestants.values()), default=1) - 1
+    parts = [
+        f"## {result['rows']:,} rows\n",
+        f"{machine['date']}: {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"load before the run {machine['load_before']}; {used}. Warm rounds: {warm_rounds}.\n",
+    ]
+    for pudi, peers in SIDES.items():
+        columns = [name for name in [pudi, *peers] if name in data.contestants]
+        if pudi in columns and len(columns) > 1:
+            parts.append(f"### {NAMES[pudi]}: how many times as fast, warm (cold)\n")
+            parts.append(table(columns[1:], lambda op, peer, pudi=pudi: data.ratio(op, pudi, peer)))
+        if columns:
+            parts.append("### Seconds, warm (cold)\n")
+            parts.append(table(columns, data.seconds))
+            parts.append("### Most memory resident, MiB\n")
+            parts.append(table(columns, data.peak))
+            parts.append("### Written, MiB\n")
+            parts.append(table(columns, data.written))
+        parts.append(data.baselines(pudi))
+    parts.append(data.planning())
+    parts.append(data.commits())
+    parts.append(data.goals())
+    return "\n".join(part for part in parts if part)
+
+
+class Figures:
+    """Figures of one size, by contestant and operation."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        self.contestants: dict[str, Any] = result["contestants"]
+
+    def values(self, operation: str, who: str, key: str = "seconds") -> list[float]:
+        rounds = self.contestants.get(who, {}).get("rounds", [])
+        return [r[operation][key] for r in rounds if operation in r and key in r[operation]]
+
+    def warm(self, operation: str, who: str, key: str = "seconds") -> float | None:
+        values = self.values(operation, who, key)[1:]
+        return statistics.median(values) if values else None
+
+    def cold(self, operation: str, who: str) -> float | None:
+        values = self.values(operation, who)
+        return values[0] if values else None
+
+    def seconds(self, operation: str, who: str) -> str:
+        return both(self.warm(operation, who), self.cold(operation, who), "{:.2f}")
+
+    def ratio(self, operation: str, pudi: str, peer: str) -> str:
+        pairs = [
+            (self.warm(operation, pudi), self.warm(operation, peer)),
+            (self.cold(operation, pudi), self.cold(operation, peer)),
+        ]
+        quotients = [theirs / ours if ours and theirs else None for ours, theirs in pairs]
+        return both(*quotients, "{:.1f}")
+
+    def peak(self, operation: str, who: str) -> str:
+        return number(max(self.values(operation, who, "peak_bytes"), default=None), 2**20)
+
+    def written(self, operation: str, who: str) -> str:
+        return number(self.warm(operation, who, "written_bytes") or None, 2**20)
+
+    def baselines(self, pudi: str) -> str:
+        """What pudi costs over the plain reader and writer on the same data."""
+        lines = []
+        tool = "`spark.read.parquet`" if "spark" in pudi else "pyarrow's dataset"
+        ours, plain = (self.without_planning(op, pudi) for op in ("aggregate", "plain_scan"))
+        if ours and plain:
+            lines.append(
+                f"- Full-scan aggregate, planning left out: **{ours / plain:.2f} times** {tool} over the same files"
+            )
+            lines.append(f"  ({ours:.2f} s, {plain:.2f} s).")
+        ours, plain = self.warm("bulk_insert", pudi), self.warm("plain_write", pudi)
+        if ours and plain:
+            lines.append(
+                f"- bulk_insert: **{ours / plain:.2f} times** `pyarrow.parquet.write_table` of the same columns, meta"
+            )
+            lines.append(f"  fields included ({ours:.2f} s, {plain:.2f} s).")
+        return "\n".join([f"### {NAMES[pudi]} beside the plain reader and writer\n", *lines, ""]) if lines else ""
+
+    def without_planning(self, operation: str, who: str) -> float | None:
+        seconds, planning = self.warm(operation, who), self.warm(operation, who, "planning")
+        return seconds - planning if seconds is not None and planning is not None else None
+
+    def planning(self) -> str:
+        """Seconds before any data is read."""
+        who = [name for name in NAMES if name in self.contestants]
+        rows = ["aggregate", "filtered", "incremental", "plain_scan"]
+        if not who:
+            return ""
+        body = table(who, lambda op, name: number(self.warm(op, name, "planning"), 1, "{:.3f}"), rows)
+        return f"### Planning: seconds before any data is read (part of the above), warm\n\n{body}"
+
+    def commits(self) -> str:
+        """One-row upserts at few and at many active commits."""
+        found = {n: c["one_row_at_commits"] for n, c in self.contestants.items() if c.get("one_row_at_commits")}
+        if not found:
+            return ""
+        lines = [
+            "### One-row upsert at 10 and at 100 active commits, seconds\n",
+            "| | 10 | 100 | times |",
+            "|---|---|---|---|",
+        ]
+        for name, at in found.items():
+            few, many = at.get("10"), at.get("100")
+            times = f"{many / few:.2f}" if few and many else "–"
+            lines.append(f"| {NAMES[name]} | {number(few, 1, '{:.3f}')} | {number(many, 1, '{:.3f}')} | {times} |")
+        return "\n".join([*lines, ""])
+
+    def goals(self) -> str:
+        """What is wanted and whether it's there."""
+        lines = []
+        for goal in GOALS:
+            for operation in goal.operations:
+                ours, theirs = self.warm(operation, goal.who), self.warm(operation, goal.other)
+                if ours and theirs:
+                    title = f"{NAMES[goal.who]}, {TITLES[operation]}: times as fast as {NAMES[goal.other]}"
+                    lines.append(verdict(title, f"≥ {goal.times:g}", theirs / ours, theirs / ours >= goal.times))
+        lines += self.limits()
+        return (
+            "\n".join(["### Goals (warm)\n", "| | wanted | measured | |", "|---|---|---|---|", *lines, ""])
+            if lines
+            else ""
+        )
+
+    def limits(self) -> list[str]:
+        """Goals that are upper limits."""
+        lines = []
+        scan, plain = (self.without_planning(op, "pudi-spark") for op in ("aggregate", "plain_scan"))
+        if scan and plain:
+            lines.append(
+                verdict(
+                    "pudi on Spark, full scan, planning left out: of `spark.read.parquet`",
+                    "≤ 1.1",
+                    scan / plain,
+                    scan / plain <= 1.1,
+                )
+            )
+        write, plain = self.warm("bulk_insert", "pudi-local"), self.warm("plain_write", "pudi-local")
+        if write and plain:
+            lines.append(
+                verdict("pudi, local, bulk_insert: of `write_table`", "≤ 1.5", write / plain, write / plain <= 1.5)
+            )
+        at = self.contestants.get("pudi-local", {}).get("one_row_at_commits", {})
+        if at.get("10") and at.get("100"):
+            times = at["100"] / at["10"]
+            lines.append(
+                verdict("pudi, local, one-row upsert at 100 commits: of that at 10", "≤ 1.5", times, times <= 1.5)
+            )
+        return lines
+
+
+def table(columns: list[str], cell: Callable[[str, str], str], rows: Iterable[str] = TITLES) -> str:
+    """A Markdown table of operations by contestants; rows without a figure are left out."""
+    lines = [f"| | {' | '.join(NAMES[name] for name in columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for row in rows:
+        cells = [cell(row, name) for name in columns]
+        if any(c != "–" for c in cells):
+            lines.append(f"| {TITLES.get(row, 'aggregate by the plain reader')} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def both(warm: float | None, cold: float | None, form: str) -> str:
+    if cold is None:
+        return "–"
+    return f"{form.format(warm) if warm is not None else '–'} ({form.format(cold)})"
+
+
+def number(value: float | None, unit: float, form: str = "{:,.1f}") -> str:
+    return "–" if value is None else form.format(value / unit)
+
+
+def verdict(title: str, wanted: str, measured: float, met: bool) -> str:
+    return f"| {title} | {wanted} | {measured:.2f} | {'met' if met else '**short**'} |"

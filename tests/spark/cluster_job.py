@@ -1,0 +1,86 @@
+"""Writes on `local-cluster[2,1,1024]` while executors are killed; run by test_cluster.py. Prints one JSON line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import pudi
+
+FOLDER = Path(sys.argv[1])
+ORDER = FOLDER / "kill"
+ROWS = 4000
+
+
+def session() -> SparkSession:
+    paths = os.pathsep.join([str(Path(pudi.__file__).parent.parent), str(Path(__file__).parent)])
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.daemon.module": "killing_daemon",
+        "spark.executorEnv.PYTHONPATH": paths,
+        "spark.executorEnv.PUDI_KILL_ORDER": str(ORDER),
+        "spark.executor.instances": "2",
+        "spark.local.dir": str(FOLDER / "local"),
+        "spark.sql.warehouse.dir": str(FOLDER / "warehouse"),
+    }
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("pudi-cluster")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def state(table: pudi.Table) -> dict[str, Any]:
+    """Rows that are seen, and data files that no slice names."""
+    rows = table.scan(["id", "note"]).to_arrow()
+    known = {s.base.path for s in table.file_slices()}
+    found = {str(p.relative_to(table.path)) for p in Path(table.path).rglob("*.parquet")}
+    newest = max(i.requested for i in table.timeline.commits)
+    return {
+        "rows": rows.num_rows,
+        "keys": len(set(rows["id"].to_pylist())),
+        "notes": {n: rows["note"].to_pylist().count(n) for n in set(rows["note"].to_pylist())},
+        "strays": sorted(path for path in found - known if f"_{newest}." in path),
+        "killed": not ORDER.exists(),
+    }
+
+
+def main() -> None:
+    spark = session()
+    answers = {}
+    frame = spark.range(0, ROWS, 1, 6).selectExpr("id", "concat('p', id % 4) as place", "'a' as note")
+    table = pudi.create(FOLDER / "t", frame.schema, record_key="id", partition_by="place", name="t")
+
+    ORDER.touch()
+    table.bulk_insert(frame)
+    answers["bulk_insert"] = state(table)
+
+    ORDER.touch()
+    table.upsert(frame.filter("id % 2 = 0").selectExpr("id", "place", "'b' as note"))
+    answers["upsert"] = state(table)
+
+    ORDER.touch()
+    random = spark.range(0, ROWS, 1, 6).selectExpr(
+        "10000 + cast(rand() * 1e15 as bigint) as id", "concat('p', id % 4) as place", "'c' as note"
+    )
+    try:
+        table.upsert(random)
+        error = None
+    except pudi.UnavailableError as unavailable:
+        error = str(unavailable)
+    answers["random"] = {**state(table), "error": error}
+    spark.stop()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""All verbs over Spark Connect; run by test_connect.py. Prints one JSON line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+from pyspark.sql import SparkSession
+
+import pudi
+
+FOLDER = Path(sys.argv[1])
+
+
+def main() -> None:
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.local.dir": str(FOLDER / "l")}
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    frame = spark.range(100).selectExpr("id", "concat('p', id % 3) as place", "id as ts", "'a' as note")
+    answers: dict[str, object] = {"class": type(frame).__module__}
+    table = pudi.create(FOLDER / "t", frame.schema, record_key="id", partition_by="place", ordering="ts")
+    answers["bulk_insert"] = table.bulk_insert(frame).records_inserted
+    update = frame.filter("id < 10").selectExpr("id + 95 as id", "concat('p', (id + 95) % 3) as place", "id + 95 as ts")
+    result = table.upsert(update.selectExpr("*", "'b' as note"))
+    answers["upsert"] = [result.records_updated, result.records_inserted]
+    answers["insert"] = table.insert(
+        frame.selectExpr("id + 1000 as id", "place", "ts", "note").limit(3)
+    ).records_inserted
+    answers["delete"] = table.delete(frame.filter("id < 4")).records_deleted
+    answers["notes"] = {r[0]: r[1] for r in table.scan().to_spark(spark).groupBy("note").count().collect()}
+    answers["filtered"] = table.scan(["id"], where="place = 'p1' AND id < 10").to_spark(spark).count()
+    pudi.spark.write(frame).options(**{"hoodie.datasource.write.recordkey.field": "id"}).save(FOLDER / "two")
+    answers["save"] = pudi.Table(FOLDER / "two").scan().to_spark(spark).count()
+    try:
+        table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))
+    except pudi.InvalidArgumentError as error:
+        answers["null_key"] = str(error)
+    spark.stop()
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()

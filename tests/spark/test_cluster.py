@@ -1,0 +1,53 @@
+"""An executor is killed in the middle of a write: the commit has each record once and no file beside its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROWS = 4000
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the job saw; it runs in a process of its own, since a JVM holds one cluster."""
+    folder = tmp_path_factory.mktemp("cluster")
+    script = Path(__file__).parent / "cluster_job.py"
+    command = [sys.executable, str(script), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_bulk_insert(answers: dict[str, Any]) -> None:
+    assert answers["bulk_insert"] == {"rows": ROWS, "keys": ROWS, "notes": {"a": ROWS}, "strays": [], "killed": True}
+
+
+def test_upsert(answers: dict[str, Any]) -> None:
+    half = ROWS // 2
+    assert answers["upsert"] == {
+        "rows": ROWS,
+        "keys": ROWS,
+        "notes": {"a": half, "b": half},
+        "strays": [],
+        "killed": True,
+    }
+
+
+def test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all(answers: dict[str, Any]) -> None:
+    random = answers["random"]
+    assert random["killed"]
+    assert random["strays"] == []
+    assert random["rows"] == random["keys"] == ROWS + random["notes"].get("c", 0)
+    if random["error"]:
+        assert "c" not in random["notes"]
+        assert "evaluated again" in random["error"]
+    else:
+        assert random["notes"]["c"] == ROWS

@@ -1,0 +1,40 @@
+"""The engine over Spark Connect, with a server of its own: another kind of DataFrame, no JVM at hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def _has_connect() -> bool:
+    """Whether this pyspark brings a Connect server (from 4.0 on) and its client's packages are there."""
+    found = importlib.util.find_spec("pyspark")
+    jars = Path(str(found.origin)).parent.glob("jars/spark-connect_*.jar") if found else iter(())
+    return any(jars) and all(importlib.util.find_spec(name) for name in ("grpc", "grpc_status", "pandas"))
+
+
+@pytest.mark.skipif(not _has_connect(), reason="this pyspark has no Connect server, or grpc is missing")
+def test_every_verb_works(tmp_path: Path) -> None:
+    script = Path(__file__).parent / "connect_job.py"
+    command = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    answers = json.loads(done.stdout.strip().splitlines()[-1])
+    assert answers.pop("class").startswith("pyspark.sql.connect.")
+    assert "null or empty" in answers.pop("null_key")
+    assert answers == {
+        "bulk_insert": 100,
+        "upsert": [5, 5],
+        "insert": 3,
+        "delete": 4,
+        "notes": {"a": 94, "b": 10},
+        "filtered": 2,
+        "save": 100,
+    }

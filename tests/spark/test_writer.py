@@ -1,0 +1,189 @@
+"""`pudi.spark.write` takes a Hudi job's option map and modes; `batch_writer` writes each batch of a stream once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
+
+pytestmark = pytest.mark.spark
+
+HUDI = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "place",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.upsert.shuffle.parallelism": "2",
+}
+
+
+def _frame(spark: Any, ids: range, ts: int = 1) -> Any:
+    return spark.range(ids.start, ids.stop).selectExpr("id", "concat('p', id % 2) as place", f"{ts}L as ts")
+
+
+def _save(frame: Any, path: Path, mode: str = "append", **more: str) -> pudi.CommitResult | None:
+    return pudi.spark.write(frame).format("hudi").options(**HUDI, **more).mode(mode).save(path)
+
+
+def _ids(path: Path) -> list[int]:
+    return sorted(pudi.Table(path).scan(["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_a_hudi_job_makes_its_table_and_upserts(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    assert _save(_frame(spark, range(10)), path).operation == "UPSERT"
+    result = _save(_frame(spark, range(5, 12), ts=2), path)
+    assert (result.records_updated, result.records_inserted) == (5, 2)
+    table = pudi.Table(path)
+    assert table.config.name == "trips"
+    assert table.config.ordering_fields == ("ts",)
+    assert table.partitions() == ["place=p0", "place=p1"]
+    assert _ids(path) == list(range(12))
+
+
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
+def test_the_operation_is_an_option(tmp_path: Path, spark: Any, operation: str) -> None:
+    path = tmp_path / "t"
+    for _ in range(2):
+        result = _save(_frame(spark, range(3)), path, **{"hoodie.datasource.write.operation": operation})
+        assert result.operation == operation.upper()
+    assert _ids(path) == [0, 0, 1, 1, 2, 2]
+
+
+def test_deletes(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    delete = {"hoodie.datasource.write.operation": "delete"}
+    with pytest.raises(TableNotFoundError):
+        _save(_frame(spark, range(3)), path, **delete)
+    assert not path.exists()
+    _save(_frame(spark, range(5)), path)
+    with pytest.raises(InvalidArgumentError, match="append"):
+        _save(_frame(spark, range(3)), path, "overwrite", **delete)
+    assert _save(_frame(spark, range(3)), path, **delete).records_deleted == 3
+    assert _ids(path) == [3, 4]
+
+
+def test_modes(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    _save(_frame(spark, range(3)), path, "error")
+    for mode in ("error", "errorifexists"):
+        with pytest.raises(TableExistsError):
+            _save(_frame(spark, range(9)), path, mode)
+    assert _save(_frame(spark, range(9)), path, "ignore") is None
+    assert _ids(path) == [0, 1, 2]
+    _save(_frame(spark, range(7, 9)), path, "overwrite")
+    assert _ids(path) == [7, 8]
+    assert len(pudi.Table(path).timeline.commits) == 1
+    with pytest.raises(InvalidArgumentError, match="mode"):
+        pudi.spark.write(_frame(spark, range(1))).mode("upsert")
+
+
+def test_overwrite_spares_what_is_not_a_table_and_what_is_read(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    (path / "letter.txt").write_text("dear")
+    _save(_frame(spark, range(3)), path, "overwrite")
+    assert (path / "letter.txt").exists()
+    with pytest.raises(InvalidArgumentError, match="read from"):
+        _save(pudi.Table(path).scan(meta_fields=False).to_spark(spark), path, "overwrite")
+    assert _ids(path) == [0, 1, 2]
+
+
+def test_partition_by_stands_in_for_the_option(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    writer = pudi.spark.write(_frame(spark, range(4))).option("hoodie.datasource.write.recordkey.field", "id")
+    writer.partitionBy("place").mode("append").save(path)
+    table = pudi.Table(path)
+    assert (table.config.name, table.partitions()) == ("t", ["p0", "p1"])
+
+
+def test_rows_read_from_a_table_can_be_written_to_another(tmp_path: Path, spark: Any) -> None:
+    _save(_frame(spark, range(4)), tmp_path / "one")
+    _save(pudi.Table(tmp_path / "one").scan().to_spark(spark), tmp_path / "two")
+    assert _ids(tmp_path / "two") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"hoodie.datasource.write.recordkey.fields": "id"}, InvalidArgumentError, "recordkey.field"),
+        ({"hoodie.datasource.write.operation": "insert_overwrite"}, NotSupportedError, "insert_overwrite"),
+        ({"hoodie.datasource.write.recordkey.field": "ts"}, InvalidArgumentError, "recordkey"),
+        ({"hoodie.table.name": "other"}, InvalidArgumentError, "other"),
+    ],
+)
+def test_options_that_are_wrong_or_contradict_the_table(
+    tmp_path: Path, spark: Any, options: dict[str, str], error: type[Exception], message: str
+) -> None:
+    path = tmp_path / "t"
+    _save(_frame(spark, range(3)), path)
+    with pytest.raises(error, match=message):
+        pudi.spark.write(_frame(spark, range(9))).options(**{**HUDI, **options}).mode("append").save(path)
+    assert _ids(path) == [0, 1, 2]
+
+
+def test_only_spark_frames_and_hudi_tables(spark: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="format"):
+        pudi.spark.write(_frame(spark, range(1))).format("parquet")
+    with pytest.raises(InvalidArgumentError, match="path"):
+        pudi.spark.write(_frame(spark, range(1))).save()
+    with pytest.raises(InvalidArgumentError, match="Spark DataFrame"):
+        pudi.spark.write(pa.table({"id": [1]})).save("nowhere")
+
+
+def test_a_batch_that_comes_again_is_skipped(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    insert = {**HUDI, "hoodie.datasource.write.operation": "insert"}
+    write = pudi.spark.batch_writer(path, **insert)
+    assert write(_frame(spark, range(3)), 0) is not None
+    assert write(_frame(spark, range(3)), 0) is None
+    assert write(_frame(spark, range(3, 5)), 1) is not None
+    again = pudi.spark.batch_writer(path, **insert)  # after a restart
+    assert [again(_frame(spark, range(9)), batch) for batch in (0, 1)] == [None, None]
+    other = {"hoodie.datasource.write.streaming.checkpoint.identifier": "other"}
+    assert pudi.spark.batch_writer(path, **insert, **other)(_frame(spark, range(5, 6)), 0) is not None
+    assert again(_frame(spark, range(9)), 1) is None
+    assert _ids(path) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_batch_is_named_in_the_commit_as_hudi_names_it(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    pudi.spark.batch_writer(path, **HUDI)(_frame(spark, range(3)), 7)
+    (commit,) = (path / ".hoodie" / "timeline").glob("*.commit")
+    assert json.dumps({"default_single_writer": "7"}, separators=(",", ":")).encode() in commit.read_bytes()
+
+
+def test_a_stream_started_twice_writes_each_record_once(tmp_path: Path, spark: Any) -> None:
+    path, source = tmp_path / "t", tmp_path / "in"
+    for number in range(3):
+        _frame(spark, range(number * 10, number * 10 + 10)).coalesce(1).write.mode("append").parquet(str(source))
+    stream = spark.readStream.schema("id long, place string, ts long").option("maxFilesPerTrigger", 1)
+    writer = pudi.spark.batch_writer(path, **HUDI, **{"hoodie.datasource.write.operation": "insert"})
+    for checkpoint in ("one", "two"):  # the second has lost what the first knew of its progress
+        query = stream.parquet(str(source)).writeStream.foreachBatch(writer).trigger(availableNow=True)
+        query.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
+    assert _ids(path) == list(range(30))
+    assert len(pudi.Table(path).timeline.commits) == 3
+
+
+def test_the_read_format_needs_spark_4(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    _save(_frame(spark, range(6)), path)
+    if spark.version.startswith("3."):
+        with pytest.raises(NotSupportedError, match="to_spark"):
+            pudi.spark.register(spark)
+        return
+    pudi.spark.register(spark)
+    reader = spark.read.format("pudi").option("columns", "id, place").option("where", "id > 2")
+    assert sorted(map(tuple, reader.load(str(path)).collect())) == [(3, "p1"), (4, "p0"), (5, "p1")]
+    with pytest.raises(Exception, match=r"pudi\.spark\.write"):
+        _frame(spark, range(6)).write.format("pudi").mode("append").save(str(path))
