@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -15,8 +16,15 @@ from pudi.context import Context, Storage
 from pudi.errors import NotFoundError, PudiError
 from pudi.format import heartbeat_path
 
-_alive_here: set[tuple[str, str]] = set()
-"""Heartbeats of this process: (table root, instant)."""
+_alive_here: set[str] = set()
+"""Ids of this process' heartbeats; a table's location may be written in several ways."""
+
+_HUNG_AFTER = 10
+"""A writer whose process is there, but whose beat is older than this many times the expiry, hangs and counts as dead:
+else a process that will never come back would hold its write for ever."""
+
+_OVER = {"Z", "X", "x", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+"""States of processes that ended: a killed one is listed as a zombie until its parent asks for it."""
 
 
 @dataclass(slots=True)
@@ -29,7 +37,7 @@ class Heartbeat:
     Args:
         storage: the table's files.
         instant: requested time.
-        context: the clock.
+        context: source of its id.
         interval_ms: time between two signs of life.
     """
 
@@ -38,24 +46,35 @@ class Heartbeat:
     context: Context
     interval_ms: int
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+    _thread: threading.Thread | None = field(default=None, init=False, repr=False)
+    _id: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._id = self.context.new_id()
 
     def start(self) -> None:
         """Give the first sign of life and go on giving them in the background."""
-        self.storage.put(heartbeat_path(self.instant), _process_facts())
-        _alive_here.add((self.storage.root, self.instant))
-        threading.Thread(target=self._beat, name=f"pudi-heartbeat-{self.instant}", daemon=True).start()
+        _alive_here.add(self._id)  # before the file is there for this process' threads to see
+        self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
+        self._thread = threading.Thread(target=self._beat, name=f"pudi-heartbeat-{self.instant}", daemon=True)
+        self._thread.start()
 
     def stop(self, *, delete: bool = True) -> None:
-        """End the signs of life and, unless the writer is to be found dead, take the file away."""
+        """End the signs of life and, unless the writer is to be found dead, take the file away.
+
+        Waits for a beat that is being written: it would make the file again after it was deleted.
+        """
         self._stopped.set()
-        _alive_here.discard((self.storage.root, self.instant))
+        if self._thread is not None:
+            self._thread.join()
+        _alive_here.discard(self._id)
         if delete:
             self.storage.delete([heartbeat_path(self.instant)])
 
     def _beat(self) -> None:
         while not self._stopped.wait(self.interval_ms / 1000):
             try:
-                self.storage.put(heartbeat_path(self.instant), _process_facts())
+                self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
             except PudiError:  # the next beat may get through; if none does, the heartbeat expires as it should
                 continue
 
@@ -72,6 +91,9 @@ class Liveness(Enum):
 def liveness(storage: Storage, instant: str, context: Context, *, expires_after_ms: int, last_seen_ms: int) -> Liveness:
     """Whether the writer of a pending instant is still at work.
 
+    A heartbeat older than the expiry is that of a dead writer. pudi's own are known better on the same machine: a
+    writer whose process is gone is dead at once; one whose process is there may be late, up to ten times the expiry.
+
     Args:
         storage: the table's files.
         instant: requested time of the pending instant.
@@ -86,34 +108,68 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
         facts = storage.read(path)
     except NotFoundError:
         return Liveness.UNKNOWN if now_ms - last_seen_ms <= expires_after_ms else Liveness.DEAD
-    dead = _known_dead(storage.root, instant, facts)
-    if dead is None:
-        dead = now_ms - beat > expires_after_ms
+    dead = _known_dead(facts)
+    if not dead:
+        patience = 1 if dead is None else _HUNG_AFTER
+        dead = now_ms - beat > patience * expires_after_ms
     return Liveness.DEAD if dead else Liveness.ALIVE
 
 
-def _known_dead(root: str, instant: str, facts: bytes) -> bool | None:
+class _Process(NamedTuple):
+    """A process as the system knows it: when it started, in the system's own unit, and whether it ended since."""
+
+    started: float
+    over: bool
+
+
+def _known_dead(facts: bytes) -> bool | None:
     """Whether the process of a heartbeat is surely gone or surely there; None where that can't be told from here."""
     try:
         process = json.loads(facts)
-        host, pid, started = str(process["host"]), int(process["pid"]), float(process["started"])
-    except (ValueError, KeyError, TypeError):
+        host, pid, started = str(process["host"]), int(process["pid"]), float(process["start"])
+        here = process["id"] in _alive_here
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None  # Hudi's own heartbeat
-    if host != _host():
+    if host != _host() or not 0 < pid < 1 << 31:  # kill() takes 0 and less for groups of processes
         return None
     if pid == os.getpid():
-        return (root, instant) not in _alive_here
+        return not here  # no more, or it was of an older process
     try:
-        return bool(abs(psutil.Process(pid).create_time() - started) > 1)
-    except psutil.NoSuchProcess:
+        os.kill(pid, 0)
+    except ProcessLookupError:
         return True
-    except psutil.AccessDenied:
+    except PermissionError:
+        pass  # another user's
+    found = _process(pid)
+    return None if found is None else found.over or found.started != started
+
+
+def _process_facts(heartbeat_id: str) -> bytes:
+    process = _process(os.getpid())
+    if process is None:
+        return b""  # as Hudi's own
+    return json.dumps({"host": _host(), "pid": os.getpid(), "start": process.started, "id": heartbeat_id}).encode()
+
+
+def _process(pid: int) -> _Process | None:
+    """A process, or None when the system won't tell.
+
+    Linux counts its start in ticks since the boot (/proc/<pid>/stat, field 22), which no change of the clock touches;
+    psutil makes a time of day of them.
+    """
+    try:
+        # The second field is the program's name in parentheses, and may hold anything.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return _Process(int(fields[19]), fields[0].decode() in _OVER)
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        other = psutil.Process(pid)
+        return _Process(other.create_time(), other.status() in _OVER)
+    except psutil.ZombieProcess:
+        return _Process(0, over=True)
+    except psutil.Error:
         return None
-
-
-def _process_facts() -> bytes:
-    started = psutil.Process().create_time()
-    return json.dumps({"host": _host(), "pid": os.getpid(), "started": started}).encode()
 
 
 def _host() -> str:

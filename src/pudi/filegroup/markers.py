@@ -101,7 +101,7 @@ class Markers:
         delete_folder(self.storage, marker_dir(self.instant))
 
     def _listed(self, path: str) -> Iterable[str]:
-        lines = self.storage.read(path).decode("utf-8", "replace").splitlines()
+        lines = self.storage.read(path).decode("utf-8", "replace").split("\n")  # a partition may hold U+2028
         return [self._data_path(line, path) for line in lines if line]
 
     def _data_path(self, marker: str, source: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from pudi.concurrency import open_lock
 from pudi.context import Context, ManualClock, Storage
-from pudi.errors import NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSystemView, Markers, StorageListing
 from pudi.format import CommitMetadata, IOType, encode_commit_metadata
 from pudi.storage import open_storage
@@ -74,6 +74,66 @@ def test_log_files_are_refused_by_name() -> None:
     storage = table("logs", completed=(T1,), files={"x": [f".a-0_{T1}.log.1_0-0-0"]})
     with pytest.raises(NotSupportedError, match="log files"):
         seen(storage)
+
+
+@pytest.mark.parametrize("extension", ["orc", "hfile", "lance"])
+def test_base_files_of_other_formats_are_refused_by_name(extension: str) -> None:
+    name = f"x/a-0_0-0-0_{T1}.{extension}"
+    storage = table(extension, completed=(T1,), files={"x": [name[2:]]})
+    with pytest.raises(NotSupportedError, match=extension) as raised:
+        seen(storage)
+    assert raised.value.path == name
+
+
+@pytest.mark.parametrize("foreign", ["export_day_1.csv", "export_day_1.parquet", f"export_day_{T1}.csv", "a_b_1.orc"])
+def test_strangers_files_are_no_base_files(foreign: str) -> None:
+    storage = table(f"strangers-{foreign}", completed=(T1,), files={"x": [f"a-0_0-0-0_{T1}.parquet", foreign]})
+    storage.put(f"{FOLDER}/history/_version_", b"1")
+    assert seen(storage) == [f"x/a-0_0-0-0_{T1}.parquet"]
+
+
+NOT_OWNED = [
+    f"x/a-0_0-0-0_{T2}.parquet",
+    f"x/.a-0_{T2}.log.1_0-0-0",
+    f".hoodie/a-0_0-0-0_{T1}.parquet",
+    f".hoodie/timeline/a-0_0-0-0_{T1}.parquet",
+    ".hoodie/hoodie.properties",
+    "x/.hoodie_partition_metadata",
+    "x/notes.txt",
+]
+
+
+@pytest.mark.parametrize("path", NOT_OWNED)
+@pytest.mark.parametrize("kind", ["direct", "listed"])
+def test_markers_that_name_what_the_instant_can_not_have_written_are_refused(path: str, kind: str) -> None:
+    storage = open_storage(f"memory://markers-{kind}-{path.replace('/', '-')}")
+    folder = f".hoodie/.temp/{T1}"
+    if kind == "direct":
+        source = f"{folder}/{path}.marker.CREATE"
+        storage.put(source, b"")
+    else:
+        source = f"{folder}/MARKERS0"
+        storage.put(f"{folder}/MARKERS.type", b"TIMELINE_SERVER_BASED")
+        storage.put(source, f"x/a-0_0-0-0_{T1}.parquet.marker.CREATE\n{path}.marker.MERGE\n".encode())
+    with pytest.raises(CorruptError) as raised:
+        Markers(storage, T1).files()
+    assert (raised.value.path, raised.value.instant) == (source, T1)
+
+
+@pytest.mark.parametrize("path", [*NOT_OWNED, f"../a-0_0-0-0_{T1}.parquet", f"/a-0_0-0-0_{T1}.parquet", ""])
+def test_only_files_of_the_instant_are_owned(path: str) -> None:
+    markers = Markers(open_storage("memory://owned"), T1)
+    with pytest.raises(CorruptError):
+        markers.owned(path)
+    for mine in (f"a-0_0-0-0_{T1}.parquet", f"x/y/a-0_0-0-0_{T1}.parquet", f"x/.a-0_{T1}.log.1_0-0-0"):
+        assert markers.owned(mine) == mine
+
+
+def test_a_listed_partition_may_hold_any_line_separator_but_a_newline() -> None:
+    storage = open_storage("memory://markers-separators")
+    path = f"a\u2028b\x85c/a-0_0-0-0_{T1}.parquet"
+    storage.put(f".hoodie/.temp/{T1}/MARKERS0", f"{path}.marker.CREATE\n".encode())
+    assert Markers(storage, T1).files() == [path]
 
 
 def test_markers_of_both_kinds_name_the_same_files() -> None:

@@ -30,6 +30,8 @@ T, C = "20261121075942805", "20261121075945780"
 REQUESTED, INFLIGHT, COMPLETED = State.REQUESTED, State.INFLIGHT, State.COMPLETED
 
 digits = st.text("0123456789", min_size=1, max_size=20)
+dates = st.datetimes().map(lambda moment: f"{moment:%Y}".zfill(4) + f"{moment:%m%d%H%M%S}")
+times = dates | st.builds("{}{:03}".format, dates, st.integers(0, 999)) | st.integers(0, 10**10).map("{:017}".format)
 file_ids = st.from_regex(r"[a-zA-Z0-9-]{1,40}", fullmatch=True)
 tokens = st.builds(write_token, *[st.integers(0, 10**12)] * 3)
 folders = st.text(min_size=1, max_size=10).filter(lambda text: "/" not in text and text not in {".", ".."})
@@ -45,8 +47,8 @@ def instants(draw: st.DrawFn, layout: int) -> InstantFile:
         actions = [action for action in actions if action is action.comparable]
     elif layout == 1:
         actions.remove(Action.CLUSTERING)
-    completion = draw(st.none() | digits) if state is COMPLETED and layout == 2 else None
-    return InstantFile(draw(digits), draw(st.sampled_from(actions)), state, completion)
+    completion = draw(st.none() | times) if state is COMPLETED and layout == 2 else None
+    return InstantFile(draw(times), draw(st.sampled_from(actions)), state, completion)
 
 
 @given(instants(layout=2))
@@ -86,12 +88,50 @@ def test_marker_names_come_back(partition: str, file_name: str, io_type: IOType)
 
 @given(st.text(max_size=60))
 def test_any_text_is_parsed_or_ignored(name: str) -> None:
-    for parse in (parse_instant_file, parse_base_file, parse_log_file):
+    for parse in (parse_base_file, parse_log_file):
         parsed = parse(name)
-        if isinstance(parsed, InstantFile):
-            assert parsed.file_name() == name
-        elif parsed is not None:
-            assert parsed.name == name
+        assert parsed is None or parsed.name == name
+
+
+@given(
+    st.text("0123456789", max_size=20) | st.text(max_size=9), st.sampled_from([".commit", ".inflight", "_1.clean", ""])
+)
+def test_any_text_is_parsed_ignored_or_refused_by_name(time: str, suffix: str) -> None:
+    name = f"{time}{suffix}"
+    try:
+        parsed = parse_instant_file(name)
+    except CorruptError as error:
+        assert error.path == name
+    else:
+        assert parsed is None or parsed.file_name() == name
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "99999999999999999",
+        "20261321000000000",
+        "20260229000000000",
+        "20260431000000",
+        "20261121240000000",
+        "1",
+        "202611",
+    ],
+)
+def test_a_time_that_is_no_date_is_refused_with_the_files_name(time: str) -> None:
+    for name in (f"{time}.commit.requested", f"{T}_{time}.commit"):
+        with pytest.raises(CorruptError, match=time) as raised:
+            parse_instant_file(name)
+        assert raised.value.path == name
+
+
+@pytest.mark.parametrize(
+    "time", ["20240229235959999", "20261231000000", "20260430000000000", "00000000000001", f"{T}001"]
+)
+def test_dates_and_reserved_times_are_times(time: str) -> None:
+    parsed = parse_instant_file(f"{time}.commit")
+    assert parsed is not None
+    assert parsed.requested == time
 
 
 def test_every_timeline_file_of_hudi_is_an_instant_and_prints_as_it_stood() -> None:
@@ -234,6 +274,10 @@ def test_what_is_no_data_file_is_ignored(name: str) -> None:
 def test_a_log_file_of_a_later_hudi_is_refused_not_ignored() -> None:
     with pytest.raises(NotSupportedError):
         parse_data_file(f"4cd9ae45-1_0-352-785_{T}_1.log.parquet")
+
+
+def test_a_strangers_file_is_no_log_file_of_a_later_hudi() -> None:
+    assert parse_data_file("sales_q1_2024_1.csv.gz") is None
 
 
 def test_names_that_would_not_come_back_are_refused() -> None:

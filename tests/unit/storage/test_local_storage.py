@@ -139,6 +139,23 @@ def test_hadoops_checksums_go_with_the_bytes_they_are_of(table: Path) -> None:
     assert _names(table / "p") == [".kept.crc", "created", "kept", "replaced"]
 
 
+def test_folders_named_like_checksums_are_folders(table: Path) -> None:
+    storage = open_storage(table)
+    hidden = [".x.crc", ".0b1f3f0e-0d3c-4f0a-9d4e-4be2f1b1f000.pudi-staged"]
+    for folder in hidden:
+        storage.create(f"{folder}/file", b"1")
+        storage.create(f"p/{folder}/file", b"1")
+    assert storage.list_dir("")[1] == sorted([*hidden, "p"])
+    assert storage.list_dir("p") == ([], sorted(hidden))
+    assert {info.path for info in storage.list()} == {
+        f"{parent}{name}/file" for name in hidden for parent in ("", "p/")
+    }
+    storage.create("x", b"1")  # `.x.crc` would be its checksum
+    assert delete_folder(storage, "p") == 2
+    assert delete_folder(storage, "") == 3
+    assert _names(table) == []
+
+
 def test_a_file_where_a_folder_is_needed(table: Path) -> None:
     storage = open_storage(table)
     storage.create("a", b"")

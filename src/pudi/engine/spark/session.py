@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pudi import errors
-from pudi.errors import InvalidArgumentError, NotFoundError, PudiError, SetupError, UnavailableError
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError, SetupError, UnavailableError
 from pudi.record import SPARK_ERROR_MARK
 
 OLDEST_SPARK = (3, 5)
@@ -27,6 +28,7 @@ _FRAME_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe")
 _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
 
 
+_ERROR_LINE = re.compile(r"^(?:Caused by: )?((?!py4j\.)[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _OWN = re.compile(r"^pudi\.errors\.(\w+): (.*)$", re.MULTILINE)
 """An error of pudi's own in the traceback of a Python worker."""
 
@@ -124,6 +126,7 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
     Raises:
         InvalidArgumentError: a key expression refused a record.
         NotFoundError: a file is gone.
+        CorruptError: a base file is not what a Parquet file must be.
         SetupError: workers can't import pudi or what it needs.
         UnavailableError: anything else that Spark reports; the cause is attached.
     """
@@ -164,19 +167,35 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
     if "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
         return NotFoundError(
             f"Spark does not find a file while {doing}: it was removed, or the cluster does not reach it by this path "
-            f"({_first_line(text)})",
+            f"({_cause(text)})",
             table=table,
         )
-    return UnavailableError(f"Spark failed while {doing}: {_first_line(text)}", table=table)
+    if any(sign in text for sign in _CORRUPT):
+        file = _PARQUET_PATH.search(text)
+        return CorruptError(
+            f"Spark can't read a base file while {doing}: {_cause(text)}; restore it, or roll its commit back",
+            table=table,
+            path=unquote(file[0]) if file else None,
+        )
+    return UnavailableError(f"Spark failed while {doing}: {_cause(text)}", table=table)
 
 
-def _first_line(text: str) -> str:
-    """The line that says most: the last line of a Python traceback inside, else the first one."""
-    for pattern in (r"^(\w[\w.]*(?:Error|Exception): .*)$", r"(.+)"):
-        found = re.search(pattern, text, re.MULTILINE)
-        if found:
-            return found[1][:500]
-    return "no message"
+_CORRUPT = (
+    "is not a Parquet file",
+    "Could not read footer",
+    "CANNOT_READ_FILE_FOOTER",
+    "ParquetDecodingException",
+    "org.apache.parquet.io.",
+)
+"""What Spark's errors say when a Parquet file's bytes are not what they must be."""
+_PARQUET_PATH = re.compile(r"[a-z0-9]+:/[^\s'\"]+\.parquet")
+
+
+def _cause(text: str) -> str:
+    """The line of an error's text and traces that says most: the innermost error, in Python or in Java."""
+    found = _ERROR_LINE.findall(text)
+    lines = found[-1:] or text.strip().splitlines() or ["no message"]
+    return str(lines[0]).strip()[:500]
 
 
 def _check_java(oldest: int) -> None:

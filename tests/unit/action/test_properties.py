@@ -1,0 +1,50 @@
+"""`hoodie.properties` read while others change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from pudi.action.properties import create_properties, read_properties
+from pudi.context import Context, ManualClock, Storage
+from pudi.errors import TableNotFoundError
+from pudi.format import PROPERTIES, PROPERTIES_BACKUP
+from pudi.storage import StorageWrapper, open_storage
+
+T = TypeVar("T")
+
+
+class InTheGap(StorageWrapper):
+    """An update has taken the properties away when they are looked for, and is done when the backup is."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        content = inner.read(PROPERTIES)
+        inner.create(PROPERTIES_BACKUP, content)
+        inner.delete([PROPERTIES])
+        self._steps = [
+            lambda: None,
+            lambda: (inner.create(PROPERTIES, content), inner.delete([PROPERTIES_BACKUP])),
+        ]
+
+    def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
+        if kind == "read" and self._steps:
+            self._steps.pop(0)()
+        return do()
+
+
+def test_a_table_is_found_though_an_update_ends_between_two_looks() -> None:
+    context = Context(ManualClock())
+    storage = open_storage("memory://properties-gap")
+    create_properties(storage, {"hoodie.table.name": "trips"}, context)
+    assert read_properties(InTheGap(storage), context)["hoodie.table.name"] == "trips"
+
+
+def test_no_table_is_said_at_once() -> None:
+    clock = ManualClock()
+    began_ms = clock.now_ms()
+    with pytest.raises(TableNotFoundError):
+        read_properties(open_storage("memory://properties-none"), Context(clock))
+    assert clock.now_ms() == began_ms
