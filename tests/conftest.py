@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support import hudi
 from support import spark as spark_support
 from support.engines import Engine, LocalEngine, SparkEngine
+
+# a busy machine is no failure: the whole suite has a time limit of its own
+settings.register_profile("pudi", deadline=None)
+settings.load_profile("pudi")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

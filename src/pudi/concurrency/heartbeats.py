@@ -128,7 +128,7 @@ def _known_dead(facts: bytes) -> bool | None:
         process = json.loads(facts)
         host, pid, started = str(process["host"]), int(process["pid"]), float(process["start"])
         here = process["id"] in _alive_here
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None  # Hudi's own heartbeat
     if host != _host() or not 0 < pid < 1 << 31:  # kill() takes 0 and less for groups of processes
         return None

@@ -21,17 +21,16 @@ class InTheGap(StorageWrapper):
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
-        content = inner.read(PROPERTIES)
-        inner.create(PROPERTIES_BACKUP, content)
+        self._content = inner.read(PROPERTIES)
+        self._reads = 0
+        inner.create(PROPERTIES_BACKUP, self._content)
         inner.delete([PROPERTIES])
-        self._steps = [
-            lambda: None,
-            lambda: (inner.create(PROPERTIES, content), inner.delete([PROPERTIES_BACKUP])),
-        ]
 
     def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
-        if kind == "read" and self._steps:
-            self._steps.pop(0)()
+        self._reads += kind == "read"
+        if self._reads == 2:
+            self.inner.put(PROPERTIES, self._content)
+            self.inner.delete([PROPERTIES_BACKUP])
         return do()
 
 

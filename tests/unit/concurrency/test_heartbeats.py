@@ -102,7 +102,9 @@ def test_a_number_that_is_no_process_tells_nothing(storage: Storage, pid: str) -
     assert found(storage, later_ms=EXPIRY_MS + 1) is Liveness.DEAD
 
 
-@pytest.mark.parametrize("facts", [b"", b"null", b"[]", b"{}", b"\xff", b'{"host": 1}'])
+@pytest.mark.parametrize(
+    "facts", [b"", b"null", b"[]", b"{}", b"\xff", b'{"host": 1}', pytest.param(b"[" * 100_000, id="deep")]
+)
 def test_only_age_counts_for_what_hudi_writes(storage: Storage, facts: bytes) -> None:
     storage.put(heartbeat_path(INSTANT), facts)
     assert found(storage, later_ms=EXPIRY_MS) is Liveness.ALIVE

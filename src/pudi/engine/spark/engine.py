@@ -21,8 +21,10 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import FileResult, KeyLookup
 from pudi.task.engine import InputSpec
 
-_LEAST_PARALLEL = 64
-"""Spark tasks that files are spread over at least, however few `spark.sql.shuffle.partitions` says."""
+_LEAST_GROUPS, _MOST_GROUPS = 16, 64
+"""Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
+_GROUP_WEIGHT = 16 << 20
+"""Work that a Spark task should have, so that starting its Python worker is worth it."""
 _RECORD_WEIGHT, _FILE_WEIGHT = 200, 1 << 20
 """Work of a record and of a file beside its old bytes, as bytes of an old file that would take as long."""
 
@@ -90,17 +92,19 @@ class SparkEngine:
             count * _RECORD_WEIGHT + (task.base.size if task.base else 0) + _FILE_WEIGHT
             for task, count in zip(plan.tasks, records, strict=True)
         ]
-        placement = Placement.of(weights, records, self._parallelism())
+        placement = Placement.of(weights, records, self._groups(sum(weights)))
         salts = sql.from_json(sql.lit(str(list(placement.salts))), "ARRAY<INT>")
         salt = sql.element_at(salts, sql.col(TASK) + 1)
         data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.schema.names)
         found = found.withColumn(SALT, salt).repartition(placement.partitions, SALT)
         return found.select(TASK, ARRIVAL, HASH, RECORD_KEY, *data)
 
-    def _parallelism(self) -> int:
+    def _groups(self, weight: int) -> int:
+        """How many Spark tasks files of that weight are spread over."""
         with spark_errors("", "asking for its settings"):
             wanted = str(self.spark.conf.get("spark.sql.shuffle.partitions", "200"))
-        return max(_LEAST_PARALLEL, int(wanted) if wanted.isdigit() else 0)
+        most = max(_MOST_GROUPS, int(wanted) if wanted.isdigit() else 0)
+        return min(most, max(_LEAST_GROUPS, weight // _GROUP_WEIGHT))
 
 
 @dataclass(frozen=True, slots=True)
