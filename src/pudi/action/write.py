@@ -94,8 +94,11 @@ class _Write:
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
         try:
-            if self.operation is not Operation.BULK_INSERT and not records.counts:
-                return None
+            if self.operation is not Operation.BULK_INSERT:
+                with self._phase("count"):
+                    empty = not records.counts
+                if empty:
+                    return None
             with self._phase("repair"):
                 timeline = repair(meta, self.options)
                 self._switch_metadata_table_off()
