@@ -16,12 +16,13 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, TASK
 from pudi.engine.spark.session import task_ids
-from pudi.errors import NotFoundError, PudiError, SetupError
+from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import heartbeat_path, new_file_id, write_token
 from pudi.plan import FileTask, Operation, ReadPlan, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
+from pudi.storage import StorageWrapper
 from pudi.task import FileResult, SliceReader, write_file
 from pudi.task.bulk import file_bytes, split_by_partition
 from pudi.version import __version__
@@ -95,6 +96,42 @@ class WorkerCheck:
         _seen.add((root, self.instant))
 
 
+class FencedStorage(StorageWrapper):
+    """The table's files for one attempt, which writes nothing once its write is over.
+
+    Spark may go on running an attempt that it has given up; a file that it made after the commit would bear the name of
+    a completed instant and be read.
+
+    Args:
+        inner: the table's files.
+        instant: requested time of the write; its heartbeat is there until the write is over.
+    """
+
+    def __init__(self, inner: Storage, instant: str) -> None:
+        super().__init__(inner)
+        self._instant = instant
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there; ConflictError when the write is over."""
+        self._check()
+        super().create(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file; ConflictError when the write is over."""
+        self._check()
+        super().put(path, data)
+
+    def _check(self) -> None:
+        try:
+            self.inner.head(heartbeat_path(self._instant))
+        except NotFoundError as error:
+            raise ConflictError(
+                "this attempt's write is over, committed or taken back without it; it writes nothing more",
+                table=self.root,
+                instant=self._instant,
+            ) from error
+
+
 @dataclass(frozen=True, slots=True)
 class FileTasks:
     """Writes the files that a plan names, of the records that an exchange brought here.
@@ -135,7 +172,7 @@ class FileTasks:
         else:
             data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
-        return write_file(self.storage, self.spec, task, rows, token)
+        return write_file(FencedStorage(self.storage, self.spec.instant), self.spec, task, rows, token)
 
 
 def _by_task(table: pa.Table) -> Iterator[tuple[int, pa.Array]]:
@@ -213,7 +250,8 @@ class BulkTask:
         number = (spark_partition << 20) | self._files
         task = FileTask(number, partition, new_file_id(unique, self._files))
         self._files += 1
-        return write_file(self.storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
+        storage = FencedStorage(self.storage, self.spec.instant)
+        return write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
 
 
 def _steps(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
