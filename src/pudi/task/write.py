@@ -23,9 +23,7 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
-
-NO_COMMIT = "null"
-"""What `prevCommit` holds for a new file group (HoodieWriteStat.NULL_COMMIT)."""
+from pudi.timeline import NO_COMMIT
 
 
 @dataclass(frozen=True, slots=True)
