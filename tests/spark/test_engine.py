@@ -332,18 +332,12 @@ def _prepared(engine: SparkEngine, table: pudi.Table, frame: Any) -> Any:
 
 def test_records_that_differ_from_those_counted_are_an_error(tmp_path: Path, spark: Any) -> None:
     from pudi.engine.spark.engine import _Answer
-    from pudi.engine.spark.tagging import tag
-    from pudi.plan import FileTask, WritePlan
-    from pudi.task import FileResult
 
     records = _prepared(SparkEngine(spark), _table(tmp_path), _frame(spark, 30, places=1))
-    tagged = tag(records, None, ())
-    group = tagged.groups["p0", None]
-    plan = WritePlan((FileTask(0, "p0", "new-0"),))
+    group = records.groups["p0"]
 
     def check(received: int, fingerprint: int) -> None:
-        answer = _Answer(received, fingerprint, FileResult(0, received, None))
-        _check_complete(tagged, [("p0", "")], plan, [answer], "t")
+        _check_complete([("p0", group)], ["p0"], [_Answer(0, received, fingerprint, [])], "t")
 
     check(30, group.fingerprint)
     for received, fingerprint in ((29, group.fingerprint), (31, group.fingerprint), (30, group.fingerprint ^ 1)):

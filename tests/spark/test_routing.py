@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.engine.spark.columns import FILE_ID, SPREAD, TASK
-from pudi.engine.spark.routing import MAX_GROUP_RECORDS, Placement, murmur3, planned_records, route_rows, salts
+from pudi.engine.spark.routing import MAX_GROUP_RECORDS, Placement, _route_rows, murmur3, planned_records, salts
 from pudi.filegroup import BaseFile
 from pudi.format import BaseFileName
 from pudi.plan import FileTask, InsertRoute, WritePlan
@@ -26,7 +25,7 @@ def _rewrite(number: int, partition: str, file_id: str) -> FileTask:
 
 
 def _rows(plan: WritePlan) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(row[PARTITION_PATH], row[FILE_ID]): row for row in json.loads(route_rows(plan))}
+    return {(row[PARTITION_PATH], row[FILE_ID]): row for row in _route_rows(plan)}
 
 
 def test_updates_are_found_by_file_group_and_inserts_by_partition() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from pudi.action.rollback import repair, take_back
 from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
-from pudi.filegroup import Markers, ParquetOptions
+from pudi.filegroup import FileSlice, Markers, ParquetOptions
 from pudi.format import (
     METADATA_DIR,
     Action,
@@ -32,12 +32,14 @@ from pudi.format import (
     partition_metadata_path,
 )
 from pudi.merge import MergeMode, MergeRule
-from pudi.plan import Operation, WritePlan, WriteProfile, WriteSpec, place
+from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, KeyLookup
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
+
+_Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
 
 _SIZE_SAMPLE_COMMITS = 5
 """How many commits back the size of a record is looked for."""
@@ -107,7 +109,7 @@ class _Write:
                 done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)
-                if not plan.tasks:
+                if isinstance(plan, WritePlan) and not plan.tasks:
                     return None
                 done = self._commit(timeline, schema_json, tagged, plan)
         finally:
@@ -135,30 +137,42 @@ class _Write:
             keys_only=self.operation is Operation.DELETE,
         )
 
-    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
-        """Find the records' file groups and decide which files to write."""
+    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
+        """Decide which files to write, or which partitions: then their tasks find out the files."""
         meta = self.meta
         with self._phase("list"):
-            view = meta.view(timeline)
-            try:
-                slices = view.slices_of(sorted(records.counts))
-            except NotFoundError as error:
-                raise ConflictError(
-                    f"another writer changed the table while this write was planned ({error.message}); retry",
-                    table=meta.storage.root,
-                ) from error
-            newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
-            check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
+            slices = self._slices(timeline, records)
+        limits = self.engine.whole_limits
+        if limits is not None:
+            sizing = NO_INSERTS if self.operation is Operation.DELETE else self._sizing(timeline, records)
+            whole = whole_partitions(records.counts, slices, sizing, limits)
+            if whole is not None:
+                return records, whole
         with self._phase("tag"):
             lookups = [] if self.operation is Operation.INSERT else [KeyLookup(s) for s in slices]
             tagged = self.engine.tag(records, meta.storage, lookups)
-        profile: WriteProfile = tagged.profile
+            profile: WriteProfile = tagged.profile
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
+
+    def _slices(self, timeline: Timeline, records: Any) -> list[FileSlice]:
+        """The latest slices of the partitions that records fall into."""
+        meta = self.meta
+        view = meta.view(timeline)
+        try:
+            slices = view.slices_of(sorted(records.counts))
+        except NotFoundError as error:
+            raise ConflictError(
+                f"another writer changed the table while this write was planned ({error.message}); retry",
+                table=meta.storage.root,
+            ) from error
+        newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
+        check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
+        return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
         options, store = self.options, self.meta.store
@@ -170,7 +184,7 @@ class _Write:
         return Sizing(options.small_file_limit, options.max_file_size, size)
 
     def _commit(
-        self, timeline: Timeline, schema_json: str, records: Any, plan: WritePlan | None
+        self, timeline: Timeline, schema_json: str, records: Any, plan: _Plan | None
     ) -> tuple[Instant, list[WriteStat]] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
@@ -179,8 +193,10 @@ class _Write:
             with self._phase("write"):
                 if plan is None:
                     results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
-                else:
+                elif isinstance(plan, WritePlan):
                     results = self.engine.write(records, meta.storage, spec, plan)
+                else:
+                    results = self.engine.write_partitions(records, meta.storage, spec, plan, meta.context)
             stats = [r.stat for r in results if r.stat is not None]
             if not stats:  # no records, or deletes of what isn't there
                 take_back(meta, instant)

@@ -136,6 +136,38 @@ class Sizing:
         return max(1, int(self.max_file_bytes / self.record_bytes))
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionTask:
+    """Do the whole of a write for one partition: which files it takes is found out where they are written.
+
+    Attributes:
+        number: place in the plan.
+        partition: partition path.
+        slices: the latest slices of the partition.
+        sizing: packing of inserts.
+    """
+
+    number: int
+    partition: str
+    slices: tuple[FileSlice, ...]
+    sizing: Sizing
+
+
+@dataclass(frozen=True, slots=True)
+class WholeLimits:
+    """Up to where a partition is better written by one task than spread over several.
+
+    Attributes:
+        partitions: how many may be written so in one write.
+        base_bytes: size of one partition's base files together.
+        records: records that one partition gets.
+    """
+
+    partitions: int
+    base_bytes: int
+    records: int
+
+
 NO_INSERTS = Sizing(small_file_limit=0, max_file_bytes=1, record_bytes=1.0)
 """Stands in where a write has no inserts to pack."""
 
@@ -155,6 +187,22 @@ def average_record_bytes(commits: Iterable[CommitMetadata], small_file_limit: in
         if rows > 0 and size > small_file_limit:
             return size / rows
     return float(default)
+
+
+def whole_partitions(
+    counts: Mapping[str, int], slices: Sequence[FileSlice], sizing: Sizing, limits: WholeLimits
+) -> tuple[PartitionTask, ...] | None:
+    """One task for each partition, where every one of them is within the limits; else None."""
+    by_partition: dict[str, list[FileSlice]] = {partition: [] for partition in sorted(counts)}
+    for file_slice in slices:
+        by_partition[file_slice.partition].append(file_slice)
+    sizes = (sum(s.size for s in group) for group in by_partition.values())
+    if len(counts) > limits.partitions or max(counts.values()) > limits.records or max(sizes) > limits.base_bytes:
+        return None
+    return tuple(
+        PartitionTask(number, partition, tuple(group), sizing)
+        for number, (partition, group) in enumerate(by_partition.items())
+    )
 
 
 def place(

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.plan.write import WritePlan, WriteProfile, WriteSpec
+from pudi.plan.write import PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.task.tag import KeyLookup
 from pudi.task.write import FileResult
@@ -58,6 +58,10 @@ class Tagged(Protocol):
 class Engine(Protocol):
     """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
 
+    @property
+    def whole_limits(self) -> WholeLimits | None:
+        """Up to where `write_partitions` is faster than `tag` and `write`; None if never."""
+
     def prepare(self, data: Any, spec: InputSpec) -> KeyedInput:
         """Check the input and give its records their keys.
 
@@ -77,6 +81,19 @@ class Engine(Protocol):
 
     def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to the task that its file group or its partition's route names, and write the files."""
+
+    def write_partitions(
+        self, records: Any, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
+    ) -> Sequence[FileResult]:
+        """Bring each partition's records to one task that finds their file groups and writes the files.
+
+        Args:
+            records: what `prepare` gave.
+            storage: the table's files.
+            spec: the write.
+            tasks: one for each partition that has records.
+            context: makes ids.
+        """
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:
         """Write all records to new file groups, without counting or looking at what is there."""

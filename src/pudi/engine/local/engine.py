@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.engine.local.records import LocalRecords, LocalTagged, TaggedPartition, distinct_keys, keyed
+from pudi.engine.local.records import LocalRecords, LocalTagged, keyed
 from pudi.format import new_file_id, write_token
-from pudi.plan import FileTask, InsertRoute, WritePlan, WriteSpec
-from pudi.plan.write import SHARES
-from pudi.task import FileResult, KeyLookup, find_keys, key_span, write_file
+from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.schema import RECORD_KEY
+from pudi.task import FileResult, KeyLookup, write_file
 from pudi.task.bulk import file_bytes
 from pudi.task.engine import InputSpec
+from pudi.task.partition import assign, tag_partitions, write_partition
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -40,64 +41,34 @@ class LocalEngine:
 
     def tag(self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> LocalTagged:
         """Find the records' keys in file slices."""
-        by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in records.partitions}
-        for lookup in lookups:
-            by_partition[lookup.file_slice.partition].append(lookup)
-        distinct = dict(
-            zip(
-                records.partitions,
-                self._map(lambda rows: distinct_keys(records, rows), records.partitions.values()),
-                strict=True,
-            )
-        )
-        spans = {partition: key_span(keys) for partition, (keys, _) in distinct.items()}
-
-        def find(lookup: KeyLookup) -> np.ndarray:
-            partition = lookup.file_slice.partition
-            return find_keys(storage, lookup, distinct[partition][0], spans[partition])
-
-        found = self._map(find, lookups)
-        positions = dict(zip(lookups, found, strict=True))
-        tagged = {}
-        for partition, group in by_partition.items():
-            keys, codes = distinct[partition]
-            located = np.full(len(keys), -1, dtype=np.int64)
-            elsewhere: dict[int, np.ndarray] = {}
-            for number, lookup in enumerate(group):
-                hits = positions[lookup]
-                known = located[hits] >= 0
-                located[hits[~known]] = number
-                if known.any():
-                    elsewhere[number] = hits[known]
-            rows = np.asarray(records.partitions[partition])
-            file_ids = [u.file_slice.file_id for u in group]
-            tagged[partition] = TaggedPartition(rows, codes, located, file_ids, elsewhere)
-        return LocalTagged(records, tagged)
+        rows = {partition: np.asarray(places) for partition, places in records.partitions.items()}
+        return LocalTagged(records, tag_partitions(records.rows[RECORD_KEY], rows, storage, lookups, self._map))
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""
-        routes = {route.partition: route for route in plan.routes}
-        assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
-        numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
-        for partition, part in tagged.partitions.items():
-            targets = [numbers.get((partition, file_id), -1) for file_id in part.file_ids]
-            by_key = np.array([*targets, -1])[part.located]
-            route = routes.get(partition)
-            if route is not None:
-                new = np.flatnonzero(part.located < 0)
-                by_key[new] = _spread(new, route)
-            by_row = by_key[part.codes]
-            for number, places in _by_value(by_row):
-                if number >= 0:
-                    assigned[number].append(part.rows[places])
-            for group, keys in part.elsewhere.items():
-                assigned[targets[group]].append(part.rows[np.isin(part.codes, keys)])
+        assigned = assign(tagged.partitions, plan)
 
         def run(task: FileTask) -> FileResult:
-            rows = tagged.records.rows.take(pa.array(np.sort(np.concatenate(assigned[task.number]))))
+            rows = tagged.records.rows.take(pa.array(assigned[task.number]))
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
-        return self._map(run, [task for task in plan.tasks if assigned[task.number]])
+        return self._map(run, [task for task in plan.tasks if task.number in assigned])
+
+    @property
+    def whole_limits(self) -> WholeLimits | None:
+        """Records are in memory, so that looking for their keys first costs nothing."""
+        return None
+
+    def write_partitions(
+        self, records: LocalRecords, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
+    ) -> Sequence[FileResult]:
+        """Write partition by partition; see `pudi.task.engine.Engine`."""
+
+        def run(task: PartitionTask) -> list[FileResult]:
+            rows = records.rows.take(records.partitions[task.partition])
+            return write_partition(storage, spec, task, rows, context.new_id(), write_token(task.number, 0, 0))
+
+        return [result for results in self._map(run, tasks) for result in results]
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
@@ -131,17 +102,3 @@ class LocalEngine:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-
-
-def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct value with its places, ascending."""
-    order = np.argsort(values, kind="stable")
-    distinct, starts = np.unique(values[order], return_index=True)
-    if len(values):
-        yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
-
-
-def _spread(keys: np.ndarray, route: InsertRoute) -> np.ndarray:
-    """Task numbers for new keys: each key goes to one task, tasks get their shares."""
-    shares = (keys * 0x9E3779B1) % SHARES
-    return np.asarray(route.tasks)[np.searchsorted(np.asarray(route.upper), shares, side="right")]

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec
+from pudi.task.partition import TaggedPartition, profile
 
 
 def to_arrow(data: object, table: str) -> pa.Table:
@@ -86,26 +85,6 @@ class LocalRecords:
 
 
 @dataclass(frozen=True)
-class TaggedPartition:
-    """One partition's records with the file group of each.
-
-    Attributes:
-        rows: row numbers in the whole input, ascending.
-        codes: for each, the number of its key among the partition's distinct keys.
-        located: for each distinct key, the number of its file group in `file_ids`, or -1.
-        file_ids: file groups.
-        elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
-            inserts made, which are updated and deleted together, as Hudi does.
-    """
-
-    rows: np.ndarray
-    codes: np.ndarray
-    located: np.ndarray
-    file_ids: list[str]
-    elsewhere: dict[int, np.ndarray]
-
-
-@dataclass(frozen=True)
 class LocalTagged:
     """Tagged records.
 
@@ -120,22 +99,4 @@ class LocalTagged:
     @property
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
-        updates: dict[tuple[str, str], int] = {}
-        inserts: dict[str, int] = {}
-        for partition, tagged in self.partitions.items():
-            groups = tagged.located[tagged.codes]
-            counts = np.bincount(groups + 1, minlength=len(tagged.file_ids) + 1)
-            inserts[partition] = int(counts[0])
-            for group, keys in tagged.elsewhere.items():
-                counts[group + 1] += np.count_nonzero(np.isin(tagged.codes, keys))
-            updates.update({(partition, f): int(n) for f, n in zip(tagged.file_ids, counts[1:], strict=True) if n})
-        return WriteProfile(updates, inserts)
-
-
-def distinct_keys(records: LocalRecords, rows: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The distinct record keys of some rows, and for each row the number of its key among them."""
-    keys = records.rows[RECORD_KEY].take(rows)
-    encoded = pc.dictionary_encode(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    return encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
+        return profile(self.partitions)

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.context import Context, Storage
-from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, SALT, SPREAD, TASK
-from pudi.engine.spark.records import SparkRecords, columns_of_data, prepare
-from pudi.engine.spark.routing import ROUTE_COLUMNS, Placement, planned_records, route_rows
-from pudi.engine.spark.session import functions, spark_errors
+from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
+from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
+from pudi.engine.spark.session import spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
-from pudi.plan import Operation, WritePlan, WriteSpec
+from pudi.plan import Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import FileResult, KeyLookup
 from pudi.task.engine import InputSpec
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
+_WHOLE = WholeLimits(partitions=64, base_bytes=32 << 20, records=50_000)
 _GROUP_WEIGHT = 16 << 20
 """Work that a Spark task should have, so that starting its Python worker is worth it."""
 _RECORD_WEIGHT, _FILE_WEIGHT = 200, 1 << 20
@@ -47,6 +48,11 @@ class SparkEngine:
         """Find the records' keys in file slices."""
         return tag(records, storage, lookups)
 
+    @property
+    def whole_limits(self) -> WholeLimits | None:
+        """Below these, finding keys where the files are written takes less time than the queries to find them first."""
+        return _WHOLE
+
     def write(self, tagged: SparkTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files.
 
@@ -54,15 +60,37 @@ class SparkEngine:
             UnavailableError: Spark failed, or records were lost or doubled on the way, which happens when an input
                 that isn't deterministic was evaluated again.
         """
-        routed = _routed(tagged, spec)
-        unplanned = set(routed) - _places(plan)
+        groups = _routed(tagged, spec)
+        unplanned = set(groups) - _places(plan)
         if unplanned:
             raise ValueError(f"the plan has no place for records of {sorted(unplanned)[0]}")
-        placed = self._exchange(tagged, spec, plan)
-        tasks = FileTasks(storage, spec, plan.tasks, WorkerCheck(storage, spec.instant))
+        records = planned_records(plan, tagged.profile.updates, tagged.profile.inserts)
+        weights = [
+            count * _RECORD_WEIGHT + (task.base.size if task.base else 0) + _FILE_WEIGHT
+            for task, count in zip(plan.tasks, records, strict=True)
+        ]
+        placed = self._exchange(with_tasks(tagged.frame, plan), spec, weights, records)
+        tasks = FileTasks(storage, spec, plan.tasks, "", WorkerCheck(storage, spec.instant))
         answers = _collect(placed.mapInArrow(tasks.run, RESULT_COLUMNS), storage.root)
-        _check_complete(tagged, routed, plan, answers, storage.root)
-        return [answer.result for answer in answers]
+        expected = [(partition, group) for (partition, _), group in groups.items()]
+        _check_complete(expected, [task.partition for task in plan.tasks], answers, storage.root)
+        return [result for answer in answers for result in answer.results]
+
+    def write_partitions(
+        self, records: SparkRecords, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
+    ) -> Sequence[FileResult]:
+        """Bring each partition's records to one task; raises as `write`."""
+        counts = [records.counts[task.partition] for task in tasks]
+        weights = [
+            count * _RECORD_WEIGHT + sum(s.size for s in task.slices) + _FILE_WEIGHT
+            for task, count in zip(tasks, counts, strict=True)
+        ]
+        frame = with_partition_tasks(records.keyed, tasks)
+        placed = self._exchange(frame, spec, weights, counts)
+        run = FileTasks(storage, spec, tasks, context.new_id(), WorkerCheck(storage, spec.instant)).run
+        answers = _collect(placed.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        _check_complete(records.groups.items(), [task.partition for task in tasks], answers, storage.root)
+        return [result for answer in answers for result in answer.results]
 
     def bulk_write(
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context
@@ -73,31 +101,16 @@ class SparkEngine:
             frame = records.keyed.repartition(PARTITION_PATH, RECORD_KEY)
             frame = frame.sortWithinPartitions(ARRIVAL).select(*columns_of_data(spec.schema.names))
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
-        return [answer.result for answer in _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)]
+        answers = _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)
+        return [result for answer in answers for result in answer.results]
 
-    def _exchange(self, tagged: SparkTagged, spec: WriteSpec, plan: WritePlan) -> Any:
-        """The records with their task's number, those of one task in one Spark partition."""
-        frame, sql = tagged.frame, functions(tagged.frame)
-        if FILE_ID not in frame.columns:
-            frame = frame.withColumn(FILE_ID, sql.lit(None).cast("string"))
-        routes = sql.inline(sql.from_json(sql.lit(route_rows(plan)), f"ARRAY<STRUCT<{ROUTE_COLUMNS}>>"))
-        routes = self.spark.range(0, 1, 1, 1).select(routes)
-        frame = frame.withColumn(FILE_ID, sql.coalesce(FILE_ID, sql.lit("")))
-        found = frame.join(sql.broadcast(routes), [PARTITION_PATH, FILE_ID])
-        spread = sql.expr(f"element_at({SPREAD}, CAST(pmod({HASH}, size({SPREAD})) AS INT) + 1)")
-        found = found.withColumn(TASK, sql.coalesce(TASK, spread))
-        profile = tagged.profile
-        records = planned_records(plan, profile.updates, profile.inserts)
-        weights = [
-            count * _RECORD_WEIGHT + (task.base.size if task.base else 0) + _FILE_WEIGHT
-            for task, count in zip(plan.tasks, records, strict=True)
-        ]
+    def _exchange(self, frame: Any, spec: WriteSpec, weights: Sequence[int], records: Sequence[int]) -> Any:
+        """Records that have their task's number, those of one task in one Spark partition."""
         placement = Placement.of(weights, records, self._groups(sum(weights)))
-        salts = sql.from_json(sql.lit(str(list(placement.salts))), "ARRAY<INT>")
-        salt = sql.element_at(salts, sql.col(TASK) + 1)
+        salt = f"element_at(from_json('{list(placement.salts)}', 'ARRAY<INT>'), {TASK} + 1) AS {SALT}"
         data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.schema.names)
-        found = found.withColumn(SALT, salt).repartition(placement.partitions, SALT)
-        return found.select(TASK, ARRIVAL, HASH, RECORD_KEY, *data)
+        found = frame.selectExpr("*", salt).repartition(placement.partitions, SALT)
+        return found.selectExpr(TASK, ARRIVAL, HASH, RECORD_KEY, *data)
 
     def _groups(self, weight: int) -> int:
         """How many Spark tasks files of that weight are spread over."""
@@ -109,9 +122,10 @@ class SparkEngine:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
+    task: int
     received: int
     fingerprint: int
-    result: FileResult
+    results: Sequence[FileResult]
 
 
 def _collect(frame: Any, table: str) -> list[_Answer]:
@@ -123,14 +137,20 @@ def _collect(frame: Any, table: str) -> list[_Answer]:
             error = pickle.loads(bytes(row["error"]))
             if isinstance(error, PudiError):
                 raise error
-    answers = [_Answer(row["received"], row["fingerprint"], pickle.loads(bytes(row["result"]))) for row in rows]
-    return sorted(answers, key=lambda answer: answer.result.task)
+    answers = [
+        _Answer(row["task"], row["received"], row["fingerprint"], pickle.loads(bytes(row["results"]))) for row in rows
+    ]
+    return sorted(answers, key=lambda answer: answer.task)
 
 
-def _routed(tagged: SparkTagged, spec: WriteSpec) -> list[tuple[str, str]]:
+def _routed(tagged: SparkTagged, spec: WriteSpec) -> dict[tuple[str, str], Group]:
     """The groups of records that are written: all, but for keys to delete that aren't there."""
     deletes = spec.operation is Operation.DELETE
-    return [(p, f or "") for (p, f), group in tagged.groups.items() if group.records and (f is not None or not deletes)]
+    return {
+        (partition, file_id or ""): group
+        for (partition, file_id), group in tagged.groups.items()
+        if group.records and (file_id is not None or not deletes)
+    }
 
 
 def _places(plan: WritePlan) -> set[tuple[str, str]]:
@@ -141,20 +161,25 @@ def _places(plan: WritePlan) -> set[tuple[str, str]]:
 
 
 def _check_complete(
-    tagged: SparkTagged, routed: Iterable[tuple[str, str]], plan: WritePlan, answers: Sequence[_Answer], table: str
+    expected: Iterable[tuple[str, Group]], partitions: Sequence[str], answers: Sequence[_Answer], table: str
 ) -> None:
     """Compare, partition by partition, what was counted before the write with what the tasks got.
+
+    Args:
+        expected: what was counted, by partition path.
+        partitions: partition path of each task, by number.
+        answers: what the tasks got.
+        table: location of the table.
 
     Raises:
         UnavailableError: they differ; the write is rolled back.
     """
     balance: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for partition, file_id in routed:
-        group = tagged.groups[partition, file_id or None]
+    for partition, group in expected:
         balance[partition][0] += group.records
         balance[partition][1] ^= group.fingerprint
     for answer in answers:
-        partition = plan.tasks[answer.result.task].partition
+        partition = partitions[answer.task]
         balance[partition][0] -= answer.received
         balance[partition][1] ^= answer.fingerprint
     for partition, (records, fingerprint) in balance.items():

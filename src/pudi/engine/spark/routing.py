@@ -6,14 +6,16 @@ import heapq
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pudi.engine.spark.columns import FILE_ID, SPREAD, TASK
-from pudi.plan.write import SHARES, WritePlan
+from pudi.engine.spark.columns import FILE_ID, HASH, SPREAD, TASK
+from pudi.engine.spark.session import functions
+from pudi.plan.write import SHARES, PartitionTask, WritePlan
 from pudi.schema import PARTITION_PATH
 
-ROUTE_COLUMNS = f"{PARTITION_PATH} STRING, {FILE_ID} STRING, {TASK} INT, {SPREAD} ARRAY<INT>"
+_ROUTE_COLUMNS = f"{PARTITION_PATH} STRING, {FILE_ID} STRING, {TASK} INT, {SPREAD} ARRAY<INT>"
 """Columns of the look-up rows; `file_id` is empty for inserts."""
 
 MAX_GROUP_RECORDS = 200_000
@@ -22,25 +24,74 @@ MAX_GROUP_RECORDS = 200_000
 _MIN_CELLS, _MAX_CELLS, _CELLS_PER_TASK = 1024, 1 << 18, 64
 
 
-def route_rows(plan: WritePlan) -> str:
-    """Look-up rows for all records of a plan, as JSON of an array of `ROUTE_COLUMNS` structs.
+_FEW_ROUTES = 64
+"""Rows up to which a map in the query, which is searched from its beginning, is faster than a join."""
+
+
+def with_tasks(frame: Any, plan: WritePlan) -> Any:
+    """Records with the number of their task, `TASK`; those that a plan has no task for are left out.
+
+    Args:
+        frame: records with partition path, hash, and `FILE_ID` if they were tagged.
+        plan: the files that are written.
+    """
+    sql = functions(frame)
+    if FILE_ID not in frame.columns:
+        frame = frame.withColumn(FILE_ID, sql.lit(None).cast("string"))
+    rows = _route_rows(plan)
+    if len(rows) <= _FEW_ROUTES:
+        place = f"concat(coalesce({FILE_ID}, ''), '/', {PARTITION_PATH})"
+
+        def looked_up(name: str, kind: str) -> Any:
+            values = {f"{row[FILE_ID]}/{row[PARTITION_PATH]}": row[name] for row in rows if name in row}
+            return _looked_up(sql, values, kind, sql.expr(place)).alias(name)
+
+        frame = frame.select("*", looked_up(TASK, "INT"), looked_up(SPREAD, "ARRAY<INT>"))
+        found = frame.where(f"{TASK} IS NOT NULL OR {SPREAD} IS NOT NULL")
+    else:
+        text = sql.lit(json.dumps(rows, ensure_ascii=False))
+        table = sql.inline(sql.from_json(text, f"ARRAY<STRUCT<{_ROUTE_COLUMNS}>>"))
+        table = frame.sparkSession.range(0, 1, 1, 1).select(table)
+        frame = frame.withColumn(FILE_ID, sql.coalesce(FILE_ID, sql.lit("")))
+        found = frame.join(sql.broadcast(table), [PARTITION_PATH, FILE_ID])
+    spread = f"element_at({SPREAD}, CAST(pmod({HASH}, size({SPREAD})) AS INT) + 1)"
+    return found.withColumn(TASK, sql.expr(f"coalesce({TASK}, {spread})"))
+
+
+def with_partition_tasks(frame: Any, tasks: Sequence[PartitionTask]) -> Any:
+    """Records with the number of their partition's task, `TASK`."""
+    sql = functions(frame)
+    numbers = {task.partition: task.number for task in tasks}
+    return frame.select("*", _looked_up(sql, numbers, "INT", sql.col(PARTITION_PATH)).alias(TASK))
+
+
+def _looked_up(sql: Any, values: Mapping[str, object], kind: str, key: Any) -> Any:
+    """The value of each key, null where there is none."""
+    if not values:
+        return sql.lit(None).cast(kind)
+    text = sql.lit(json.dumps(values, ensure_ascii=False))
+    return sql.element_at(sql.from_json(text, f"MAP<STRING, {kind}>"), key)
+
+
+def _route_rows(plan: WritePlan) -> list[dict[str, Any]]:
+    """Look-up rows for all records of a plan, of `_ROUTE_COLUMNS`.
 
     A row is found by partition path and file id (empty for records that are not in the table). It names the task, or,
     where a partition's inserts are spread over several, an array of task numbers that a hash of the key picks from.
     """
-    rows: list[dict[str, object]] = [
+    rows: list[dict[str, Any]] = [
         {PARTITION_PATH: task.partition, FILE_ID: task.file_id, TASK: task.number}
         for task in plan.tasks
         if task.base is not None
     ]
     for route in plan.routes:
-        row: dict[str, object] = {PARTITION_PATH: route.partition, FILE_ID: ""}
+        row: dict[str, Any] = {PARTITION_PATH: route.partition, FILE_ID: ""}
         if len(route.tasks) == 1:
             row[TASK] = route.tasks[0]
         else:
             row[SPREAD] = _cells(route.tasks, route.upper).tolist()
         rows.append(row)
-    return json.dumps(rows, ensure_ascii=False)
+    return rows
 
 
 def _cells(tasks: Sequence[int], upper: Sequence[int]) -> np.ndarray:

@@ -48,7 +48,8 @@ class SparkTagged:
             return {(partition, None): group for partition, group in self.records.groups.items()}
         sql = functions(self.frame)
         with spark_errors(self.records.spec.table, "looking for the records' keys"):
-            rows = self.frame.groupBy(PARTITION_PATH, FILE_ID).agg(sql.count(sql.lit(1)), sql.bit_xor(HASH)).collect()
+            counts = sql.expr("count(1)"), sql.expr(f"bit_xor({HASH})")
+            rows = self.frame.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
         return {(row[0], row[1]): Group(row[2], row[3]) for row in rows}
 
     @property
@@ -73,7 +74,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup]) -
     with spark_errors(records.spec.table, "looking for the records' keys"):
         hashes = _small(sql, records.keyed.select(HASH), total * _HASH_BYTES)
         stored = _stored_keys(records.keyed.sparkSession, sql, storage, lookups)
-        stored = stored.withColumn(HASH, sql.xxhash64(PARTITION_PATH, RECORD_KEY))
+        stored = stored.selectExpr("*", f"xxhash64({PARTITION_PATH}, {RECORD_KEY}) AS {HASH}")
         located = records.keep(stored.join(hashes, [HASH], "left_semi").drop(HASH))
         locations = _small(sql, located, total * _LOCATION_BYTES)
         return SparkTagged(records, records.keyed.join(locations, [PARTITION_PATH, RECORD_KEY], "left"))
@@ -93,5 +94,5 @@ def _stored_keys(spark: Any, sql: Any, storage: Storage, lookups: Sequence[KeyLo
         schema = struct_type(json.loads(arrow_to_spark_json(_LOCATION_SCHEMA)))
         return numbers.mapInArrow(KeyTasks(storage, slices).run, schema)
     # the file's name is what says the file group; its column of that name may be another writer's
-    file_id = sql.substring_index(sql.col("_metadata.file_name"), "_", 1)
-    return frame.select(PARTITION_PATH, RECORD_KEY, file_id.alias(FILE_ID))
+    file_id = f"substring_index(_metadata.file_name, '_', 1) AS {FILE_ID}"
+    return frame.selectExpr(PARTITION_PATH, RECORD_KEY, file_id)

@@ -19,19 +19,27 @@ from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import heartbeat_path, new_file_id, write_token
-from pudi.plan import FileTask, Operation, ReadPlan, WriteSpec
+from pudi.plan import FileTask, Operation, PartitionTask, ReadPlan, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, SliceReader, write_file
 from pudi.task.bulk import file_bytes, split_by_partition
+from pudi.task.partition import write_partition
 from pudi.version import __version__
 
-RESULT_COLUMNS = "received BIGINT, fingerprint BIGINT, result BINARY, error BINARY"
-"""Columns of a task's answer: records that came in, XOR of their `HASH`, a `FileResult` or a `PudiError` (pickled)."""
+RESULT_COLUMNS = "task BIGINT, received BIGINT, fingerprint BIGINT, results BINARY, error BINARY"
+"""Columns of a task's answer: its number, records that came in, XOR of their `HASH`, a list of `FileResult` or a
+`PudiError` (both pickled)."""
 
 _RESULT_SCHEMA = pa.schema(
-    [("received", pa.int64()), ("fingerprint", pa.int64()), ("result", pa.binary()), ("error", pa.binary())]
+    [
+        ("task", pa.int64()),
+        ("received", pa.int64()),
+        ("fingerprint", pa.int64()),
+        ("results", pa.binary()),
+        ("error", pa.binary()),
+    ]
 )
 
 _STEP_BYTES = 64 << 20
@@ -134,18 +142,20 @@ class FencedStorage(StorageWrapper):
 
 @dataclass(frozen=True, slots=True)
 class FileTasks:
-    """Writes the files that a plan names, of the records that an exchange brought here.
+    """Does a plan's tasks, each for the records that an exchange brought here.
 
     Args:
         storage: the table's files.
         spec: the write.
-        tasks: the plan's tasks, by number.
+        tasks: the plan's tasks, by number: files to write, or partitions.
+        job: id of the write, from which file ids are made.
         check: done first.
     """
 
     storage: Storage
     spec: WriteSpec
-    tasks: Sequence[FileTask]
+    tasks: Sequence[FileTask | PartitionTask]
+    job: str
     check: WorkerCheck
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,14 +167,13 @@ class FileTasks:
             self.check.run()
             table = pa.Table.from_batches(received)
             del received
-            token = write_token(*task_ids())
             for number, places in _by_task(table):
                 rows = table.take(places)
-                yield _answer(self._write(self.tasks[number], rows, token), _fingerprint(rows[HASH]))
+                yield _answer(number, rows.num_rows, _fingerprint(rows[HASH]), self._write(self.tasks[number], rows))
         except PudiError as error:
             yield _failure(error)
 
-    def _write(self, task: FileTask, rows: pa.Table, token: str) -> FileResult:
+    def _write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
         keys = rows[RECORD_KEY].cast(pa.string())
         partition = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([task.partition]))
         if self.spec.operation is Operation.DELETE:
@@ -172,7 +181,11 @@ class FileTasks:
         else:
             data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
-        return write_file(FencedStorage(self.storage, self.spec.instant), self.spec, task, rows, token)
+        storage = FencedStorage(self.storage, self.spec.instant)
+        token = write_token(*task_ids())
+        if isinstance(task, FileTask):
+            return [write_file(storage, self.spec, task, rows, token)]
+        return write_partition(storage, self.spec, task, rows, _unique(self.job, task.partition), token)
 
 
 def _by_task(table: pa.Table) -> Iterator[tuple[int, pa.Array]]:
@@ -214,9 +227,9 @@ class BulkTask:
                 self._take_in(step)
                 del step
                 while not self.spec.deduplicate and (full := self._full()) is not None:
-                    yield _answer(self._write(full))
+                    yield self._write(full)
             for partition in sorted(self._held):
-                yield _answer(self._write(partition))
+                yield self._write(partition)
         except PudiError as error:
             yield _failure(error)
 
@@ -238,20 +251,27 @@ class BulkTask:
         due = self._bytes[largest] >= file_bytes(self.spec) or sum(self._bytes.values()) >= _HELD_BYTES
         return largest if due else None
 
-    def _write(self, partition: str) -> FileResult:
+    def _write(self, partition: str) -> pa.RecordBatch:
         parts = [part.drop_columns([PARTITION_PATH]) for part in self._held.pop(partition)]
         del self._bytes[partition]
         rows = pa.concat_tables(parts)
         place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
         rows = rows.add_column(1, PARTITION_PATH, place)
         spark_partition, stage, attempt = task_ids()
-        # another id for each attempt: what a lost attempt wrote must never pass for a version of the same file group
-        unique = str(uuid.uuid5(uuid.UUID(self.job), f"{stage}/{spark_partition}/{attempt}"))
         number = (spark_partition << 20) | self._files
-        task = FileTask(number, partition, new_file_id(unique, self._files))
+        task = FileTask(number, partition, new_file_id(_unique(self.job, ""), self._files))
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
-        return write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
+        result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
+        return _answer(number, result.received, 0, [result])
+
+
+def _unique(job: str, place: str) -> str:
+    """What file ids of this attempt begin with.
+
+    Another one for each attempt: what a lost attempt wrote must never pass for a version of the same file group.
+    """
+    return str(uuid.uuid5(uuid.UUID(job), f"{place}/{task_ids()}"))
 
 
 def _steps(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -342,18 +362,15 @@ def _fingerprint(hashes: pa.ChunkedArray) -> int:
     return int(np.bitwise_xor.reduce(hashes.to_numpy(), dtype=np.int64)) if len(hashes) else 0
 
 
-def _answer(result: FileResult, fingerprint: int = 0) -> pa.RecordBatch:
-    return _row(result.received, fingerprint, pickle.dumps(result), None)
+def _answer(task: int, received: int, fingerprint: int, results: list[FileResult]) -> pa.RecordBatch:
+    return _row(task, received, fingerprint, pickle.dumps(results), None)
 
 
 def _failure(error: PudiError) -> pa.RecordBatch:
     """An error as a value: raised in the driver with its type, and not retried by Spark."""
-    return _row(0, 0, None, pickle.dumps(error))
+    return _row(0, 0, 0, None, pickle.dumps(error))
 
 
-def _row(received: int, fingerprint: int, result: bytes | None, error: bytes | None) -> pa.RecordBatch:
-    columns = [
-        pa.array([value], field.type)
-        for value, field in zip((received, fingerprint, result, error), _RESULT_SCHEMA, strict=True)
-    ]
+def _row(*values: int | bytes | None) -> pa.RecordBatch:
+    columns = [pa.array([value], field.type) for value, field in zip(values, _RESULT_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)

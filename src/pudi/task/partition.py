@@ -1,0 +1,176 @@
+"""Tag, place and write the records of whole partitions where all of them are at hand, as one table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.format import new_file_id
+from pudi.plan import InsertRoute, Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place
+from pudi.plan.write import SHARES
+from pudi.schema import RECORD_KEY
+from pudi.task.tag import KeyLookup, find_keys, key_span
+from pudi.task.write import FileResult, write_file
+
+FILES_PER_PARTITION = 1 << 20
+"""Files that a partition's task may number for itself."""
+
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""`map`, or one that spreads the calls over threads."""
+
+
+@dataclass(frozen=True)
+class TaggedPartition:
+    """One partition's records with the file group of each.
+
+    Attributes:
+        rows: row numbers in the whole input, ascending.
+        codes: for each, the number of its key among the partition's distinct keys.
+        located: for each distinct key, the number of its file group in `file_ids`, or -1.
+        file_ids: file groups.
+        elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
+            inserts made, which are updated and deleted together, as Hudi does.
+    """
+
+    rows: np.ndarray
+    codes: np.ndarray
+    located: np.ndarray
+    file_ids: list[str]
+    elsewhere: dict[int, np.ndarray]
+
+
+def tag_partitions(
+    keys: pa.ChunkedArray,
+    partitions: Mapping[str, np.ndarray],
+    storage: Storage,
+    lookups: Sequence[KeyLookup],
+    spread: Spread = map,
+) -> dict[str, TaggedPartition]:
+    """Find records' keys in file slices.
+
+    Args:
+        keys: record key of every record.
+        partitions: by partition path, the numbers of its records, ascending.
+        storage: the table's files.
+        lookups: slices that may hold keys of these partitions.
+        spread: runs the independent parts.
+    """
+    by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
+    for lookup in lookups:
+        by_partition[lookup.file_slice.partition].append(lookup)
+    encoded = spread(lambda rows: _distinct(keys.take(pa.array(rows))), partitions.values())
+    distinct = dict(zip(partitions, encoded, strict=True))
+    spans = {partition: key_span(known) for partition, (known, _) in distinct.items()}
+
+    def find(lookup: KeyLookup) -> np.ndarray:
+        partition = lookup.file_slice.partition
+        return find_keys(storage, lookup, distinct[partition][0], spans[partition])
+
+    positions = dict(zip(lookups, spread(find, lookups), strict=True))
+    tagged = {}
+    for partition, group in by_partition.items():
+        known, codes = distinct[partition]
+        located = np.full(len(known), -1, dtype=np.int64)
+        elsewhere: dict[int, np.ndarray] = {}
+        for number, lookup in enumerate(group):
+            hits = positions[lookup]
+            again = located[hits] >= 0
+            located[hits[~again]] = number
+            if again.any():
+                elsewhere[number] = hits[again]
+        file_ids = [lookup.file_slice.file_id for lookup in group]
+        tagged[partition] = TaggedPartition(np.asarray(partitions[partition]), codes, located, file_ids, elsewhere)
+    return tagged
+
+
+def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
+    """Counts for the planner."""
+    updates: dict[tuple[str, str], int] = {}
+    inserts: dict[str, int] = {}
+    for partition, tagged in partitions.items():
+        groups = tagged.located[tagged.codes]
+        counts = np.bincount(groups + 1, minlength=len(tagged.file_ids) + 1)
+        inserts[partition] = int(counts[0])
+        for group, keys in tagged.elsewhere.items():
+            counts[group + 1] += np.count_nonzero(np.isin(tagged.codes, keys))
+        updates.update({(partition, f): int(n) for f, n in zip(tagged.file_ids, counts[1:], strict=True) if n})
+    return WriteProfile(updates, inserts)
+
+
+def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[int, np.ndarray]:
+    """Numbers of the records that each task of a plan gets, ascending; tasks that no record leads to are left out."""
+    routes = {route.partition: route for route in plan.routes}
+    assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
+    numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
+    for partition, part in partitions.items():
+        targets = [numbers.get((partition, file_id), -1) for file_id in part.file_ids]
+        by_key = np.array([*targets, -1])[part.located]
+        route = routes.get(partition)
+        if route is not None:
+            new = np.flatnonzero(part.located < 0)
+            by_key[new] = _spread_inserts(new, route)
+        for number, places in _by_value(by_key[part.codes]):
+            if number >= 0:
+                assigned[number].append(part.rows[places])
+        for group, keys in part.elsewhere.items():
+            assigned[targets[group]].append(part.rows[np.isin(part.codes, keys)])
+    return {number: np.sort(np.concatenate(rows)) for number, rows in assigned.items() if rows}
+
+
+def write_partition(
+    storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str, token: str
+) -> list[FileResult]:
+    """Do the whole of a write for one partition: find its records' file groups, decide its files, and write them.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        task: the partition.
+        rows: all its records in order of arrival, as `write_file` takes them.
+        unique: what new file ids begin with; another one for every attempt.
+        token: write token, another one for every attempt.
+
+    Raises:
+        CorruptError: a base file can't be read.
+    """
+    everything = {task.partition: np.arange(rows.num_rows)}
+    lookups = [] if spec.operation is Operation.INSERT else [KeyLookup(s) for s in task.slices]
+    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups)
+    counts = profile(tagged)
+    if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+        counts = WriteProfile(counts.updates, {})
+    plan = place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number))
+    results = []
+    for number, places in assign(tagged, plan).items():
+        numbered = replace(plan.tasks[number], number=task.number * FILES_PER_PARTITION + number)
+        taken = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+        results.append(write_file(storage, spec, numbered, taken, token))
+    return results
+
+
+def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
+    """The distinct keys among some, and for each row the number of its key among them."""
+    encoded = pc.dictionary_encode(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
+
+
+def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct value with its places, ascending."""
+    order = np.argsort(values, kind="stable")
+    distinct, starts = np.unique(values[order], return_index=True)
+    if len(values):
+        yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
+
+
+def _spread_inserts(keys: np.ndarray, route: InsertRoute) -> np.ndarray:
+    """Task numbers for new keys: each key goes to one task, tasks get their shares."""
+    shares = (keys * 0x9E3779B1) % SHARES
+    return np.asarray(route.tasks)[np.searchsorted(np.asarray(route.upper), shares, side="right")]
