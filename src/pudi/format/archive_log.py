@@ -12,6 +12,7 @@ import fastavro
 from pudi.errors import CorruptError
 from pudi.format.avro_file import BAD_BYTES, BAD_SCHEMA, parse_record_schema
 from pudi.format.avro_schemas import NAMESPACE
+from pudi.format.instant_time import is_instant_time
 from pudi.format.instants import CommitMetadata, commit_metadata_of
 from pudi.format.names import Action, State
 
@@ -124,7 +125,7 @@ class _Block:
         action = next((each for each in Action if each.value == record.get("actionType")), None)
         state = _STATES.get(record.get("actionState") or State.COMPLETED.name)
         requested = record.get("commitTime")
-        if action is None or state is None or not requested:
+        if action is None or state is None or not isinstance(requested, str) or not is_instant_time(requested):
             return None
         return ArchivedEntry(requested, action.comparable, state, record.get("stateTransitionTime"), record)
 

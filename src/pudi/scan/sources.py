@@ -77,9 +77,10 @@ def changes_scan(
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
     if low is not None and set(low) == {"0"}:
         low = None
-    everything = low is None and high is None and meta.store.has_history()
-    if not everything:
-        timeline = _reaching(meta, timeline, low)
+    reaches = _reaches_archive(meta, timeline, low)
+    everything = reaches and low is None and high is None
+    if reaches and not everything:
+        timeline = timeline.with_archived(meta.store.archived(_earliest(timeline, low)))
     end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
     plan = plan_read(
@@ -97,18 +98,21 @@ def changes_scan(
     return Scan(meta, plan, lambda: _touched(meta, view, chosen))
 
 
-def _reaching(meta: MetaClient, timeline: Timeline, low: str | None) -> Timeline:
-    """The timeline with those archived instants that may have completed after `low`; None for all.
+def _earliest(timeline: Timeline, low: str | None) -> str | None:
+    """The earliest requested time of instants that may have completed after `low`; None for any.
 
-    Like Hudi's, that search takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
+    Like Hudi's, that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
     """
+    return low if low is None or timeline.layout == 1 else day_before(low)
+
+
+def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
+    """Whether commits that readers see after `low`, None for all, may have been archived."""
     if not timeline.instants:
-        return timeline
-    earliest = low if low is None or timeline.layout == 1 else day_before(low)
+        return False
     oldest = timeline.start if timeline.layout == 1 else timeline.instants[0].requested
-    if (earliest is not None and oldest is not None and earliest >= oldest) or not meta.store.has_history():
-        return timeline
-    return timeline.with_archived(meta.store.archived(earliest))
+    earliest = _earliest(timeline, low)
+    return (earliest is None or oldest is None or earliest < oldest) and meta.store.has_history()
 
 
 def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:

@@ -192,7 +192,7 @@ class HistoryArchive:
             self._times[name] = tuple(
                 Instant(requested, _ACTIONS[action].comparable, State.COMPLETED, _time(done, requested), archived=True)
                 for requested, done, action in zip(*(rows[column] for column in _TIMES), strict=True)
-                if requested and action in _ACTIONS
+                if requested and is_instant_time(requested) and action in _ACTIONS
             )
         return self._times[name]
 
