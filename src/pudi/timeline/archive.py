@@ -84,11 +84,19 @@ class LogArchive:
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What an archived write said of itself."""
-        return self._entries()[instant.requested, instant.action].commit_metadata
+        return self._entry(instant).commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
         """What an archived clean did; empty for other actions."""
-        return dict(self._entries()[instant.requested, instant.action].clean_metadata)
+        return dict(self._entry(instant).clean_metadata)
+
+    def _entry(self, instant: Instant) -> ArchivedEntry:
+        key = (instant.requested, instant.action)
+        known = next((entries[key] for entries in self._files.values() if key in entries), None)
+        found = known or self._entries().get(key)
+        if found is None:
+            raise _gone(self.storage, self.folder, instant)
+        return found
 
     def _entries(self, attempts: int = 3) -> dict[tuple[str, Action], ArchivedEntry]:
         try:
@@ -199,21 +207,23 @@ class HistoryArchive:
     def _content(self, instant: Instant) -> tuple[str, bytes]:
         """The content of a completed instant, and the file that holds it; that file's contents are kept, no other's."""
         key = (instant.requested, instant.action)
+        for name, contents in self._contents.items():
+            if key in contents:
+                return f"{self.folder}/{name}", contents[key]
         for name in self._manifest():
             first, last = _range(name)
             if not first <= instant.requested <= last:
                 continue
-            if name not in self._contents:
-                rows = self._read(name, ["instantTime", "action", "metadata"]).to_pydict()
-                self._contents.clear()
-                self._contents[name] = {
-                    (requested, _ACTIONS[action].comparable): content or b""
-                    for requested, action, content in zip(*rows.values(), strict=True)
-                    if requested and action in _ACTIONS
-                }
+            rows = self._read(name, ["instantTime", "action", "metadata"]).to_pydict()
+            self._contents.clear()
+            self._contents[name] = {
+                (requested, _ACTIONS[action].comparable): content or b""
+                for requested, action, content in zip(*rows.values(), strict=True)
+                if requested and action in _ACTIONS
+            }
             if key in self._contents[name]:
                 return f"{self.folder}/{name}", self._contents[name][key]
-        raise NotFoundError("the instant is gone from the archived timeline", table=self.storage.root, path=self.folder)
+        raise _gone(self.storage, self.folder, instant)
 
     def _read(self, name: str, columns: list[str]) -> pa.Table:
         path = f"{self.folder}/{name}"
@@ -224,6 +234,12 @@ class HistoryArchive:
             return table.select(columns).cast(pa.schema(kinds.items()))
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+
+
+def _gone(storage: Storage, folder: str, instant: Instant) -> NotFoundError:
+    return NotFoundError(
+        "the instant is gone from the archived timeline", table=storage.root, path=folder, instant=instant.requested
+    )
 
 
 def _range(name: str) -> tuple[str, str]:

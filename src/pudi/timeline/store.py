@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pudi.context import Context, Lock, Storage
-from pudi.errors import ConflictError, NotFoundError
+from pudi.errors import ConflictError, CorruptError, NotFoundError
 from pudi.format import (
     Action,
     CommitMetadata,
@@ -131,6 +131,8 @@ class TimelineStore:
             plan = decode_requested_replace_metadata(self.storage.read(path), path=path)
         except NotFoundError:  # rolled back since the listing
             return instant
+        except CorruptError:  # what may be a clustering is not taken for a write that died
+            return replace(instant, action=Action.CLUSTERING)
         is_clustering = plan.operation_type == CLUSTER or plan.clustering_plan is not None
         return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
 
