@@ -34,10 +34,12 @@ def open_on(storage: Storage) -> pudi.Table:
     return pudi.Table.of(MetaClient.open(storage.root, None, {}, Context(), storage), {})
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["9", "6"], ids=["v9", "v6"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of either timeline layout."""
     path = tmp_path_factory.mktemp("template") / "trips"
-    made = pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    options = {"hoodie.write.table.version": request.param}
+    made = pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", options=options)
     made.bulk_insert(table(OLD))
     return path
 

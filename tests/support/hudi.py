@@ -37,13 +37,17 @@ SMALL = {
 }
 """Options for small tables: no metadata table, few tasks, small bloom filters."""
 
-_COMPLETED = re.compile(r"(\d+)_(\d+)\.(commit|deltacommit|replacecommit)")
+_COMPLETED = re.compile(r"(\d+)(?:_(\d+))?\.(commit|deltacommit|replacecommit)")
 
 
 def commits(path: Path) -> list[tuple[str, str]]:
-    """Requested and completion times of a table's completed writes (timeline layout 2), by requested time."""
-    names = (_COMPLETED.fullmatch(file.name) for file in (path / ".hoodie" / "timeline").iterdir())
-    return sorted((name[1], name[2]) for name in names if name)
+    """Requested and completion times of a table's completed writes, by requested time.
+
+    Below table version 8 the requested time stands for both: it's what incremental queries take.
+    """
+    files = [*(path / ".hoodie").iterdir(), *(path / ".hoodie").glob("timeline/*")]
+    names = (_COMPLETED.fullmatch(file.name) for file in files)
+    return sorted((name[1], name[2] or name[1]) for name in names if name)
 
 
 @dataclass
@@ -104,14 +108,16 @@ def table_options(
     ordering: str | None = None,
     *,
     hive_style: bool = False,
+    version: int = 9,
 ) -> dict[str, str]:
-    """A Hudi job's options for a copy-on-write table of version 9."""
+    """A Hudi job's options for a copy-on-write table, which it is not to upgrade."""
     fields = [key] if isinstance(key, str) else key
     folders = [partition] if isinstance(partition, str) else partition or []
     generator = "SimpleKeyGenerator" if len(fields) == 1 and len(folders) == 1 else "ComplexKeyGenerator"
     options = {
         "hoodie.table.name": name,
-        "hoodie.write.table.version": "9",
+        "hoodie.write.table.version": str(version),
+        "hoodie.write.auto.upgrade": "false",
         "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
         "hoodie.datasource.write.recordkey.field": ",".join(fields),
         "hoodie.datasource.write.partitionpath.field": ",".join(folders),

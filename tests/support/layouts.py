@@ -19,14 +19,17 @@ class Layout:
         key: `simple` (uuid) or `complex` (uuid, leg).
         folders: `plain` (by city), `hive` (by city, hive style) or `flat` (not partitioned).
         merging: `event` (ordered by ts) or `commit`.
+        version: version of the table's format.
     """
 
     key: str = "simple"
     folders: str = "plain"
     merging: str = "event"
+    version: int = 9
 
     def __str__(self) -> str:
-        return f"{self.key}-{self.folders}-{self.merging}"
+        newest = "" if self.version == 9 else f"-v{self.version}"
+        return f"{self.key}-{self.folders}-{self.merging}{newest}"
 
     @property
     def key_fields(self) -> list[str]:
@@ -46,6 +49,8 @@ class Layout:
     def create_arguments(self) -> dict[str, Any]:
         """Arguments of `pudi.create` beside path and schema."""
         options = {"hoodie.datasource.write.hive_style_partitioning": "true"} if self.folders == "hive" else {}
+        if self.version != 9:
+            options["hoodie.write.table.version"] = str(self.version)
         return {
             "record_key": self.key_fields,
             "partition_by": self.partition_fields or None,
@@ -57,7 +62,9 @@ class Layout:
     def hudi_options(self, name: str) -> dict[str, str]:
         """A Hudi job's options."""
         hive = self.folders == "hive"
-        return table_options(name, self.key_fields, self.partition_fields, self.ordering, hive_style=hive)
+        return table_options(
+            name, self.key_fields, self.partition_fields, self.ordering, hive_style=hive, version=self.version
+        )
 
 
 KEYS = ("simple", "complex")

@@ -13,7 +13,7 @@ from pudi.config import TableConfig, check_readable
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing
-from pudi.format import HOODIE_DIR
+from pudi.format import HOODIE_DIR, Layout
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import open_storage
@@ -72,8 +72,10 @@ class MetaClient:
     def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
         """The table whose configuration is known already."""
         lock = open_lock(storage, options.get("hoodie.write.lock.provider"), options, context)
-        folder = f"{HOODIE_DIR}/{config.timeline_path}"
-        store = TimelineStore(storage, folder, f"{folder}/{config.history_path}", config.timezone, context, lock)
+        layout: Layout = 1 if config.layout_version == 1 else 2
+        folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
+        history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
+        store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
         return cls(storage, config, context, lock, store)
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
@@ -140,5 +142,5 @@ class MetaClient:
 
     @staticmethod
     def commits_by_completion(timeline: Timeline) -> list[Instant]:
-        """Completed commits, in order of completion."""
-        return sorted(timeline.commits, key=lambda i: (i.completion or "", i.requested))
+        """Completed commits, in order of completion; in layout 1 of their requested times, see `Timeline.order`."""
+        return sorted(timeline.commits, key=lambda i: (timeline.order(i), i.requested))

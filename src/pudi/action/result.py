@@ -12,7 +12,7 @@ class CommitResult:
 
     Attributes:
         instant: requested time, what `as_of` takes.
-        completion_time: completion time, what to pass as the next `since`.
+        completion_time: completion time, what to pass as the next `since`; below table version 8 the instant itself.
         operation: what was done, by Hudi's name (`UPSERT`, …).
         records_inserted: new records.
         records_updated: records replaced by a newer version.

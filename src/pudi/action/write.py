@@ -26,7 +26,6 @@ from pudi.format import (
     PartitionMetadata,
     State,
     WriteStat,
-    encode_commit_metadata,
     encode_partition_metadata,
     new_file_id,
     partition_metadata_path,
@@ -207,7 +206,7 @@ class _Write:
                 metadata = self._metadata(stats, schema_json)
                 done = meta.store.complete(
                     instant,
-                    encode_commit_metadata(metadata),
+                    metadata,
                     lambda now: self._check_still_right(instant, metadata, timeline, now),
                 )
                 Markers(meta.storage, instant.requested).delete()
@@ -338,7 +337,7 @@ class _Write:
     def _result(self, done: Instant, stats: Sequence[WriteStat], duration: float) -> CommitResult:
         return CommitResult(
             instant=done.requested,
-            completion_time=done.completion or "",
+            completion_time=done.completion or done.requested,
             operation=self.operation.value,
             records_inserted=sum(s.num_inserts or 0 for s in stats),
             records_updated=sum(s.num_update_writes or 0 for s in stats),

@@ -9,7 +9,14 @@ from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Value, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.table_config import TableConfig
-from pudi.config.table_registry import COMMIT_TIME_ORDERING, COPY_ON_WRITE, EVENT_TIME_ORDERING, WRITABLE_KEY_GENERATORS
+from pudi.config.table_registry import (
+    COMMIT_TIME_ORDERING,
+    COPY_ON_WRITE,
+    EVENT_TIME_ORDERING,
+    TABLE_VERSIONS,
+    WRITABLE_KEY_GENERATORS,
+    layout_of_version,
+)
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
@@ -29,14 +36,14 @@ _READ_LIMITS = (
     _Limit(
         "hoodie.table.version",
         lambda config: config.version,
-        lambda config: config.version == 9,
-        "pudi reads version 9; upgrade the table with Apache Hudi 1.2",
+        lambda config: config.version in TABLE_VERSIONS,
+        "pudi reads versions 6, 8 and 9; bring the table to one of them with Apache Hudi 1.2",
     ),
     _Limit(
         "hoodie.timeline.layout.version",
         lambda config: config.layout_version,
-        lambda config: config.layout_version == 2,
-        "pudi reads layout 2; upgrade the table with Apache Hudi 1.2",
+        lambda config: config.layout_version == layout_of_version(config.version),
+        "tables of version 6 have layout 1, those of versions 8 and 9 layout 2; mend the property",
     ),
     _Limit(
         "hoodie.table.type",

@@ -11,6 +11,10 @@ _PAYLOAD_MODES = {
     "org.apache.hudi.common.model.EventTimeAvroPayload": EVENT_TIME_ORDERING,
     "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": COMMIT_TIME_ORDERING,
 }
+_MODE_PAYLOADS = {
+    EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+}
 _STRATEGY_MODES = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
@@ -27,13 +31,23 @@ def mode_of_strategy(identifier: str) -> str:
     return _STRATEGY_MODES.get(identifier.lower(), CUSTOM)
 
 
-def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool) -> str:
+def strategy_of_mode(mode: str) -> str:
+    """The strategy id that a plain merge mode is stored with (`HoodieRecordMerger.getRecordMergeStrategyId`)."""
+    return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
+
+
+def payload_of_mode(mode: str) -> str:
+    """The payload class that a plain merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
+    return _MODE_PAYLOADS[mode]
+
+
+def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool, version: int) -> str:
     """The merge mode where none is named: by strategy id, by payload class, else by whether there are ordering fields.
 
-    Source: `HoodieTableConfig.inferMergingConfigsForPreV9Table` for version 8, the nearest rule that Hudi has.
+    Below version 8 the payload class comes first. Source: `HoodieTableConfig.inferMergingConfigsForPreV9Table`.
     """
+    if payload and (version < 8 or not strategy_id):
+        return mode_of_payload(payload)
     if strategy_id:
         return mode_of_strategy(strategy_id)
-    if payload:
-        return mode_of_payload(payload)
     return EVENT_TIME_ORDERING if has_ordering else COMMIT_TIME_ORDERING

@@ -1,4 +1,4 @@
-"""The properties of a new table: those that Apache Hudi 1.2 writes for one of version 9 without a metadata table."""
+"""The properties of a new table: those that Apache Hudi 1.2 writes for one of its version, without a metadata table."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Status, text_of
 from pudi.config.resolve import Options, option
-from pudi.config.table_registry import EVENT_TIME_ORDERING
+from pudi.config.table_registry import EVENT_TIME_ORDERING, NEWEST_VERSION, TABLE_VERSIONS, layout_of_version
 from pudi.errors import InvalidArgumentError, NotSupportedError
-
-NEWEST_VERSION = 9
 
 _FIXED = {
     "hoodie.archivelog.folder": "history",
@@ -22,14 +20,13 @@ _FIXED = {
     "hoodie.table.base.file.format": "PARQUET",
     "hoodie.table.cdc.enabled": "false",
     "hoodie.table.format": "native",
-    "hoodie.table.initial.version": str(NEWEST_VERSION),
-    "hoodie.table.multiple.base.file.formats.enable": "false",
     "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.table.version": str(NEWEST_VERSION),
     "hoodie.timeline.history.path": "history",
-    "hoodie.timeline.layout.version": "2",
     "hoodie.timeline.path": "timeline",
 }
+_SINCE_8 = {"hoodie.table.multiple.base.file.formats.enable": "false"}
+_NOT_BEFORE_8 = {"hoodie.record.merge.mode", "hoodie.table.initial.version", *_SINCE_8}
+"""Those that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
 # These decide about others and are not stored as they come.
 _DECIDING = {
     "hoodie.compaction.payload.class",
@@ -65,7 +62,9 @@ def new_properties(
         for key, value in options.of_scope(Scope.TABLE).items()
         if key not in _DECIDING and option(key).status is not Status.HARMLESS
     }
-    properties = {**_FIXED, **given}
+    properties = {**_FIXED, **_versions(options), **given}
+    if int(properties["hoodie.table.version"]) < 8:
+        properties = {key: value for key, value in properties.items() if key not in _NOT_BEFORE_8}
     properties["hoodie.table.name"] = _agreed("name", name, "hoodie.table.name", options)
     properties["hoodie.table.type"] = _agreed("table_type", table_type, "hoodie.table.type", options)
     properties["hoodie.table.create.schema"] = create_schema
@@ -78,8 +77,23 @@ def new_properties(
     hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault("hoodie.table.partition_extractor_class", extractor)
-    properties.update(_merging(orderings, options))
+    properties.update(_merging(orderings, options, int(properties["hoodie.table.version"])))
     return properties
+
+
+def _versions(options: Options) -> dict[str, str]:
+    """The properties that say of which version a table is, and those that only tables of that version have."""
+    version = options.given.get("hoodie.table.version", NEWEST_VERSION)
+    if version not in TABLE_VERSIONS:
+        raise NotSupportedError(f"hoodie.table.version={version}: pudi writes tables of versions 6, 8 and 9")
+    layout = layout_of_version(int(version))
+    for key, value in (("hoodie.timeline.layout.version", layout), ("hoodie.table.initial.version", version)):
+        if options.given.get(key, value) != value:
+            raise InvalidArgumentError(
+                f"option {key}={options.given[key]}: a new table of version {version} has {value}; leave it out"
+            )
+    said = {"hoodie.table.version": str(version), "hoodie.timeline.layout.version": str(layout)}
+    return said if version < 8 else {**said, "hoodie.table.initial.version": str(version), **_SINCE_8}
 
 
 def _columns(argument: str, names: Sequence[str], key: str, options: Options) -> tuple[str, ...]:
@@ -128,8 +142,9 @@ def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Opti
     return kind
 
 
-def _merging(ordering: Sequence[str], options: Options) -> dict[str, str]:
-    # HoodieTableConfig.inferMergingConfigsForV9TableCreation: the plain payloads become a mode and a legacy name.
+def _merging(ordering: Sequence[str], options: Options, version: int) -> dict[str, str]:
+    # HoodieTableConfig.inferMergingConfigsForV9TableCreation: the plain payloads become a mode and a legacy name;
+    # inferMergingConfigsForPreV9Table: mode, payload class and strategy id all stand, in version 6 without the mode.
     mode = options.optional_text("hoodie.record.merge.mode")
     payload = options.optional_text("hoodie.compaction.payload.class")
     strategy_id = options.optional_text("hoodie.record.merge.strategy.id")
@@ -148,9 +163,17 @@ def _merging(ordering: Sequence[str], options: Options) -> dict[str, str]:
         said = ", ".join(f"{key} says {value}" for key, value in implied.items() if value)
         raise InvalidArgumentError(f"the options contradict each other: {said}")
     chosen = (
-        modes.pop() if modes else merging.inferred_mode(payload=None, strategy_id=None, has_ordering=bool(ordering))
+        modes.pop()
+        if modes
+        else merging.inferred_mode(payload=None, strategy_id=None, has_ordering=bool(ordering), version=version)
     )
     if chosen == EVENT_TIME_ORDERING and not ordering:
         raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
+    if version < NEWEST_VERSION:
+        stored = {
+            "hoodie.compaction.payload.class": payload or merging.payload_of_mode(chosen),
+            "hoodie.record.merge.strategy.id": merging.strategy_of_mode(chosen),
+        }
+        return stored if version < 8 else {**stored, "hoodie.record.merge.mode": chosen}
     legacy = {"hoodie.table.legacy.payload.class": payload} if payload else {}
     return {"hoodie.record.merge.mode": chosen, **legacy}

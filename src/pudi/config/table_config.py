@@ -24,7 +24,8 @@ _V = TypeVar("_V", str, int, bool)
 class TableConfig:
     """What a table is. A value: changing a property makes a new one.
 
-    Guarantees: `name` is not empty; `timeline_path` and `history_path` are relative and stay below their folder;
+    Guarantees: `name` is not empty; `timeline_path`, `history_path` and `archive_path` are relative and stay
+    below their folder;
     `raw` holds every property the table has, the unknown ones too.
 
     Attributes:
@@ -57,6 +58,7 @@ class TableConfig:
         partition_metafile_use_base_format: whether a partition's metafile is a base file.
         timeline_path: folder of the timeline, below the table's metadata folder.
         history_path: folder of the archived timeline, below the timeline's.
+        archive_path: folder of the archived timeline of layout 1, below the table's metadata folder.
         table_format: format of the table's own metadata; `native` is Hudi's.
         storage_layout: how file groups are laid out.
         bootstrap_base_path: table of plain files that this one was bootstrapped from.
@@ -92,6 +94,7 @@ class TableConfig:
     partition_metafile_use_base_format: bool
     timeline_path: str
     history_path: str
+    archive_path: str
     table_format: str
     storage_layout: str
     bootstrap_base_path: str | None
@@ -123,7 +126,7 @@ class TableConfig:
         options: Options | None = None,
         table: str,
     ) -> TableConfig:
-        """The configuration of a new table of version 9, with the properties that Apache Hudi 1.2 gives one.
+        """The configuration of a new table, with the properties that Apache Hudi 1.2 gives one of its version.
 
         It may still be one that this release doesn't write: `check_writable` says.
 
@@ -255,7 +258,9 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         base_file_format=read.typed("hoodie.table.base.file.format", str),
         multiple_base_file_formats=read.typed("hoodie.table.multiple.base.file.formats.enable", bool),
         merge_mode=read.optional("hoodie.record.merge.mode")
-        or merging.inferred_mode(payload=payload, strategy_id=strategy_id, has_ordering=bool(ordering)),
+        or merging.inferred_mode(
+            payload=payload, strategy_id=strategy_id, has_ordering=bool(ordering), version=version
+        ),
         merge_strategy_id=strategy_id,
         payload_class=payload,
         partial_update_mode=read.optional("hoodie.table.partial.update.mode"),
@@ -268,6 +273,7 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         partition_metafile_use_base_format=read.typed("hoodie.partition.metafile.use.base.format", bool),
         timeline_path=read.folder("hoodie.timeline.path"),
         history_path=read.folder("hoodie.timeline.history.path"),
+        archive_path=read.folder("hoodie.archivelog.folder"),
         table_format=read.typed("hoodie.table.format", str),
         storage_layout=read.typed("hoodie.table.storage.layout", str).upper(),
         bootstrap_base_path=read.optional("hoodie.bootstrap.base.path"),

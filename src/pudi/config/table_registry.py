@@ -25,6 +25,16 @@ OTHER_KEY_GENERATORS = (
     "USER_PROVIDED",
 )  # fmt: skip
 
+TABLE_VERSIONS = (6, 8, 9)
+"""Versions of the table's format that this release reads and writes."""
+NEWEST_VERSION = 9
+
+
+def layout_of_version(version: int) -> int:
+    """Layout of the timeline of tables of a version (TimelineLayoutVersion)."""
+    return 1 if version < 8 else 2
+
+
 _KEYGEN = "hoodie.keygen.timebased."
 _OLD_KEYGEN = "hoodie.deltastreamer.keygen.timebased."
 
@@ -57,19 +67,19 @@ _IDENTITY = (
     ),
     _count(
         key="hoodie.table.version",
-        doc="Version of the table's format; a table without it is of the newest.",
-        default=9,
-        unsupported=("6", "7", "8"),
+        doc="Version of the table's format, 6, 8 or 9; a table without it is of the newest. No table is upgraded.",
+        default=NEWEST_VERSION,
+        unsupported=("1", "2", "3", "4", "5", "7"),
         job_keys=("hoodie.write.table.version",),
         minimum=1,
-        instead="leave it out, or upgrade the table with Apache Hudi 1.2",
+        instead="take 6, 8 or 9, or leave it out",
     ),
     _count(key="hoodie.table.initial.version", doc="Version that the table was made with.", default=9, minimum=1),
     _count(
         key="hoodie.timeline.layout.version",
-        doc="Version of the timeline's layout.",
+        doc="Version of the timeline's layout; follows from the table's version.",
         default=2,
-        unsupported=("0", "1"),
+        unsupported=("0",),
         minimum=0,
         instead="leave it out",
     ),

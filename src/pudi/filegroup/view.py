@@ -136,7 +136,7 @@ class FileSystemView:
 
     def _check_new(self, oldest: BaseFile) -> None:
         """Make sure that a file group of which the reader sees nothing has begun after what it sees."""
-        commit = self._now.commit(oldest.instant)
+        commit = self._now.commit(oldest.instant) or self._timeline.commit(oldest.instant)
         if commit is None:
             return
         stats = self._store.commit_metadata(commit).partition_to_write_stats.get(oldest.partition, ())

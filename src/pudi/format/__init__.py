@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pudi.format.archive_log import ArchivedEntry, decode_archive_log
 from pudi.format.bloom import DEFAULT_BLOOM_OPTIONS, DYNAMIC_V0, SIMPLE, BloomFilter, BloomOptions, BloomType
 from pudi.format.instant_time import (
     FULL_BOOTSTRAP_INSTANT,
@@ -34,6 +35,8 @@ from pudi.format.instants import (
     encode_rollback_plan,
 )
 from pudi.format.layout import (
+    ARCHIVE_FILE_ID,
+    ARCHIVE_FOLDER,
     AUX_DIR,
     BOOTSTRAP_FILE_IDS_DIR,
     BOOTSTRAP_PARTITIONS_DIR,
@@ -43,12 +46,14 @@ from pudi.format.layout import (
     HEARTBEAT_DIR,
     HISTORY_DIR,
     HISTORY_FOLDER,
+    HISTORY_VERSION,
     HOODIE_DIR,
     INDEX_DEFS,
     INDEX_DEFS_DIR,
     LOCKS_DIR,
     MARKERS_PREFIX,
     MARKERS_TYPE,
+    MERGE_ARCHIVE_PLAN,
     METADATA_DIR,
     PARTITION_METADATA,
     PROPERTIES,
@@ -59,6 +64,9 @@ from pudi.format.layout import (
     TIMELINE_DIR,
     TIMELINE_FOLDER,
     heartbeat_path,
+    history_manifest,
+    history_range,
+    manifest_version,
     marker_dir,
     marker_path,
     partition_metadata_path,
@@ -112,6 +120,8 @@ from pudi.format.properties import (
 )
 
 __all__ = [
+    "ARCHIVE_FILE_ID",
+    "ARCHIVE_FOLDER",
     "AUX_DIR",
     "AVRO_SCHEMA",
     "BLOOM_FILTER",
@@ -128,6 +138,7 @@ __all__ = [
     "HEARTBEAT_DIR",
     "HISTORY_DIR",
     "HISTORY_FOLDER",
+    "HISTORY_VERSION",
     "HOODIE_DIR",
     "INDEX_DEFS",
     "INDEX_DEFS_DIR",
@@ -136,6 +147,7 @@ __all__ = [
     "MARKERS_PREFIX",
     "MARKERS_TYPE",
     "MAX_RECORD_KEY",
+    "MERGE_ARCHIVE_PLAN",
     "METADATA_BOOTSTRAP_INSTANT",
     "METADATA_DIR",
     "MIN_RECORD_KEY",
@@ -153,6 +165,7 @@ __all__ = [
     "TIMELINE_FOLDER",
     "WRITER_MODEL",
     "Action",
+    "ArchivedEntry",
     "BaseFileName",
     "BloomFilter",
     "BloomOptions",
@@ -178,6 +191,7 @@ __all__ = [
     "WriteStat",
     "check_instant_time",
     "column_statistics",
+    "decode_archive_log",
     "decode_avro",
     "decode_commit_metadata",
     "decode_partition_metadata",
@@ -195,8 +209,11 @@ __all__ = [
     "encode_table_properties",
     "footer_metadata",
     "heartbeat_path",
+    "history_manifest",
+    "history_range",
     "instant_to_millis",
     "is_instant_time",
+    "manifest_version",
     "marker_dir",
     "marker_path",
     "millis_to_instant",

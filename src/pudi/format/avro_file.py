@@ -35,8 +35,8 @@ _CONTAINER = fastavro.parse_schema(
 _SCHEMA_KEY, _CODEC_KEY = "avro.schema", "avro.codec"
 
 # What fastavro raises on bytes that are not what their schema says, found by fuzzing.
-_BAD_BYTES = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, SchemaResolutionError)
-_BAD_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException, UnknownType)
+BAD_BYTES = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, SchemaResolutionError)
+BAD_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException, UnknownType)
 
 _MAX_SCHEMA_BYTES = 1 << 20
 _MAX_DEPTH = 16
@@ -61,7 +61,7 @@ class RecordSchema:
     def of(cls, schema: Mapping[str, Any]) -> RecordSchema:
         """The schema of a JSON-like dict."""
         text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode()
-        return cls(schema["name"], text, _parse_schema(text))
+        return cls(schema["name"], text, parse_record_schema(text))
 
 
 def encode_avro_file(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
@@ -106,8 +106,8 @@ def decode_avro_file(
     """
     container, offset = _read_container(data, path)
     try:
-        writer = _parse_schema(container["meta"].get(_SCHEMA_KEY, b""))
-    except _BAD_SCHEMA as error:
+        writer = parse_record_schema(container["meta"].get(_SCHEMA_KEY, b""))
+    except BAD_SCHEMA as error:
         raise CorruptError(f"schema of the Avro file can't be used: {error!r}", path=path) from error
     name = writer["name"].rpartition(".")[2]
     reader = next((schema for schema in expected if schema.name == name), None)
@@ -117,7 +117,7 @@ def decode_avro_file(
     block = io.BytesIO(container["block"])
     try:
         record = fastavro.schemaless_reader(block, writer, None if reader is None else reader.parsed)
-    except _BAD_BYTES as error:
+    except BAD_BYTES as error:
         raise CorruptError(f"{name} is cut off or damaged: {error!r}", path=path, offset=offset) from error
     if block.tell() != len(container["block"]):
         raise CorruptError(f"{name} is followed by bytes that belong to nothing", path=path, offset=offset)
@@ -131,7 +131,7 @@ def _read_container(data: bytes, path: str | None) -> tuple[dict[str, Any], int]
     source = io.BytesIO(data)
     try:
         container = cast("dict[str, Any]", fastavro.schemaless_reader(source, _CONTAINER, None))
-    except _BAD_BYTES as error:
+    except BAD_BYTES as error:
         raise CorruptError(f"Avro file is cut off or damaged: {error!r}", path=path, offset=source.tell()) from error
     codec = container["meta"].get(_CODEC_KEY, b"null")
     if codec != b"null":
@@ -142,7 +142,7 @@ def _read_container(data: bytes, path: str | None) -> tuple[dict[str, Any], int]
 
 
 @lru_cache(maxsize=64)
-def _parse_schema(text: bytes) -> dict[str, Any]:
+def parse_record_schema(text: bytes) -> dict[str, Any]:
     """The parsed schema of a record, after `_SchemaCheck` found it harmless."""
     if len(text) > _MAX_SCHEMA_BYTES:
         raise ValueError(f"{len(text)} bytes are not credible")

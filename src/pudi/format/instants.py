@@ -1,4 +1,4 @@
-"""Content of the timeline's files: Avro bytes in, frozen values out, and back (FORMAT 2.3, 2.4)."""
+"""Content of the timeline's files: Avro bytes (JSON in layout 1) in, frozen values out, and back (FORMAT 2.3, 2.4)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from typing import Any
 
-from pudi.errors import NotSupportedError
+from pudi.errors import CorruptError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
+from pudi.format.instant_json import decode_json_commit, encode_json_commit
+from pudi.format.names import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +173,14 @@ class RollbackMetadata:
     instants_rollback: tuple[InstantInfo, ...] = ()
 
 
-def encode_commit_metadata(metadata: CommitMetadata) -> bytes:
+def encode_commit_metadata(metadata: CommitMetadata, layout: Layout = 2) -> bytes:
     """Content of a completed commit, deltacommit or replacecommit, or of an inflight one.
 
     The schema is HoodieReplaceCommitMetadata when `partition_to_replace_file_ids` is there, else HoodieCommitMetadata.
+
+    Args:
+        metadata: what the write did.
+        layout: the timeline's layout: JSON in 1, Avro in 2.
     """
     record: dict[str, Any] = {
         "partitionToWriteStats": {
@@ -186,40 +192,48 @@ def encode_commit_metadata(metadata: CommitMetadata) -> bytes:
         "version": metadata.version,
         "operationType": metadata.operation_type,
     }
-    if metadata.partition_to_replace_file_ids is None:
-        return encode_avro_file(_COMMIT, record)
-    replaced = metadata.partition_to_replace_file_ids.items()
-    record["partitionToReplaceFileIds"] = {partition: list(file_ids) for partition, file_ids in replaced}
-    return encode_avro_file(_REPLACE_COMMIT, record)
+    if metadata.partition_to_replace_file_ids is not None:
+        replaced = metadata.partition_to_replace_file_ids.items()
+        record["partitionToReplaceFileIds"] = {partition: list(file_ids) for partition, file_ids in replaced}
+    if layout == 1:
+        return encode_json_commit(record)
+    schema = _COMMIT if metadata.partition_to_replace_file_ids is None else _REPLACE_COMMIT
+    return encode_avro_file(schema, record)
 
 
 def decode_commit_metadata(data: bytes, *, path: str | None = None) -> CommitMetadata:
     """What a write did, by the content of its completed (or inflight) file.
 
     Args:
-        data: content of the file; empty content is empty metadata, as for Hudi.
+        data: content of the file, Avro or JSON whatever the layout, since a table may have been upgraded; empty content
+            is empty metadata, as for Hudi.
         path: path of the file, for errors.
 
     Raises:
-        CorruptError: not the Avro file that it must be.
-        NotSupportedError: JSON, as timelines of layout 1 have it.
+        CorruptError: not the Avro or JSON that it must be.
     """
     if not data:
         return CommitMetadata()
-    record = _decode(data, (_COMMIT, _REPLACE_COMMIT), path)
+    if data.startswith(b"{"):
+        return commit_metadata_of(decode_json_commit(data, path=path))
+    return commit_metadata_of(_decode(data, (_COMMIT, _REPLACE_COMMIT), path))
+
+
+def commit_metadata_of(record: Mapping[str, Any]) -> CommitMetadata:
+    """What a write did, by its Avro record (HoodieCommitMetadata, HoodieReplaceCommitMetadata)."""
     replaced = record.get("partitionToReplaceFileIds")
     return CommitMetadata(
         partition_to_write_stats={
             partition: tuple(_stat(stat) for stat in stats)
-            for partition, stats in (record["partitionToWriteStats"] or {}).items()
+            for partition, stats in (record.get("partitionToWriteStats") or {}).items()
         },
-        compacted=bool(record["compacted"]),
-        extra_metadata=record["extraMetadata"] or {},
-        operation_type=record["operationType"],
+        compacted=bool(record.get("compacted")),
+        extra_metadata=record.get("extraMetadata") or {},
+        operation_type=record.get("operationType"),
         partition_to_replace_file_ids=(
             None if replaced is None else {partition: tuple(file_ids) for partition, file_ids in replaced.items()}
         ),
-        version=record["version"],
+        version=record.get("version"),
     )
 
 
@@ -295,7 +309,7 @@ _ROLLBACK = RecordSchema.of(avro_schemas.ROLLBACK_METADATA)
 
 def _decode(data: bytes, expected: tuple[RecordSchema, ...], path: str | None) -> dict[str, Any]:
     if data.startswith(b"{"):
-        raise NotSupportedError("instant in JSON: pudi reads timelines of table version 8 and later", path=path)
+        raise CorruptError("instant in JSON where all versions of Hudi write Avro", path=path)
     return decode_avro_file(data, expected, path=path)[1]
 
 
@@ -338,8 +352,9 @@ def _stat_record(stat: WriteStat) -> dict[str, Any]:
 
 
 def _stat(record: dict[str, Any]) -> WriteStat:
-    arguments = _arguments(record | {name: record[name] or 0 for name in _COUNTS})
-    times = record["runtimeStats"]
+    known = {name: record[name] for _, name in _names(WriteStat) if name in record}
+    arguments = _arguments(known | {name: record.get(name) or 0 for name in _COUNTS})
+    times = record.get("runtimeStats")
     if times is not None:
         arguments["runtime_stats"] = RuntimeStats(**{_attribute(name): value or 0 for name, value in times.items()})
     return WriteStat(**arguments)

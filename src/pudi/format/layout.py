@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pudi.format.names import IOType, MarkerName
@@ -20,6 +21,14 @@ HISTORY_FOLDER: Final = "history"
 """Default of `hoodie.timeline.history.path`, relative to the timeline's folder."""
 HISTORY_DIR: Final = f"{TIMELINE_DIR}/{HISTORY_FOLDER}"
 """Archived timeline of layout 2, where both folders are the default."""
+ARCHIVE_FOLDER: Final = "archived"
+"""Default of `hoodie.archivelog.folder`, the archived timeline of layout 1, relative to HOODIE_DIR."""
+ARCHIVE_FILE_ID: Final = "commits"
+"""File id in the names of archive files of layout 1, which are named as log files are."""
+MERGE_ARCHIVE_PLAN: Final = "mergeArchivePlan"
+"""In an archive of layout 1, while small files are being merged: which file the others are merged to."""
+HISTORY_VERSION: Final = "_version_"
+"""In the archived timeline of layout 2: the number of the newest manifest (LSMTimeline)."""
 METADATA_DIR: Final = f"{HOODIE_DIR}/metadata"
 """The metadata table, a Hudi table itself."""
 TEMP_DIR: Final = f"{HOODIE_DIR}/.temp"
@@ -84,3 +93,27 @@ def heartbeat_path(instant: str) -> str:
 def partition_metadata_path(partition: str) -> str:
     """Path of the file that makes a folder a partition, relative to the table's root."""
     return f"{partition}/{PARTITION_METADATA}" if partition else PARTITION_METADATA
+
+
+def history_manifest(version: int) -> str:
+    """Name of a manifest in the archived timeline of layout 2."""
+    return f"{_MANIFEST_PREFIX}{version}"
+
+
+def manifest_version(name: str) -> int | None:
+    """The version that a manifest's name holds; None for the name of anything else."""
+    version = name.removeprefix(_MANIFEST_PREFIX)
+    return int(version) if version != name and version.isascii() and version.isdigit() else None
+
+
+def history_range(name: str) -> tuple[str, str] | None:
+    """Requested times of the first and the last instant in a file of the archived timeline of layout 2, by its name.
+
+    None for the name of anything else.
+    """
+    match = _HISTORY_FILE.fullmatch(name)
+    return None if match is None else (match[1], match[2])
+
+
+_MANIFEST_PREFIX = "manifest_"
+_HISTORY_FILE = re.compile(r"([0-9]+)_([0-9]+)_[0-9]\.parquet")

@@ -13,7 +13,7 @@ from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
 from pudi.plan import plan_read
 from pudi.scan.scan import Scan
-from pudi.timeline import Instant, Timeline, parse_time
+from pudi.timeline import Instant, Timeline, day_before, parse_time
 
 
 def snapshot_scan(
@@ -33,6 +33,8 @@ def snapshot_scan(
     instant = None
     if as_of is not None:
         instant = parse_time(as_of, meta.config.timezone, what="as_of")
+        if timeline.start is not None and instant < timeline.start and meta.store.has_history():
+            timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)
         seen = timeline.until(instant)
     plan = plan_read(
@@ -58,11 +60,12 @@ def changes_scan(
     """Records that commits completed after `since` and up to `until` brought, in their last version among these.
 
     Rows come from the table as it was after the last of these commits; a record changed twice comes once, deletes
-    don't come (Hudi's incremental query, IncrementalRelationV2).
+    don't come (Hudi's incremental query, IncrementalRelationV2, and below version 8 MergeOnReadIncrementalRelationV1).
+    Times are completion times, below version 8 requested times. Commits that were archived count as well.
 
     Raises:
         InvalidArgumentError: `since` is later than `until`, or no point in time.
-        NotSupportedError: the range reaches into archived history.
+        NotSupportedError: the rows don't say which commit brought them.
         NotFoundError: the cleaner has removed files of the range.
     """
     if not meta.config.populate_meta_fields:
@@ -72,9 +75,14 @@ def changes_scan(
     high = None if until is None else parse_time(until, meta.config.timezone, what="until")
     if low is not None and high is not None and low > high:
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
+    if low is not None and set(low) == {"0"}:
+        low = None
+    reaches = _reaches_archive(meta, timeline, low)
+    everything = reaches and low is None and high is None
+    if reaches and not everything:
+        timeline = timeline.with_archived(meta.store.archived(_earliest(timeline, low)))
     end = timeline if high is None else timeline.completed_until(high)
-    chosen = [i for i in end.commits if low is None or (i.completion or "") > low]
-    everything = _reaches_history(meta, timeline, low, high)
+    chosen = [i for i in end.commits if low is None or end.order(i) > low]
     plan = plan_read(
         meta.storage.root,
         _schema(meta, end, timeline),
@@ -85,9 +93,26 @@ def changes_scan(
         commit_times=None if everything else frozenset(i.requested for i in chosen),
     )
     view = meta.view(timeline, seen=end)
-    if everything:
+    if everything or (high is None and any(i.archived for i in chosen)):
         return Scan(meta, plan, lambda: _all(meta, view, end))
     return Scan(meta, plan, lambda: _touched(meta, view, chosen))
+
+
+def _earliest(timeline: Timeline, low: str | None) -> str | None:
+    """The earliest requested time of instants that may have completed after `low`; None for any.
+
+    Like Hudi's, that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
+    """
+    return low if low is None or timeline.layout == 1 else day_before(low)
+
+
+def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
+    """Whether commits that readers see after `low`, None for all, may have been archived."""
+    if not timeline.instants:
+        return False
+    oldest = timeline.start if timeline.layout == 1 else timeline.instants[0].requested
+    earliest = _earliest(timeline, low)
+    return (earliest is None or oldest is None or earliest < oldest) and meta.store.has_history()
 
 
 def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:
@@ -95,21 +120,6 @@ def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema
     if timeline.commits or meta.config.create_schema:
         return meta.schema(timeline)
     return meta.schema(newest)
-
-
-def _reaches_history(meta: MetaClient, timeline: Timeline, low: str | None, high: str | None) -> bool:
-    """Whether the range begins before the active timeline, in a table that has archived instants."""
-    oldest = min((i.completion or "" for i in timeline.commits), default=None)
-    if oldest is None or (low is not None and low >= oldest) or not meta.store.has_history():
-        return False
-    from_the_start = low is None or set(low) == {"0"}
-    if from_the_start and (high is None or high >= oldest):
-        return True
-    raise NotSupportedError(
-        f"the range reaches before the oldest commit of the active timeline, completed at {oldest}, and ends or begins "
-        "there; changes in archived history are not supported yet: take since=None without until, or later times",
-        table=meta.storage.root,
-    )
 
 
 def _all(meta: MetaClient, view: FileSystemView, seen: Timeline) -> list[FileSlice]:
@@ -133,6 +143,8 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
     if not cleans:
         return
     earliest = meta.store.decoded(cleans[-1]).get("earliestCommitToRetain") or ""
+    if not earliest:  # it kept so many versions of each file: what is on the active timeline is taken for kept
+        earliest = next((i.requested for i in timeline.commits if not i.archived), "")
     if earliest and instant < earliest:
         raise NotFoundError(
             f"the cleaner has removed the table's state at {instant}; the earliest commit it kept is {earliest}",

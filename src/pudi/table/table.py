@@ -216,7 +216,7 @@ class Table:
 
         Args:
             since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text
-                or a datetime; None for all commits.
+                or a datetime; None for all commits. In tables below version 8, requested times are compared instead.
             until: completion time up to which they count (inclusive); None for now.
             columns: as in `scan`.
             where: as in `scan`.
@@ -225,7 +225,7 @@ class Table:
 
         Raises:
             InvalidArgumentError: as in `scan`, or `since` is later than `until`.
-            NotSupportedError: another format; a range that reaches into archived history.
+            NotSupportedError: another format; rows that don't say which commit brought them.
             NotFoundError: the cleaner has removed files of the range.
         """
         if format == "cdc":

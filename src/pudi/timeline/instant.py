@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from pudi.errors import InvalidArgumentError
-from pudi.format import Action, InstantFile, State, TimelineZone, instant_to_millis, millis_to_instant
+from pudi.format import Action, InstantFile, Layout, State, TimelineZone, instant_to_millis, millis_to_instant
 
 NO_COMMIT = "null"
 """What a write stat's `prev_commit` holds for a new file group (HoodieWriteStat.NULL_COMMIT)."""
@@ -15,6 +15,7 @@ NO_COMMIT = "null"
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Actions that make data files visible when completed."""
 
+_DAY_MS = 24 * 60 * 60 * 1000
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:\d{2})?)?")
 
 
@@ -26,19 +27,27 @@ class Instant:
         requested: requested time, the action's identity: `yyyyMMddHHmmssSSS`.
         action: what is done.
         state: how far it is.
-        completion: completion time, in the same form; None while pending.
+        completion: completion time, in the same form; None while pending, and for what this process itself completed on
+            a timeline of layout 1.
+        layout: how its files are named: 1 says that the completion time is no part of the name but the time at which
+            the file was made, in local time (in layout 2 those are the instants of a table that was upgraded).
+        archived: whether it was archived: its files are gone, and the archive holds their content.
     """
 
     requested: str
     action: Action
     state: State
     completion: str | None = None
+    layout: Layout = field(default=2, compare=False)
+    archived: bool = field(default=False, compare=False)
 
     def file_name(self, state: State | None = None) -> str:
-        """Name of the timeline file of this instant's own or an earlier state (timeline layout 2)."""
+        """Name of the timeline file of this instant's own or an earlier state."""
         state = self.state if state is None else state
-        completion = self.completion if state is State.COMPLETED else None
-        return InstantFile(self.requested, self.action, state, completion).file_name(layout=2)
+        completion = self.completion if state is State.COMPLETED and self.layout == 2 else None
+        # layout 1 has no name of its own for a clustering that is pending
+        action = self.action.comparable if self.layout == 1 and self.action is Action.CLUSTERING else self.action
+        return InstantFile(self.requested, action, state, completion).file_name(self.layout)
 
     @property
     def is_completed(self) -> bool:
@@ -102,6 +111,14 @@ def _from_datetime(value: datetime, timezone_name: TimelineZone) -> str:
         return value.strftime("%Y%m%d%H%M%S") + f"{value.microsecond // 1000:03d}"
     millis = int(value.astimezone(timezone.utc).timestamp() * 1000 // 1)
     return millis_to_instant(millis, timezone_name)
+
+
+def day_before(instant: str) -> str:
+    """The instant a day before one, the earliest there is where that's no date; any form that `parse_time` gives."""
+    try:
+        return millis_to_instant(instant_to_millis(instant, "UTC") - _DAY_MS, "UTC")
+    except InvalidArgumentError:
+        return ""
 
 
 def next_instant(now_ms: int, newest: str | None, timezone_name: TimelineZone) -> str:

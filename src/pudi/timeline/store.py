@@ -7,18 +7,35 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pudi.context import Context, Lock, Storage
-from pudi.errors import ConflictError
-from pudi.format import Action, CommitMetadata, State, TimelineZone, decode_avro, decode_commit_metadata
-from pudi.timeline.instant import Instant, next_instant
+from pudi.errors import ConflictError, CorruptError, NotFoundError
+from pudi.format import (
+    Action,
+    CommitMetadata,
+    Layout,
+    State,
+    TimelineZone,
+    decode_avro,
+    decode_commit_metadata,
+    decode_requested_replace_metadata,
+    encode_commit_metadata,
+)
+from pudi.timeline.archive import Archive, open_archive
+from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
 from pudi.timeline.timeline import Timeline
+
+CLUSTER = "CLUSTER"
+"""The operation that a clustering's plan names (WriteOperationType)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineStore:
-    """Reads and moves the instants of one table (timeline layout 2, spec 'Timeline').
+    """Reads and moves the instants of one table (spec 'Timeline').
 
     Every transition creates one file that must not be there; times are made, and completed files created, under the
     table's lock after a fresh listing, so requested and completion times increase strictly (TrueTime).
+
+    In layout 1 files are named without completion times, commit metadata is JSON, and a clustering is pending under the
+    name of a replacecommit.
 
     Args:
         storage: the table's files.
@@ -27,6 +44,7 @@ class TimelineStore:
         timezone_name: `UTC` or `LOCAL`, the zone that instants are written in.
         context: the clock.
         lock: the table's lock.
+        layout: layout of the timeline.
     """
 
     storage: Storage
@@ -35,17 +53,33 @@ class TimelineStore:
     timezone_name: TimelineZone
     context: Context
     lock: Lock
+    layout: Layout = 2
     _contents: dict[str, CommitMetadata] = field(default_factory=dict, repr=False)
+    _archive: Archive = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_archive", open_archive(self.storage, self.history, self.layout))
 
     def load(self) -> Timeline:
-        """The active timeline now: one listing."""
+        """The active timeline now: one listing; nothing of the archive is read."""
         files, _ = self.storage.list_dir(self.folder)
-        return Timeline.from_names(info.path.rpartition("/")[2] for info in files)
+        timeline = Timeline.from_files(files, self.layout)
+        if self.layout == 2 or not timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT):
+            return timeline
+        return replace(timeline, instants=tuple(self._told_apart(instant) for instant in timeline.instants))
 
     def has_history(self) -> bool:
         """Whether instants were archived: a file older than the active timeline may then be a committed one."""
         files, _ = self.storage.list_dir(self.history)
         return bool(files)
+
+    def archived(self, since: str | None = None) -> tuple[Instant, ...]:
+        """Completed instants in the archive that were requested at `since` or later, oldest first; None for all.
+
+        Raises:
+            CorruptError: the archive can't be read.
+        """
+        return self._archive.instants(since)
 
     def read(self, instant: Instant, state: State | None = None) -> bytes:
         """Content of an instant's timeline file, by default that of its own state.
@@ -63,9 +97,7 @@ class TimelineStore:
         """
         name = instant.file_name()
         if name not in self._contents:
-            path = self.path(instant)
-            content = self.storage.read(path)
-            self._contents[name] = decode_commit_metadata(content, path=path)
+            self._contents[name] = self._commit_metadata(instant)
         return self._contents[name]
 
     def decoded(self, instant: Instant, state: State | None = None) -> dict[str, Any]:
@@ -74,7 +106,42 @@ class TimelineStore:
         Raises:
             CorruptError: the bytes are no Avro file.
         """
+        if instant.archived:
+            return self._archive.decoded(instant)
         return decode_avro(self.read(instant, state), path=self.path(instant, state))
+
+    def _commit_metadata(self, instant: Instant) -> CommitMetadata:
+        if instant.archived:
+            return self._archive.commit_metadata(instant)
+        path = self.path(instant)
+        try:
+            return decode_commit_metadata(self.storage.read(path), path=path)
+        except NotFoundError:  # archived since the timeline was loaded
+            for moved in self.archived(instant.requested):
+                if (moved.requested, moved.action) == (instant.requested, instant.action):
+                    return self._archive.commit_metadata(moved)
+            raise
+
+    def _told_apart(self, instant: Instant) -> Instant:
+        """A pending replacecommit of layout 1 by what it is: its plan says whether it's a clustering."""
+        if instant.action is not Action.REPLACECOMMIT or instant.is_completed:
+            return instant
+        path = self.path(instant, State.REQUESTED)
+        try:
+            plan = decode_requested_replace_metadata(self.storage.read(path), path=path)
+        except NotFoundError:  # rolled back since the listing
+            return instant
+        except CorruptError:  # what may be a clustering is not taken for a write that died
+            return replace(instant, action=Action.CLUSTERING)
+        is_clustering = plan.operation_type == CLUSTER or plan.clustering_plan is not None
+        return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
+
+    def _content(self, action: Action, content: bytes | CommitMetadata) -> bytes:
+        if isinstance(content, CommitMetadata):
+            return encode_commit_metadata(content, self.layout)
+        if content and self.layout == 1 and action in WRITE_ACTIONS:
+            raise TypeError("what a write did is given as CommitMetadata: its bytes depend on the timeline's layout")
+        return content
 
     def request(
         self, action: Action, content: bytes = b"", on_requested: Callable[[str], None] | None = None
@@ -90,21 +157,21 @@ class TimelineStore:
             requested = next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
             if on_requested is not None:
                 on_requested(requested)
-            instant = Instant(requested, action, State.REQUESTED)
+            instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
             self.lock.verify()
             self.storage.create(self.path(instant), content)
         return instant
 
-    def start(self, instant: Instant, content: bytes = b"") -> Instant:
+    def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
         """Move a requested instant to INFLIGHT."""
         inflight = replace(instant, state=State.INFLIGHT)
-        self.storage.create(self.path(inflight), content)
+        self.storage.create(self.path(inflight), self._content(instant.action, content))
         return inflight
 
     def complete(
         self,
         instant: Instant,
-        content: bytes,
+        content: bytes | CommitMetadata,
         check: Callable[[Timeline], None] | None = None,
         *,
         action: Action | None = None,
@@ -113,7 +180,7 @@ class TimelineStore:
 
         Args:
             instant: the inflight instant.
-            content: the completed file's content.
+            content: the completed file's content; of a write what it did, which the layout says how to encode.
             check: called with the timeline listed under the lock; raises to refuse (conflict resolution).
             action: the completed action, where it differs from the pending one.
 
@@ -132,10 +199,12 @@ class TimelineStore:
                 )
             if check is not None:
                 check(timeline)
-            completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
-            done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion)
+            completion = None
+            if self.layout == 2:
+                completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
+            done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion, self.layout)
             self.lock.verify()
-            self.storage.create(self.path(done), content)
+            self.storage.create(self.path(done), self._content(done.action, content))
         return done
 
     def discard(self, instant: Instant) -> None:

@@ -1,11 +1,12 @@
-"""The active timeline as a value: the instants of one listing, in order."""
+"""The timeline as a value: the instants of one listing, in order, and archived ones where they are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pudi.format import Action, InstantFile, State, parse_instant_file
+from pudi.context import FileInfo
+from pudi.format import Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
 from pudi.timeline.instant import Instant
 
 
@@ -18,9 +19,11 @@ class Timeline:
 
     Attributes:
         instants: all of them, oldest first.
+        layout: layout of the timeline.
     """
 
     instants: tuple[Instant, ...] = ()
+    layout: Layout = 2
     _completed: dict[str, Instant] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -28,18 +31,23 @@ class Timeline:
         object.__setattr__(self, "_completed", completed)
 
     @classmethod
-    def from_names(cls, names: Iterable[str]) -> Timeline:
+    def from_names(cls, names: Iterable[str], layout: Layout = 2) -> Timeline:
         """The timeline that a folder listing shows; names that are no instants are passed over."""
-        best: dict[tuple[str, Action], InstantFile] = {}
-        for name in names:
-            file = parse_instant_file(name, layout=2)
+        return cls.from_files((FileInfo(name, 0, 0) for name in names), layout)
+
+    @classmethod
+    def from_files(cls, files: Iterable[FileInfo], layout: Layout = 2) -> Timeline:
+        """The timeline that a folder listing shows; files that are no instants are passed over."""
+        best: dict[tuple[str, Action], tuple[InstantFile, FileInfo]] = {}
+        for info in files:
+            file = parse_instant_file(info.path.rpartition("/")[2], layout)
             if file is None:
                 continue
             key = (file.requested, file.action.comparable)
-            if key not in best or best[key].state < file.state:
-                best[key] = file
-        instants = (Instant(f.requested, f.action, f.state, f.completion) for f in best.values())
-        return cls(tuple(sorted(instants, key=lambda i: (i.requested, i.action.value))))
+            if key not in best or best[key][0].state < file.state:
+                best[key] = file, info
+        instants = (_instant(file, info, layout) for file, info in best.values())
+        return cls(tuple(sorted(instants, key=_place)), layout)
 
     @property
     def commits(self) -> tuple[Instant, ...]:
@@ -53,9 +61,16 @@ class Timeline:
 
     @property
     def newest_time(self) -> str | None:
-        """The greatest requested or completion time, which a new instant must exceed."""
-        times = [t for i in self.instants for t in (i.requested, i.completion) if t]
+        """The greatest time that instants were given, requested or completion, which a new one must exceed."""
+        times = [t for i in self.instants for t in (i.requested, i.completion if i.layout == 2 else None) if t]
         return max(times, default=None)
+
+    def order(self, instant: Instant) -> str:
+        """The time that says whether and when readers see a completed instant.
+
+        It's the completion time, and in layout 1 the requested time, as in Hudi: file times are none to rely on.
+        """
+        return instant.requested if self.layout == 1 or instant.completion is None else instant.completion
 
     @property
     def start(self) -> str | None:
@@ -76,9 +91,10 @@ class Timeline:
         matches = (i for i in self.instants if i.requested == requested and action in {None, i.action})
         return next(matches, None)
 
-    def of(self, action: Action, state: State = State.COMPLETED) -> tuple[Instant, ...]:
-        """Instants of one action in one state, oldest first."""
-        return tuple(i for i in self.instants if i.action is action and i.state is state)
+    def of(self, action: Action, state: State = State.COMPLETED, *more: State) -> tuple[Instant, ...]:
+        """Instants of one action in one of some states, oldest first."""
+        states = (state, *more)
+        return tuple(i for i in self.instants if i.action is action and i.state in states)
 
     def is_pending(self, requested: str) -> bool:
         """Whether a write of that requested time is under way, or died."""
@@ -86,8 +102,25 @@ class Timeline:
 
     def until(self, requested: str) -> Timeline:
         """The timeline as far as instants requested at or before `requested`."""
-        return Timeline(tuple(i for i in self.instants if i.requested <= requested))
+        return replace(self, instants=tuple(i for i in self.instants if i.requested <= requested))
 
-    def completed_until(self, completion: str) -> Timeline:
-        """The instants completed at or before `completion`."""
-        return Timeline(tuple(i for i in self.instants if i.completion is not None and i.completion <= completion))
+    def completed_until(self, time: str) -> Timeline:
+        """The completed instants that readers see at `time`, see `order`."""
+        return replace(self, instants=tuple(i for i in self.instants if i.is_completed and self.order(i) <= time))
+
+    def with_archived(self, archived: Iterable[Instant]) -> Timeline:
+        """The timeline with archived instants put before; of one that is on both, the active form stays."""
+        active = {(i.requested, i.action.comparable) for i in self.instants}
+        older = (i for i in archived if (i.requested, i.action.comparable) not in active)
+        return replace(self, instants=tuple(sorted((*older, *self.instants), key=_place)))
+
+
+def _place(instant: Instant) -> tuple[str, str]:
+    return instant.requested, instant.action.value
+
+
+def _instant(file: InstantFile, info: FileInfo, layout: Layout) -> Instant:
+    """The instant of a file; a completed one whose name holds no time was completed when the file was made."""
+    if file.state is not State.COMPLETED or file.completion is not None:
+        return Instant(file.requested, file.action, file.state, file.completion, layout)
+    return Instant(file.requested, file.action, file.state, millis_to_instant(info.modified_ms, "LOCAL"), 1)

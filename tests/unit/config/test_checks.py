@@ -33,8 +33,8 @@ def test_a_plain_table_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.table.version", "6"),
-        ("hoodie.table.version", "8"),
+        ("hoodie.table.version", "5"),
+        ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
         ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.timeline.layout.version", "1"),

@@ -116,7 +116,7 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.metadata.enable", "true"),
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
-        ("hoodie.write.table.version", "6"),
+        ("hoodie.write.table.version", "7"),
         ("hoodie.bulkinsert.sort.mode", "GLOBAL_SORT"),
         ("hoodie.combine.before.upsert", "false"),
         ("hoodie.merge.allow.duplicate.on.inserts", "false"),

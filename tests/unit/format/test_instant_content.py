@@ -200,9 +200,10 @@ def test_a_file_of_another_kind_is_corrupt() -> None:
         decode_commit_metadata(encode_rollback_plan(RollbackPlan(None)), path="x.commit")
 
 
-def test_json_of_layout_1_is_refused_by_name() -> None:
-    with pytest.raises(NotSupportedError, match="JSON"):
-        decode_commit_metadata(b'{"partitionToWriteStats": {}}')
+def test_only_commits_are_ever_in_json() -> None:
+    assert decode_commit_metadata(b'{"partitionToWriteStats": {}}') == CommitMetadata()
+    with pytest.raises(CorruptError, match="JSON"):
+        decode_rollback_plan(b"{}")
 
 
 def test_fields_that_a_later_hudi_adds_are_skipped() -> None:

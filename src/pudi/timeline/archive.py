@@ -1,0 +1,253 @@
+"""The archived timeline: instants that left the active one, read only when a query reaches back to them (FORMAT 3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, NotFoundError
+from pudi.format import (
+    ARCHIVE_FILE_ID,
+    HISTORY_VERSION,
+    MERGE_ARCHIVE_PLAN,
+    Action,
+    ArchivedEntry,
+    CommitMetadata,
+    Layout,
+    State,
+    decode_archive_log,
+    decode_avro,
+    decode_commit_metadata,
+    history_manifest,
+    history_range,
+    is_instant_time,
+    manifest_version,
+    parse_log_file,
+)
+from pudi.storage import open_input
+from pudi.timeline.instant import Instant
+
+_TIMES = ["instantTime", "completionTime", "action"]
+_ACTIONS = {action.value: action for action in Action}
+
+
+class Archive(Protocol):
+    """The archived instants of one table. What was read is kept: archived instants never change."""
+
+    def instants(self, since: str | None) -> tuple[Instant, ...]:
+        """Completed instants requested at `since` or later, None for all; oldest first."""
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        """What an archived write said of itself."""
+
+    def decoded(self, instant: Instant) -> dict[str, Any]:
+        """The completed content of an archived instant that is no write, by Avro's names."""
+
+
+def open_archive(storage: Storage, folder: str, layout: Layout) -> Archive:
+    """The archive of a table, of the kind that its timeline's layout has; nothing is read yet."""
+    return LogArchive(storage, folder) if layout == 1 else HistoryArchive(storage, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class LogArchive:
+    """The archive of layout 1: log files with an entry for each state of an instant (ArchivedTimelineV1).
+
+    Args:
+        storage: the table's files.
+        folder: the archive's folder, relative to the table's root.
+    """
+
+    storage: Storage
+    folder: str
+    _files: dict[str, dict[tuple[str, Action], ArchivedEntry]] = field(default_factory=dict, repr=False)
+
+    def instants(self, since: str | None) -> tuple[Instant, ...]:
+        """Completed instants requested at `since` or later.
+
+        Files are read whole: small ones may have been merged, so that their numbers don't tell their age.
+
+        Raises:
+            CorruptError: a file is damaged.
+        """
+        entries = [e for e in self._entries().values() if since is None or e.requested >= since]
+        found = (
+            Instant(e.requested, e.action, State.COMPLETED, _time(e.transition, e.requested), 1, archived=True)
+            for e in entries
+        )
+        return tuple(sorted(found))
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        """What an archived write said of itself."""
+        return self._entry(instant).commit_metadata
+
+    def decoded(self, instant: Instant) -> dict[str, Any]:
+        """What an archived clean did; empty for other actions."""
+        return dict(self._entry(instant).clean_metadata)
+
+    def _entry(self, instant: Instant) -> ArchivedEntry:
+        key = (instant.requested, instant.action)
+        known = next((entries[key] for entries in self._files.values() if key in entries), None)
+        found = known or self._entries().get(key)
+        if found is None:
+            raise _gone(self.storage, self.folder, instant)
+        return found
+
+    def _entries(self, attempts: int = 3) -> dict[tuple[str, Action], ArchivedEntry]:
+        try:
+            return self._all_entries()
+        except NotFoundError:  # merged into another file since the listing
+            if attempts == 1:
+                raise
+            return self._entries(attempts - 1)
+
+    def _all_entries(self) -> dict[tuple[str, Action], ArchivedEntry]:
+        files, _ = self.storage.list_dir(self.folder)
+        for info in files:
+            name = parse_log_file(info.path.rpartition("/")[2])
+            if name is None or name.file_id != ARCHIVE_FILE_ID or name.extension != "archive":
+                continue
+            key = f"{info.path}:{info.size}"
+            if key not in self._files:
+                self._files[key] = self._read(info.path)
+        return {key: entry for entries in self._files.values() for key, entry in entries.items()}
+
+    def _read(self, path: str) -> dict[tuple[str, Action], ArchivedEntry]:
+        try:
+            entries = list(decode_archive_log(self.storage.read(path), path=path))
+        except CorruptError:
+            if self._is_being_merged(path):
+                return {}
+            raise
+        return {(e.requested, e.action): e for e in entries if e.state is State.COMPLETED}
+
+    def _is_being_merged(self, path: str) -> bool:
+        """Whether a file is the half-written one that others are merged to: its entries are still in those."""
+        plan = f"{self.folder}/{MERGE_ARCHIVE_PLAN}"
+        try:
+            merged = decode_avro(self.storage.read(plan), path=plan).get("mergedArchiveFileName")
+        except (NotFoundError, CorruptError):
+            return False
+        return bool(merged) and merged == path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryArchive:
+    """The archive of layout 2: Parquet files in the order of a log-structured merge tree, named by manifests.
+
+    Source: LSMTimeline, ArchivedTimelineLoaderV2.
+
+    Args:
+        storage: the table's files.
+        folder: the archive's folder, relative to the table's root.
+    """
+
+    storage: Storage
+    folder: str
+    _times: dict[str, tuple[Instant, ...]] = field(default_factory=dict, repr=False)
+    _contents: dict[str, dict[tuple[str, Action], bytes]] = field(default_factory=dict, repr=False)
+
+    def instants(self, since: str | None) -> tuple[Instant, ...]:
+        """Completed instants requested at `since` or later, of files whose range reaches that far.
+
+        Raises:
+            CorruptError: the manifest or a file is damaged.
+        """
+        found: set[Instant] = set()
+        for name in self._manifest():
+            if since is None or _range(name)[1] >= since:
+                found.update(i for i in self._read_times(name) if since is None or i.requested >= since)
+        return tuple(sorted(found))
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+        """What an archived write said of itself."""
+        path, content = self._content(instant)
+        return decode_commit_metadata(content, path=path)
+
+    def decoded(self, instant: Instant) -> dict[str, Any]:
+        """The completed content of an archived instant, by Avro's names."""
+        path, content = self._content(instant)
+        return decode_avro(content, path=path)
+
+    def _manifest(self) -> list[str]:
+        """Names of the live files; others in the folder are leftovers of merging."""
+        try:
+            version = int(self.storage.read(f"{self.folder}/{HISTORY_VERSION}").decode("ascii"))
+        except (NotFoundError, ValueError):  # between two versions, or never archived
+            files, _ = self.storage.list_dir(self.folder)
+            versions = (manifest_version(info.path.rpartition("/")[2]) for info in files)
+            version = max((v for v in versions if v is not None), default=-1)
+        if version < 0:
+            return []
+        path = f"{self.folder}/{history_manifest(version)}"
+        try:
+            names = [entry["fileName"] for entry in json.loads(self.storage.read(path))["files"]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptError(f"the manifest of the archived timeline can't be read: {error!r}", path=path) from error
+        strange = [name for name in names if not isinstance(name, str) or history_range(name) is None]
+        if strange:
+            raise CorruptError(f"the manifest of the archived timeline names {strange[0]!r:.80}", path=path)
+        return sorted(names)
+
+    def _read_times(self, name: str) -> tuple[Instant, ...]:
+        if name not in self._times:
+            rows = self._read(name, _TIMES).to_pydict()
+            self._times[name] = tuple(
+                Instant(requested, _ACTIONS[action].comparable, State.COMPLETED, _time(done, requested), archived=True)
+                for requested, done, action in zip(*(rows[column] for column in _TIMES), strict=True)
+                if requested and is_instant_time(requested) and action in _ACTIONS
+            )
+        return self._times[name]
+
+    def _content(self, instant: Instant) -> tuple[str, bytes]:
+        """The content of a completed instant, and the file that holds it; that file's contents are kept, no other's."""
+        key = (instant.requested, instant.action)
+        for name, contents in self._contents.items():
+            if key in contents:
+                return f"{self.folder}/{name}", contents[key]
+        for name in self._manifest():
+            first, last = _range(name)
+            if not first <= instant.requested <= last:
+                continue
+            rows = self._read(name, ["instantTime", "action", "metadata"]).to_pydict()
+            self._contents.clear()
+            self._contents[name] = {
+                (requested, _ACTIONS[action].comparable): content or b""
+                for requested, action, content in zip(*rows.values(), strict=True)
+                if requested and action in _ACTIONS
+            }
+            if key in self._contents[name]:
+                return f"{self.folder}/{name}", self._contents[name][key]
+        raise _gone(self.storage, self.folder, instant)
+
+    def _read(self, name: str, columns: list[str]) -> pa.Table:
+        path = f"{self.folder}/{name}"
+        kinds = {column: pa.binary() if column == "metadata" else pa.string() for column in columns}
+        try:
+            with open_input(self.storage, path) as source:
+                table = pq.read_table(source, columns=columns)
+            return table.select(columns).cast(pa.schema(kinds.items()))
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+
+
+def _gone(storage: Storage, folder: str, instant: Instant) -> NotFoundError:
+    return NotFoundError(
+        "the instant is gone from the archived timeline", table=storage.root, path=folder, instant=instant.requested
+    )
+
+
+def _range(name: str) -> tuple[str, str]:
+    found = history_range(name)
+    assert found is not None, "names of manifests are checked"
+    return found
+
+
+def _time(time: str | None, requested: str) -> str:
+    """The completion time of an archived instant; where the archive has none, Hudi takes the requested time."""
+    return time if time is not None and is_instant_time(time) else requested
