@@ -18,7 +18,7 @@ from pudi.engine.spark.session import functions, struct_type
 from pudi.filegroup import FileSlice
 from pudi.index import Buckets, Index
 from pudi.plan import bucket_name
-from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
+from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
 from pudi.task.everywhere import newer_than_stored
 
@@ -83,13 +83,12 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
         search: the index.
     """
     sql = functions(keyed)
-    keys = keyed.select(PARTITION_PATH, RECORD_KEY).distinct()
     if bins.is_global:
         numbers = sql.expr(f"sequence(0, {len(bins.slices) - 1})")
     else:
         text = sql.lit(json.dumps(bins.by_partition(), ensure_ascii=False))
         numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
-    spread = keys.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
+    spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
     placed = _salted(spread, len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
     return placed.mapInArrow(LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
 
@@ -187,7 +186,7 @@ class CompareTasks:
         found = rows.group_by([PARTITION_PATH, FILE_ID]).aggregate([])
         for partition, file_id in zip(*(found[n].to_pylist() for n in (PARTITION_PATH, FILE_ID)), strict=True):
             here = pc.and_(pc.equal(rows[PARTITION_PATH], partition), pc.equal(rows[FILE_ID], file_id))
-            own = rows.filter(here).select(typed.names).cast(typed)
+            own = conform(rows.filter(here).select(typed.names), typed, table=self.storage.root)
             newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
             older = own[RECORD_KEY].take(pa.array(np.flatnonzero(~newer)))
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()

@@ -158,7 +158,7 @@ def _targets(search: KeySearch, deleted: str) -> str:
 
     stay = f"transform({_PLACES}, x -> {target('x.p', 'x.f', 'false')})"
     if search.operation is Operation.DELETE:
-        return f"coalesce({stay}, array())"
+        return stay  # nothing where the key is nowhere
     new = f"array({target(_OWN, 'CAST(NULL AS STRING)', 'false')})"
     if not search.moves:
         return f"CASE WHEN {_PLACES} IS NULL THEN {new} ELSE {stay} END"
