@@ -95,10 +95,10 @@ def test_the_same_new_bucket(tmp_path: Path, during: Any) -> None:
     buckets = Buckets(4, ("uuid",)).of(pa.array([f"k{n:04}" for n in range(50)])).tolist()
     numbers = [[n for n in range(50) if buckets[n] == bucket] for bucket in range(4)]
     made.insert(table([trip(numbers[0][0], 10)]))
-    during(lambda: other(made).insert(table([trip(numbers[1][0], 20)])))
+    during(lambda: other(made).insert(table([trip(numbers[1][0], 20)]), options=options))
     with pytest.raises(pudi.ConflictError, match="file group 00000001"):
         made.insert(table([trip(numbers[1][1], 30)]))
-    during(lambda: other(made).upsert(table([trip(numbers[2][0], 40)])))
+    during(lambda: other(made).upsert(table([trip(numbers[2][0], 40)]), options=options))
     made.upsert(table([trip(numbers[3][0], 50)]))
     assert sorted(state(made).values()) == [10, 20, 40, 50]
 

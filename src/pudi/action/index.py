@@ -31,6 +31,8 @@ _MOVES = {
 _SAMPLE_COMMITS = 10
 _SAMPLE_FILES = 16
 """How many commits back files are looked for, and in how many of them keys, where few don't tell."""
+_SAMPLE_HASHES = 16
+"""Hashes of keys after which one possible number of buckets is believed."""
 _PLAUSIBLE_BUCKETS = 100_000
 """More buckets in a partition than this are not believed unless an option says BUCKET."""
 
@@ -215,7 +217,7 @@ class _Finder:
         known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
         if not files or len(known) < len(files):
             return _Evidence(bool(files))
-        fields, divisor, most = _hash_fields(self.meta.config, self.options), 0, max(known)
+        fields, divisor, most, hashed = _hash_fields(self.meta.config, self.options), 0, max(known), 0
         smallest_first = sorted(zip(files, known, strict=True), key=lambda pair: pair[0].size)
         for file, bucket in smallest_first[:_SAMPLE_FILES]:
             try:
@@ -223,8 +225,10 @@ class _Finder:
                 keys = reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
             except NotFoundError:  # replaced and cleaned since
                 continue
-            divisor = math.gcd(divisor, int(np.gcd.reduce(np.abs(key_hashes(keys, fields).astype(np.int64) - bucket))))
-            if divisor and (divisor <= most or len(_Evidence(True, True, most, divisor).counts()) == 1):
+            hashes = np.unique(key_hashes(keys, fields)).astype(np.int64)
+            divisor, hashed = math.gcd(divisor, int(np.gcd.reduce(np.abs(hashes - bucket)))), hashed + len(hashes)
+            enough = hashed >= _SAMPLE_HASHES and len(_Evidence(True, True, most, divisor).counts()) == 1
+            if enough or 0 < divisor <= most:
                 break
         return _Evidence(True, True, most, divisor)
 

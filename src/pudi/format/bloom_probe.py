@@ -13,8 +13,10 @@ from pudi.format.murmur import UInt32, key_batches
 
 Int64 = npt.NDArray[np.int64]
 
-_ROUNDS = 4
-"""Hash functions whose values are kept: half of the bits set, one key in 16 that a filter hasn't passes them."""
+_MANY = 1 << 20
+_ROUNDS, _ROUNDS_OF_MANY = 4, 2
+"""Hash functions whose values are kept: half of the bits set, one key in 16 that a filter hasn't passes four of them.
+Each takes 8 bytes a key."""
 
 
 class BloomProbe:
@@ -34,7 +36,7 @@ class BloomProbe:
         known = self._known(bloom.bits)[: bloom.hashes]
         rows = [np.frombuffer(row, dtype=np.uint8) for row in bloom.rows]
         found: Int64 = np.unique(np.concatenate([_passing(row, known, first, last) for row in rows]))
-        if len(found) and bloom.hashes > _ROUNDS:
+        if len(found) and bloom.hashes > len(known):
             might = bloom.might_contain(self._keys.take(pa.array(found)))
             found = found[might.to_numpy(zero_copy_only=False)]
         return found
@@ -58,7 +60,8 @@ def _passing(row: npt.NDArray[np.uint8], known: list[npt.NDArray[np.uint32]], fi
 
 
 def _hashes(keys: pa.Array[Any]) -> list[UInt32]:
-    rounds: list[UInt32] = [np.zeros(len(keys), dtype=np.uint32) for _ in range(_ROUNDS)]
+    kept = _ROUNDS if len(keys) <= _MANY else _ROUNDS_OF_MANY
+    rounds: list[UInt32] = [np.zeros(len(keys), dtype=np.uint32) for _ in range(kept)]
     start = 0
     for batch in key_batches(as_binary(keys)):
         seeds: UInt32 = np.zeros(len(batch.order), dtype=np.uint32)

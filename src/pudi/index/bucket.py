@@ -70,7 +70,7 @@ def bucket_of(file_id: str, *, table: str, path: str) -> int:
 def _hashes(texts: Texts, fields: tuple[str, ...]) -> UInt32:
     """`List.hashCode` of each key's values (BucketIdentifier.getHashKeys, KeyGenUtils.extractRecordKeysByFields)."""
     colons, commas = np.flatnonzero(texts.content == ord(":")), np.flatnonzero(texts.content == ord(","))
-    whole = _BASE + texts.hash_codes(texts.starts, texts.stops)
+    whole: UInt32 = _BASE + texts.hash_codes(texts.starts, texts.stops)
     several = (_next(colons, texts.starts, texts.stops) < texts.stops) & (
         _next(commas, texts.starts, texts.stops) < texts.stops
     )
