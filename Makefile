@@ -11,7 +11,7 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 	try python3 "(4,)" >/dev/null 2>&1 && echo python3)
 
 ENGINE ?= spark
-SPARK4_TESTS ?= tests/behaviour
+SPARK4_TESTS ?= tests/behaviour tests/spark
 
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made

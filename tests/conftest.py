@@ -63,8 +63,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn."""
-    return SparkEngine(request.getfixturevalue("spark")) if request.param == "spark" else LocalEngine()
+    """Each engine in turn; `spread` is Spark writing small partitions as it writes large ones.
+
+    Large ones: keys are found first, then records are spread over files.
+    """
+    if request.param == "local":
+        return LocalEngine()
+    if request.param == "spread":
+        request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._WHOLE", None)
+    return SparkEngine(request.getfixturevalue("spark"))
 
 
 @pytest.fixture(scope="session")

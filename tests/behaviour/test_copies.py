@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pudi
-from support.engines import Engine
+from support.engines import THREE_WAYS, Engine
 from support.trips import SCHEMA, table, trip
 
 
@@ -14,6 +14,7 @@ def versions(made: pudi.Table) -> list[tuple[str, int]]:
     return sorted(zip(found["uuid"].to_pylist(), found["ts"].to_pylist(), strict=True))
 
 
+@THREE_WAYS
 def test_copies_in_several_file_groups(engine: Engine, tmp_path: Path) -> None:
     made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", ordering="ts")
     for _ in range(3):

@@ -82,6 +82,16 @@ def test_a_table_there_already(tmp_path: Path) -> None:
     assert tree(path) == before
 
 
+def test_a_timeline_without_its_table(tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid")
+    made.bulk_insert(table([trip(1, 10)]))
+    (tmp_path / "t/.hoodie/hoodie.properties").unlink()
+    before = tree(tmp_path / "t")
+    with pytest.raises(pudi.TableExistsError, match="lost its properties"):
+        pudi.create(tmp_path / "t", SCHEMA, record_key="uuid")
+    assert tree(tmp_path / "t") == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "names"),
     [

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Iterator
 
 import pytest
-from werkzeug.serving import make_server
 
-from support.s3 import BUCKET, S3Server
+from support.s3 import S3Server, serve_s3
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    served = S3Server()
-    server = make_server("127.0.0.1", 0, served, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    served.url = f"http://127.0.0.1:{server.port}"
-    served.client().create_bucket(Bucket=BUCKET)
-    yield served
-    server.shutdown()
-    thread.join()
+    with serve_s3() as served:
+        yield served
 
 
 @pytest.fixture

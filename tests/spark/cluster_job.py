@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import pudi
+from pudi.engine.spark import engine
 
 FOLDER = Path(sys.argv[1])
 ORDER = FOLDER / "kill"
@@ -67,6 +68,11 @@ def main() -> None:
     ORDER.touch()
     table.upsert(frame.filter("id % 2 = 0").selectExpr("id", "place", "'b' as note"))
     answers["upsert"] = state(table)
+
+    ORDER.touch()
+    engine._WHOLE = None  # as large partitions are written: keys found first, records spread over files
+    table.upsert(frame.filter("id % 4 = 0").selectExpr("id", "place", "'d' as note"))
+    answers["spread"] = state(table)
 
     ORDER.touch()
     random = spark.range(0, ROWS, 1, 6).selectExpr(

@@ -11,6 +11,7 @@ import psutil
 import pyspark.daemon
 
 from pudi.engine.spark import tasks
+from pudi.task import partition
 
 _write_file = tasks.write_file
 
@@ -28,7 +29,7 @@ def _write_and_die_once(*arguments: Any) -> Any:
     return result
 
 
-tasks.write_file = _write_and_die_once
+tasks.write_file = partition.write_file = _write_and_die_once
 
 if __name__ == "__main__":
     pyspark.daemon.manager()

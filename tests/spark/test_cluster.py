@@ -41,6 +41,17 @@ def test_upsert(answers: dict[str, Any]) -> None:
     }
 
 
+def test_upsert_that_is_spread_over_files(answers: dict[str, Any]) -> None:
+    quarter = ROWS // 4
+    assert answers["spread"] == {
+        "rows": ROWS,
+        "keys": ROWS,
+        "notes": {"a": 2 * quarter, "b": quarter, "d": quarter},
+        "strays": [],
+        "killed": True,
+    }
+
+
 def test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all(answers: dict[str, Any]) -> None:
     random = answers["random"]
     assert random["killed"]

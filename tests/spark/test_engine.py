@@ -317,7 +317,7 @@ def test_two_writes_of_one_frame_at_once_do_not_share_what_spark_keeps(tmp_path:
     one, two = (_prepared(engine, _table(tmp_path / name), frame) for name in ("one", "two"))
     assert one.counts == two.counts == {"p0": 10, "p1": 10, "p2": 10}
     one.release()
-    assert two.keyed.storageLevel.useMemory
+    assert [kept.storageLevel.useMemory for kept in two._persisted] == [True]
     two.release()
     frame.unpersist()
 

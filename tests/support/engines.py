@@ -63,8 +63,16 @@ class SparkEngine:
         return list(scan.to_spark(self.spark).columns)
 
 
-def per_engine(local: Iterable[Any], spark: Iterable[Any]) -> list[Any]:
-    """Parameter sets that begin with `engine` (indirect): all of `local` on Arrow, the fewer of `spark` on Spark.
+THREE_WAYS = pytest.mark.parametrize(
+    "engine",
+    ["local", *(pytest.param(name, marks=pytest.mark.spark) for name in ("spark", "spread"))],
+    indirect=True,
+)
+"""Runs a test on the local engine and on both ways that Spark writes; see the fixture `engine`."""
+
+
+def per_engine(local: Iterable[Any], spark: Iterable[Any], spread: Iterable[Any] = ()) -> list[Any]:
+    """Parameter sets that begin with `engine` (indirect): all of `local` on Arrow, the fewer others on Spark.
 
     For what doesn't depend on the engine in all its values: a write takes milliseconds locally and a second on Spark.
     """
@@ -73,5 +81,7 @@ def per_engine(local: Iterable[Any], spark: Iterable[Any]) -> list[Any]:
         return value if isinstance(value, tuple) else (value,)
 
     return [pytest.param("local", *values(value)) for value in local] + [
-        pytest.param("spark", *values(value), marks=pytest.mark.spark) for value in spark
+        pytest.param(name, *values(value), marks=pytest.mark.spark)
+        for name, several in (("spark", spark), ("spread", spread))
+        for value in several
     ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
 from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
 
 BUCKET = "lake-of-tests"
 
@@ -69,3 +72,20 @@ class S3Server:
             aws_access_key_id="test",
             aws_secret_access_key="test",
         )
+
+
+@contextmanager
+def serve_s3() -> Iterator[S3Server]:
+    """A server that runs inside the block, with its bucket."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    served = S3Server()
+    server = make_server("127.0.0.1", 0, served, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.port}"
+    served.client().create_bucket(Bucket=BUCKET)
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()

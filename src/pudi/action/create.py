@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from pudi.action.index import check_index_options
 from pudi.action.meta_client import MetaClient
-from pudi.action.properties import create_properties
+from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
-from pudi.errors import InvalidArgumentError, SchemaError
+from pudi.errors import InvalidArgumentError, SchemaError, TableExistsError
 from pudi.merge import DELETED
 from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
@@ -72,9 +72,23 @@ def create_table(
     check_index_options(config, resolved, storage.root)
     meta = MetaClient.of(storage, config, options, context)
     check_key_types(meta.keys, columns, table=storage.root)
+    check_no_table(storage)
+    _check_no_timeline(meta)
     _make_timeline_folder(meta)
     create_properties(storage, config.to_properties(), context)
     return meta
+
+
+def _check_no_timeline(meta: MetaClient) -> None:
+    """Refuse a place with commits of a table whose properties were lost: new ones would make its files ours."""
+    files, _ = meta.storage.list_dir(meta.store.folder)
+    if files:
+        raise TableExistsError(
+            f"there is no hoodie.properties here, but a timeline of {len(files)} files: a table that lost its "
+            "properties; restore hoodie.properties, or take another path",
+            table=meta.storage.root,
+            path=meta.store.folder,
+        )
 
 
 def _make_timeline_folder(meta: MetaClient) -> None:

@@ -13,18 +13,22 @@ _READ_PAUSE_SECONDS = 0.2
 
 
 def create_properties(storage: Storage, properties: Mapping[str, str], context: Context) -> None:
-    """Create a table's properties, the step that makes it a table.
+    """Create a table's properties, the step that makes it a table; `check_no_table` comes before it.
 
     Raises:
         TableExistsError: there is a table already.
     """
-    for path in (PROPERTIES, PROPERTIES_BACKUP):
-        if _try_read(storage, path) is not None:
-            raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root)
     try:
         storage.create(PROPERTIES, encode_table_properties(properties, context.clock.now_ms()))
     except TableExistsError:
         raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root) from None
+
+
+def check_no_table(storage: Storage) -> None:
+    """Raise TableExistsError where a table is."""
+    for path in (PROPERTIES, PROPERTIES_BACKUP):
+        if _try_read(storage, path) is not None:
+            raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root)
 
 
 def read_properties(storage: Storage, context: Context) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from pudi.context import Storage
@@ -43,6 +44,15 @@ class Replaces(Protocol):
 
 
 @runtime_checkable
+class Connected(Protocol):
+    """A storage that is reached by options."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What the user gave to reach the store, by obstore's names."""
+
+
+@runtime_checkable
 class Folders(Protocol):
     """Folders that stay when their last file goes."""
 
@@ -57,6 +67,11 @@ def local_path(storage: Storage, path: str) -> str | None:
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
     return storage.local_path(path) if isinstance(storage, LocalFiles) else None
+
+
+def connection_options(storage: Storage) -> Mapping[str, str]:
+    """What the user gave to reach the storage (`storage_options`), for those who reach it by other ways."""
+    return storage.options if isinstance(storage, Connected) else {}
 
 
 def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:

@@ -127,7 +127,7 @@ def _open_s3(root: str, bucket: str, prefix: str, options: dict[str, str], conte
         found = translate(error, root, "")
         raise InvalidArgumentError(f"the storage options don't work: {found.message}", table=root) from error
     reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]] = (_reopen_s3, (root, bucket, prefix, options))
-    return ObjectStorage(root, store, prefix, reopen, context)
+    return ObjectStorage(root, store, prefix, reopen, context, options=options)
 
 
 def _reopen_s3(root: str, bucket: str, prefix: str, options: dict[str, str]) -> ObjectStorage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import obstore
@@ -38,6 +38,7 @@ class ObjectStorage:
         reopen: function and arguments that open this storage in another process, for pickling.
         context: clock and chance of the retries.
         policy: how often and how long to retry.
+        options: what the user gave to reach the store.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class ObjectStorage:
         reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]],
         context: Context | None = None,
         policy: RetryPolicy | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._root = root.rstrip("/")
         self._store = store
@@ -55,6 +57,7 @@ class ObjectStorage:
         self._reopen = reopen
         self._context = context or Context()
         self._policy = policy or RetryPolicy()
+        self._options = dict(options or {})
         self._calls = Context()  # never seeded: two writers with one seed must still tell their calls apart
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -67,6 +70,11 @@ class ObjectStorage:
     def root(self) -> str:
         """The root as given."""
         return self._root
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What the user gave to reach the store."""
+        return self._options
 
     @property
     def can_replace(self) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import NotSupportedError
-from pudi.storage.capability import Replaces, local_path, read_tail, remove_folders, replacing
+from pudi.storage.capability import Replaces, connection_options, local_path, read_tail, remove_folders, replacing
 
 T = TypeVar("T")
 
@@ -36,6 +36,11 @@ class StorageWrapper:
     def root(self) -> str:
         """Location of the root."""
         return self.inner.root
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What the user gave to reach the inner storage."""
+        return connection_options(self.inner)
 
     @property
     def can_replace(self) -> bool:

@@ -24,7 +24,7 @@ from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
-_WHOLE = WholeLimits(partitions=64, base_bytes=32 << 20, records=50_000)
+_WHOLE: WholeLimits | None = WholeLimits(partitions=64, base_bytes=32 << 20, records=50_000)
 _GROUP_WEIGHT = 16 << 20
 """Work that a Spark task should have, so that starting its Python worker is worth it."""
 _RECORD_WEIGHT, _FILE_WEIGHT = 200, 1 << 20

@@ -17,7 +17,7 @@ from pudi.engine.spark.session import spark_errors, struct_type
 from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
 from pudi.filegroup import FileSlice
 from pudi.schema import arrow_to_spark_json
-from pudi.storage import StorageKind, canonical_root, storage_kind
+from pudi.storage import StorageKind, canonical_root, connection_options, storage_kind
 
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -89,6 +89,7 @@ class NativeFiles:
         root = self._root()
         names = [name for group in by_folder.values() for name in group]
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
+        reader = reader.options(**s3a_options(connection_options(self.storage)))
         # names of base files hold letters, digits, '-', '_' and '.' only: nothing that a pattern reads otherwise
         reader = reader.option("pathGlobFilter", "{" + ",".join(names) + "}")
         folders = [_GLOB.sub(r"\\\1", f"{root}/{folder}" if folder else root) for folder in by_folder]
@@ -128,6 +129,34 @@ class NativeFiles:
                 path=path,
             ) from error
         raise CannotReadNatively  # it's there and Spark doesn't list it, as under folders that begin with '_'
+
+
+_S3A = {
+    "access_key_id": "fs.s3a.access.key",
+    "secret_access_key": "fs.s3a.secret.key",
+    "session_token": "fs.s3a.session.token",
+    "token": "fs.s3a.session.token",
+    "endpoint": "fs.s3a.endpoint",
+    "endpoint_url": "fs.s3a.endpoint",
+    "region": "fs.s3a.endpoint.region",
+}
+"""Settings of Hadoop's S3 connector by obstore's names, without `aws_` before them."""
+
+
+def s3a_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Options for Spark's reader that make Hadoop's S3 connector reach what `storage_options` reach.
+
+    Args:
+        given: storage options, by obstore's names; those that have no counterpart are left out.
+    """
+    names = {name.lower().removeprefix("aws_"): value for name, value in given.items()}
+    found = {_S3A[name]: value for name, value in names.items() if name in _S3A}
+    if names.get("allow_http", "").lower() == "true":
+        found["fs.s3a.connection.ssl.enabled"] = "false"
+    if "endpoint" in names or "endpoint_url" in names:  # a store of one's own rarely has a host name for each bucket
+        virtual = names.get("virtual_hosted_style_request", "false").lower() == "true"
+        found["fs.s3a.path.style.access"] = str(not virtual).lower()
+    return found
 
 
 def _relative(uris: Iterable[str], root: str) -> Iterable[str]:
