@@ -22,6 +22,7 @@ from pudi.format import (
     encode_commit_metadata,
     encode_requested_replace_metadata,
 )
+from pudi.index import Buckets
 from support.trips import SCHEMA, table, trip
 
 
@@ -85,6 +86,28 @@ def test_the_same_new_key(tmp_path: Path, during: Any) -> None:
     with pytest.raises(pudi.ConflictError, match="inserted"):
         made.upsert(table([trip(9, 20)]))
     assert state(made) == {"k0001": 10, "k0009": 30}
+
+
+def test_the_same_new_bucket(tmp_path: Path, during: Any) -> None:
+    """Two file groups of one bucket would hide each other's keys; other buckets may be begun side by side."""
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options=options)
+    buckets = Buckets(4, ("uuid",)).of(pa.array([f"k{n:04}" for n in range(50)])).tolist()
+    numbers = [[n for n in range(50) if buckets[n] == bucket] for bucket in range(4)]
+    made.insert(table([trip(numbers[0][0], 10)]))
+    during(lambda: other(made).insert(table([trip(numbers[1][0], 20)]), options=options))
+    with pytest.raises(pudi.ConflictError, match="file group 00000001"):
+        made.insert(table([trip(numbers[1][1], 30)]))
+    during(lambda: other(made).upsert(table([trip(numbers[2][0], 40)]), options=options))
+    made.upsert(table([trip(numbers[3][0], 50)]))
+    assert sorted(state(made).values()) == [10, 20, 40, 50]
+
+
+def test_a_key_inserted_elsewhere_under_a_global_index(trips: pudi.Table, during: Any) -> None:
+    during(lambda: other(trips).insert(table([trip(9, 30, city="sao_paulo")])))
+    with pytest.raises(pudi.ConflictError, match="inserted"):
+        trips.upsert(table([trip(9, 20, city="nyc")]), options={"hoodie.index.type": "GLOBAL_SIMPLE"})
+    assert state(trips)["k0009"] == 30
 
 
 def test_other_partitions_do_not_conflict(trips: pudi.Table, during: Any) -> None:

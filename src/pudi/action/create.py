@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pudi.action.index import check_index_options
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
@@ -68,6 +69,7 @@ def create_table(
     )
     check_readable(config, storage.root)
     check_writable(config, storage.root, resolved)
+    check_index_options(config, resolved, storage.root)
     meta = MetaClient.of(storage, config, options, context)
     check_key_types(meta.keys, columns, table=storage.root)
     check_no_table(storage)

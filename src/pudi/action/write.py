@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.index import find_index, key_scope
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
@@ -30,11 +31,21 @@ from pudi.format import (
     new_file_id,
     partition_metadata_path,
 )
+from pudi.index import Index
 from pudi.merge import MergeMode, MergeRule
-from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
+from pudi.plan import (
+    Operation,
+    PartitionTask,
+    WritePlan,
+    WriteProfile,
+    WriteSpec,
+    place,
+    place_buckets,
+    whole_partitions,
+)
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
-from pudi.task import Engine, KeyLookup
+from pudi.task import Engine, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
 
@@ -82,6 +93,7 @@ class _Write:
     resolved: Options
     options: WriteOptions
     extra_metadata: dict[str, str]
+    index: Index = field(default_factory=Index)
     phases: dict[str, float] = field(default_factory=dict)
 
     def run(self, data: Any) -> CommitResult | None:
@@ -90,12 +102,15 @@ class _Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        schema_json = meta.schema_json(meta.store.load())
+        timeline = meta.store.load()
+        schema_json = meta.schema_json(timeline)
         schema = self._writable_schema(schema_json)
+        self.index = find_index(meta, timeline, self.resolved)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
         try:
-            if self.operation is not Operation.BULK_INSERT:
+            bulk = self.operation is Operation.BULK_INSERT and self.index.buckets is None
+            if not bulk:
                 with self._phase("count"):
                     empty = not records.counts
                 if empty:
@@ -104,7 +119,7 @@ class _Write:
                 timeline = repair(meta, self.options)
                 self._switch_metadata_table_off()
             self._check_schema(timeline, schema_json)
-            if self.operation is Operation.BULK_INSERT:
+            if bulk:
                 done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)
@@ -134,23 +149,41 @@ class _Write:
             schema=schema,
             keys=self.meta.keys,
             keys_only=self.operation is Operation.DELETE,
+            combine=self._rule if self._everywhere else None,
         )
+
+    @property
+    def _everywhere(self) -> bool:
+        """Whether keys are looked for in the whole table."""
+        return self.index.is_global and self.operation in {Operation.UPSERT, Operation.DELETE}
+
+    @property
+    def _rule(self) -> MergeRule:
+        """Which version of a record wins; of deletes, which carry keys alone, any."""
+        config = self.meta.config
+        if self.operation is Operation.DELETE:
+            return MergeRule(MergeMode.COMMIT_TIME)
+        return MergeRule(MergeMode(config.merge_mode), config.ordering_fields)
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
         meta = self.meta
         with self._phase("list"):
             slices = self._slices(timeline, records)
-        limits = self.engine.whole_limits
+        limits = None if self._everywhere else self.engine.whole_limits
+        packs = self.operation is not Operation.DELETE and self.index.buckets is None
         if limits is not None:
-            sizing = NO_INSERTS if self.operation is Operation.DELETE else self._sizing(timeline, records)
+            sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
             if whole is not None:
                 return records, whole
         with self._phase("tag"):
-            lookups = [] if self.operation is Operation.INSERT else [KeyLookup(s) for s in slices]
-            tagged = self.engine.tag(records, meta.storage, lookups)
+            looks = self.operation is not Operation.INSERT and self.index.buckets is None
+            lookups = [KeyLookup(s) for s in slices] if looks else []
+            tagged = self.engine.tag(records, meta.storage, lookups, self._search(timeline))
             profile: WriteProfile = tagged.profile
+        if self.index.buckets is not None:
+            return tagged, place_buckets(profile, slices, self.operation, meta.context.new_id, meta.storage.root)
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
@@ -158,19 +191,23 @@ class _Write:
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
 
+    def _search(self, timeline: Timeline) -> KeySearch:
+        return KeySearch(self.index, self.operation, self._rule, self.meta.schema(timeline))
+
     def _slices(self, timeline: Timeline, records: Any) -> list[FileSlice]:
-        """The latest slices of the partitions that records fall into."""
+        """The latest slices of the partitions that records fall into; all where keys may be anywhere."""
         meta = self.meta
         view = meta.view(timeline)
         try:
-            slices = view.slices_of(sorted(records.counts))
+            slices = view.all_slices() if self._everywhere else view.slices_of(sorted(records.counts))
         except NotFoundError as error:
             raise ConflictError(
                 f"another writer changed the table while this write was planned ({error.message}); retry",
                 table=meta.storage.root,
             ) from error
         newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
-        check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
+        looked_at = {g: t for g, t in newest.items() if self._everywhere or g[0] in records.counts}
+        check_present(meta, view, slices, looked_at)
         return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
@@ -264,6 +301,7 @@ class _Write:
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
+            index=self.index,
             deduplicate=deduplicates[self.operation],
             max_file_bytes=options.max_file_size,
             parquet=ParquetOptions(
@@ -305,7 +343,7 @@ class _Write:
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
         """Under the lock, just before the commit: nothing that happened meanwhile contradicts it."""
-        check = ConflictCheck(self.meta.store, own, written, seen, self.operation is Operation.UPSERT)
+        check = ConflictCheck(self.meta.store, own, written, seen, key_scope(self.index, self.operation))
         check.run(now)
         if check.new_commits(now):  # another writer was here: it may have changed more than files
             self._check_schema(now, written.extra_metadata[SCHEMA_KEY])

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from pudi.errors import ConflictError, CorruptError
-from pudi.format import Action, CommitMetadata, State, decode_requested_replace_metadata
+from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, decode_requested_replace_metadata
 from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
 
 _ADVICE = "nothing of this write is visible; read the table again and retry"
 
 _Group = tuple[str, str]
 """Partition path and file id."""
+
+
+class KeyScope(Enum):
+    """Within what a record key lives in one file group."""
+
+    BUCKET = auto()
+    """In its partition, and its hash says in which group (BucketIndexConcurrentFileWrites…Strategy)."""
+    PARTITION = auto()
+    TABLE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +38,14 @@ class ConflictCheck:
         own: the instant about to be completed.
         written: what it wrote.
         seen: the timeline that it planned from.
-        keys_unique: whether our operation promises that a key lives in one file group.
+        keys_unique: where our operation promises that a key lives in one file group; None where it doesn't.
     """
 
     store: TimelineStore
     own: Instant
     written: CommitMetadata
     seen: Timeline
-    keys_unique: bool
+    keys_unique: KeyScope | None
 
     def run(self, now: Timeline) -> None:
         """Compare with the timeline as it is under the table's lock.
@@ -56,19 +66,32 @@ class ConflictCheck:
 
     def _check_commit(self, other: Instant) -> None:
         theirs = self.store.commit_metadata(other)
-        both = _groups(self.written) & (_groups(theirs) | _replaced(theirs))
+        both = self._owned(_groups(self.written)) & self._owned(_groups(theirs) | _replaced(theirs))
         if both:
             partition, file_id = min(both)
             raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
                 f"{partition!r}"
             )
-        shared = _insert_partitions(self.written) & _insert_partitions(theirs) if self.keys_unique else set()
+        shared = self._shared_partitions(theirs)
         if shared:
             raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also inserted records into partition {min(shared)!r}, "
                 "perhaps the same keys"
             )
+
+    def _owned(self, groups: set[_Group]) -> set[_Group]:
+        """What nobody else may write beside us: file groups; on bucket tables the buckets that they are."""
+        if self.keys_unique is not KeyScope.BUCKET:
+            return groups
+        return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
+
+    def _shared_partitions(self, theirs: CommitMetadata) -> set[str]:
+        """Partitions into which both put new keys that may be the same."""
+        mine, others = _insert_partitions(self.written), _insert_partitions(theirs)
+        if self.keys_unique is KeyScope.TABLE:
+            return mine if others else set()
+        return mine & others if self.keys_unique is KeyScope.PARTITION else set()
 
     def _check_clustering(self, other: Instant) -> None:
         path = self.store.path(other, State.REQUESTED)

@@ -130,7 +130,7 @@ _MACHINERY = tuple(
         "hoodie.common.*", "hoodie.consistency.check.*", "hoodie.copyonwrite.*",
         "hoodie.datasource.write.row.writer.enable", "hoodie.datasource.write.streaming.*", "hoodie.embed.*",
         "hoodie.fail.*", "hoodie.file.listing.parallelism", "hoodie.filesystem.*", "hoodie.finalize.write.parallelism",
-        "hoodie.global.index.*", "hoodie.global.simple.index.*", "hoodie.hfile.*", "hoodie.index.bucket.engine",
+        "hoodie.global.index.*", "hoodie.global.simple.index.*", "hoodie.hfile.*",
         "hoodie.lance.*", "hoodie.logfile.*", "hoodie.markers.*", "hoodie.memory.*", "hoodie.merge.*",
         "hoodie.metrics.*", "hoodie.orc.*", "hoodie.parquet.compression.ratio", "hoodie.parquet.field_id.write.enabled",
         "hoodie.record.index.*", "hoodie.record.size.*", "hoodie.release.resource.on.completion.enable",

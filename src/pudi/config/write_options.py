@@ -9,7 +9,7 @@ from pudi.config.resolve import Options
 
 BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 
-BLOOM = "BLOOM"
+_BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,6 @@ class WriteOptions:
 
     Attributes:
         operation: what `pudi.spark.write` does: upsert, insert, bulk_insert or delete.
-        index_type: SIMPLE or BLOOM.
         combine_before_insert: whether records of one insert that share a key are combined first.
         small_file_limit: base files below this size are filled up by inserts; 0 or less fills none.
         max_file_size: size that base files are planned for.
@@ -39,7 +38,6 @@ class WriteOptions:
     """
 
     operation: str
-    index_type: str
     combine_before_insert: bool
     small_file_limit: int
     max_file_size: int
@@ -64,11 +62,10 @@ class WriteOptions:
     @classmethod
     def of(cls, options: Options) -> WriteOptions:
         """The typed view of resolved options; `Options()` gives the defaults."""
-        index_type = options.text("hoodie.index.type")
+        by_bloom = options.text("hoodie.index.type") in _BLOOM_INDEXES
         bloom_given = options.get("hoodie.parquet.bloom.filter.enabled")
         return cls(
             operation=options.text("hoodie.datasource.write.operation"),
-            index_type=index_type,
             combine_before_insert=options.flag("hoodie.combine.before.insert"),
             small_file_limit=options.integer("hoodie.parquet.small.file.limit"),
             max_file_size=options.integer("hoodie.parquet.max.file.size"),
@@ -76,7 +73,7 @@ class WriteOptions:
             compression_codec=options.text("hoodie.parquet.compression.codec"),
             block_size=options.integer("hoodie.parquet.block.size"),
             page_size=options.integer("hoodie.parquet.page.size"),
-            bloom_enabled=index_type == BLOOM if bloom_given is None else bool(bloom_given),
+            bloom_enabled=by_bloom if bloom_given is None else bool(bloom_given),
             bloom_num_entries=options.integer("hoodie.index.bloom.num_entries"),
             bloom_fpp=options.number("hoodie.index.bloom.fpp"),
             bloom_max_entries=options.integer("hoodie.bloom.index.filter.dynamic.max.entries"),

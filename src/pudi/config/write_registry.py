@@ -80,11 +80,47 @@ _OPERATION = (
 _INDEX = (
     _write(
         key="hoodie.index.type",
-        doc="How an upsert finds the file of a key. BLOOM also writes bloom filters into base files.",
+        doc="How a write finds the file of a key: in its partition by keys (SIMPLE) or by bloom filters first (BLOOM, "
+        "which also writes them into base files), in the whole table (GLOBAL_SIMPLE, GLOBAL_BLOOM), or by the key's "
+        "hash (BUCKET). A table whose files are buckets has BUCKET by itself.",
         default="SIMPLE",
-        choices=("SIMPLE", "BLOOM"),
-        unsupported=("GLOBAL_SIMPLE", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX",
-                     "GLOBAL_RECORD_LEVEL_INDEX", "INMEMORY", "HBASE", "FLINK_STATE"),
+        choices=("SIMPLE", "BLOOM", "BUCKET", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"),
+        unsupported=("RECORD_INDEX", "RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "INMEMORY", "HBASE",
+                     "FLINK_STATE"),
+    ),
+    _flag(
+        key="hoodie.simple.index.update.partition.path",
+        doc="Whether GLOBAL_SIMPLE moves a record that comes with another partition path there; else it's updated "
+        "where it is.",
+        default=True,
+    ),
+    _flag(
+        key="hoodie.bloom.index.update.partition.path",
+        doc="The same for GLOBAL_BLOOM.",
+        default=True,
+    ),
+    _count(
+        key="hoodie.bucket.index.num.buckets",
+        doc="Buckets of each partition, for BUCKET. Fixed by the first write; later it's told by the files.",
+        minimum=1,
+    ),
+    _write(
+        key="hoodie.bucket.index.hash.field",
+        doc="Columns of the record key that BUCKET hashes; all of them without it. Not to be changed later.",
+    ),
+    _write(
+        key="hoodie.index.bucket.engine",
+        doc="Kind of bucket index.",
+        default="SIMPLE",
+        choices=("SIMPLE",),
+        unsupported=("CONSISTENT_HASHING",),
+        instead="consistent hashing is for merge-on-read tables; use SIMPLE",
+    ),
+    _write(
+        key="hoodie.bucket.index.partition.expressions",
+        doc="Numbers of buckets by partition.",
+        status=Status.UNSUPPORTED,
+        instead="give one number for all, hoodie.bucket.index.num.buckets",
     ),
     _count(
         key="hoodie.index.bloom.num_entries",

@@ -1,6 +1,6 @@
 """Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
 
-from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, has_above_ffff
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.slices import BaseFile, FileSlice
@@ -17,4 +17,5 @@ __all__ = [
     "ParquetOptions",
     "Replacements",
     "StorageListing",
+    "has_above_ffff",
 ]

@@ -89,7 +89,7 @@ class BaseFileWriter:
         keys = rows[RECORD_KEY]
         # Hudi's bloom index compares keys with the range by UTF-16 units (String.compareTo), Arrow by UTF-8 bytes. The
         # orders differ only above U+FFFF; to a file without a range Hudi compares every key (BloomIndexFileInfo).
-        ranged = rows.num_rows > 0 and not _above_ffff(keys)
+        ranged = rows.num_rows > 0 and not has_above_ffff(keys)
         span = pc.min_max(keys).as_py() if ranged else {"min": None, "max": None}
         wish = self.options.bloom
         bloom = None if wish is None else BloomFilter.build(keys, wish)
@@ -186,9 +186,9 @@ def _repeating(rows: pa.Table) -> list[str]:
     ]
 
 
-def _above_ffff(texts: pa.ChunkedArray) -> bool:
-    """Whether a text has a character above U+FFFF. The regular expression is slow, and rarely needed."""
-    if pc.all(pc.string_is_ascii(texts)).as_py():
+def has_above_ffff(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a text has a character above U+FFFF, which UTF-8 and UTF-16 order otherwise among other texts."""
+    if pc.all(pc.string_is_ascii(texts)).as_py():  # the regular expression is slow, and rarely needed
         return False
     return bool(pc.any(pc.match_substring_regex(texts, r"[\x{10000}-\x{10FFFF}]")).as_py())
 

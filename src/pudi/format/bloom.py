@@ -113,7 +113,7 @@ class BloomFilter:
             InvalidArgumentError: a key is null or empty, or they are no strings.
         """
         hashes, bits, simple = options.hashes, options.bits, options.kind == SIMPLE
-        strings = _as_binary(keys)
+        strings = as_binary(keys)
         if strings.null_count or pc.min(pc.binary_length(strings)).as_py() == 0:
             raise InvalidArgumentError("a null or empty key can't be put into a bloom filter")
         rows = 1 if simple else _row_count(len(keys), options.num_entries, options.max_entries)
@@ -137,7 +137,7 @@ class BloomFilter:
         Raises:
             InvalidArgumentError: they are no strings.
         """
-        strings = _as_binary(keys)
+        strings = as_binary(keys)
         rows = [np.frombuffer(row, dtype=np.uint8) for row in self.rows]
         answer = np.zeros(len(keys), dtype=np.bool_)
         first = 0
@@ -152,7 +152,7 @@ class BloomFilter:
         seeds: UInt32 = np.zeros(len(batch.order), dtype=np.uint32)
         for _ in range(self.hashes):
             seeds = batch.hash(seeds)
-            positions = _position(seeds, self.bits)
+            positions = bit_position(seeds, self.bits)
             hit = (row[positions >> 3] >> (positions & 7).astype(np.uint8)) & 1 == 1
             if not hit.all():
                 batch, seeds = batch.where(hit), seeds[hit]
@@ -225,7 +225,8 @@ class BloomFilter:
         return cls.from_bytes(data, kind, path=path)
 
 
-def _as_binary(keys: Keys) -> pa.ChunkedArray[Any]:
+def as_binary(keys: Keys) -> pa.ChunkedArray[Any]:
+    """Keys as bytes, to be hashed; raises InvalidArgumentError where they are no strings."""
     kind = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         raise InvalidArgumentError(f"record keys are strings, not {keys.type}")
@@ -254,10 +255,10 @@ def _positions(batch: KeyBatch, hashes: int, bits: int) -> Iterator[npt.NDArray[
     seeds: UInt32 = np.zeros(len(batch.order), dtype=np.uint32)
     for _ in range(hashes):
         seeds = batch.hash(seeds)
-        yield _position(seeds, bits)
+        yield bit_position(seeds, bits)
 
 
-def _position(hashes: UInt32, bits: int) -> npt.NDArray[np.int64]:
+def bit_position(hashes: UInt32, bits: int) -> npt.NDArray[np.int64]:
     """`Math.abs(hash % bits)` of Java's signed integers; division by a constant is what numpy has a fast path for."""
     size = np.uint32(bits)
     magnitude: UInt32 = np.abs(hashes.view(np.int32)).view(np.uint32)

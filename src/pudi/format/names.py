@@ -362,6 +362,17 @@ def new_file_id(uuid: str, n: int) -> str:
     return file_id
 
 
+def new_bucket_file_id(uuid: str, bucket: int) -> str:
+    """Id of a bucket's file group: the bucket in eight digits, and a UUID's other 28 (BucketIdentifier, FSUtils)."""
+    return new_file_id(f"{bucket:08}{uuid[8:]}", 0)
+
+
+def bucket_of_file_id(file_id: str) -> int | None:
+    """The bucket that a file id names (BucketIdentifier.bucketIdFromFileId); None where it can't name one."""
+    digits = file_id[:8]
+    return int(digits) if len(digits) == 8 and digits.isascii() and digits.isdigit() else None
+
+
 def write_token(partition_id: int, stage_id: int, attempt_id: int) -> str:
     """Which attempt of which task wrote a file (FSUtils.makeWriteToken); any three integers from 0 on will do."""
     if min(partition_id, stage_id, attempt_id) < 0:

@@ -1,1 +1,8 @@
 """Which file group holds a key."""
+
+from pudi.index.bloom import BloomKeys
+from pudi.index.bucket import Buckets, bucket_of, key_hashes
+from pudi.index.kinds import Index
+from pudi.index.simple import SimpleKeys
+
+__all__ = ["BloomKeys", "Buckets", "Index", "SimpleKeys", "bucket_of", "key_hashes"]

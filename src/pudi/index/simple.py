@@ -42,9 +42,14 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
     span = span or key_span(keys)
     if span is None:
         return np.empty(0, dtype=np.int64)
-    reader = BaseFileReader(storage, file_slice.base)
+    return find_in(BaseFileReader(storage, file_slice.base), keys, span)
+
+
+def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
+    """`find_keys` for a file that is open, and at least one key."""
+    span = span or key_span(keys)
     _check_key_column(reader)
-    groups = _candidate_groups(reader, span)
+    groups = _candidate_groups(reader, span) if span else []
     if not groups:
         return np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
@@ -54,6 +59,22 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
     found = pc.index_in(stored, value_set=keys)
     hits = np.asarray(found.drop_null()).astype(np.int64, copy=False)
     return np.unique(hits)
+
+
+class SimpleKeys:
+    """Some record keys to be looked for in many files.
+
+    Args:
+        keys: record keys, each once.
+    """
+
+    def __init__(self, keys: pa.Array) -> None:
+        self._keys = keys
+        self._span = key_span(keys)
+
+    def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
+        """Places of those keys that the slice holds, ascending; raises as `find_keys`."""
+        return find_keys(storage, file_slice, self._keys, self._span)
 
 
 def _check_key_column(reader: BaseFileReader) -> None:

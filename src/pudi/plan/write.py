@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
+from pudi.index import Index
 from pudi.merge import MergeRule
 
 
@@ -36,6 +37,7 @@ class WriteSpec:
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
+        index: the table's index.
     """
 
     instant: str
@@ -46,6 +48,7 @@ class WriteSpec:
     deduplicate: bool
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
+    index: Index = field(default_factory=Index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,19 @@ class FileTask:
         partition: partition path.
         file_id: the file group.
         base: the base file that the new one replaces; None for a new file group.
+        bucket: the bucket that the file group is, as tagging names it; None on tables that have none.
     """
 
     number: int
     partition: str
     file_id: str
     base: BaseFile | None = None
+    bucket: str | None = None
+
+    @property
+    def location(self) -> str | None:
+        """What tagging says of records that go here: bucket or file id. None where only a route leads here."""
+        return self.bucket or (None if self.base is None else self.file_id)
 
     @property
     def io_type(self) -> IOType:

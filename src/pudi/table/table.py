@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from pudi.action import CommitResult, MetaClient, write
+from pudi.action import CommitResult, MetaClient, check_index, write
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.engine.local import LocalEngine
 from pudi.engine.spark import SparkEngine, is_spark_frame
@@ -75,6 +75,7 @@ class Table:
         resolved = resolve(self._options)
         self._meta = MetaClient.open(os.fspath(path), storage_options, self._options)
         check_consistent(self._meta.config, resolved, self._meta.storage.root)
+        check_index(self._meta, resolved)
 
     @classmethod
     def of(cls, meta: MetaClient, options: Mapping[str, str]) -> Table:

@@ -2,7 +2,7 @@
 
 from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
 from pudi.task.read import SliceReader
-from pudi.task.tag import KeyLookup, find_keys, key_span
+from pudi.task.tag import KeyLookup, KeySearch, key_finder
 from pudi.task.write import FileResult, write_file
 
 __all__ = [
@@ -10,10 +10,10 @@ __all__ = [
     "FileResult",
     "InputSpec",
     "KeyLookup",
+    "KeySearch",
     "KeyedInput",
     "SliceReader",
     "Tagged",
-    "find_keys",
-    "key_span",
+    "key_finder",
     "write_file",
 ]

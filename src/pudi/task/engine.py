@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.merge import MergeRule
 from pudi.plan.write import PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
-from pudi.task.tag import KeyLookup
+from pudi.task.tag import KeyLookup, KeySearch
 from pudi.task.write import FileResult
 
 
@@ -24,12 +25,14 @@ class InputSpec:
         schema: the table's columns without meta fields.
         keys: how record key and partition path are made.
         keys_only: only key and partition columns are needed (deletes); others are ignored.
+        combine: by this rule versions of one key are combined first, whatever their partitions (global indexes).
     """
 
     table: str
     schema: pa.Schema
     keys: KeyGenerator
     keys_only: bool = False
+    combine: MergeRule | None = None
 
 
 class KeyedInput(Protocol):
@@ -70,13 +73,14 @@ class Engine(Protocol):
             SchemaError: a column is missing, is unknown or has another type.
         """
 
-    def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup]) -> Any:
-        """Find the records' keys in file slices.
+    def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
+        """Find the records' file groups, or buckets: by their keys in file slices, or by their keys alone.
 
         Args:
             records: what `prepare` gave.
             storage: the table's files.
-            lookups: slices that may hold keys; none where nothing is to be found (inserts).
+            lookups: slices that may hold keys; none where nothing is to be found (inserts, buckets).
+            search: the index, and what it needs to know of the write.
         """
 
     def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:

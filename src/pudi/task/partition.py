@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,10 +13,21 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.format import new_file_id
-from pudi.plan import InsertRoute, Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place
+from pudi.index import Buckets, Index
+from pudi.plan import (
+    InsertRoute,
+    Operation,
+    PartitionTask,
+    WritePlan,
+    WriteProfile,
+    WriteSpec,
+    bucket_name,
+    place,
+    place_buckets,
+)
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.task.tag import KeyLookup, find_keys, key_span
+from pudi.task.tag import KeyLookup, key_finder
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
@@ -36,6 +48,7 @@ class TaggedPartition:
         file_ids: file groups.
         elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
             inserts made, which are updated and deleted together, as Hudi does.
+        leaving: among `rows`, those that move to another partition: this one drops them.
     """
 
     rows: np.ndarray
@@ -43,6 +56,7 @@ class TaggedPartition:
     located: np.ndarray
     file_ids: list[str]
     elsewhere: dict[int, np.ndarray]
+    leaving: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 def tag_partitions(
@@ -50,15 +64,17 @@ def tag_partitions(
     partitions: Mapping[str, np.ndarray],
     storage: Storage,
     lookups: Sequence[KeyLookup],
+    index: Index,
     spread: Spread = map,
 ) -> dict[str, TaggedPartition]:
-    """Find records' keys in file slices.
+    """Find records' keys in file slices of their partitions.
 
     Args:
         keys: record key of every record.
         partitions: by partition path, the numbers of its records, ascending.
         storage: the table's files.
         lookups: slices that may hold keys of these partitions.
+        index: how keys are looked for.
         spread: runs the independent parts.
     """
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
@@ -66,11 +82,10 @@ def tag_partitions(
         by_partition[lookup.file_slice.partition].append(lookup)
     encoded = spread(lambda rows: _distinct(keys.take(pa.array(rows))), partitions.values())
     distinct = dict(zip(partitions, encoded, strict=True))
-    spans = {partition: key_span(known) for partition, (known, _) in distinct.items()}
+    finders = {partition: key_finder(distinct[partition][0], index) for partition in by_partition if lookups}
 
     def find(lookup: KeyLookup) -> np.ndarray:
-        partition = lookup.file_slice.partition
-        return find_keys(storage, lookup, distinct[partition][0], spans[partition])
+        return finders[lookup.file_slice.partition].find(storage, lookup.file_slice)
 
     positions = dict(zip(lookups, spread(find, lookups), strict=True))
     tagged = {}
@@ -87,6 +102,24 @@ def tag_partitions(
         file_ids = [lookup.file_slice.file_id for lookup in group]
         tagged[partition] = TaggedPartition(np.asarray(partitions[partition]), codes, located, file_ids, elsewhere)
     return tagged
+
+
+def tag_buckets(
+    keys: pa.ChunkedArray, partitions: Mapping[str, np.ndarray], buckets: Buckets
+) -> dict[str, TaggedPartition]:
+    """Records' buckets, in the place of file groups.
+
+    Args:
+        keys: record key of every record.
+        partitions: by partition path, the numbers of its records, ascending.
+        buckets: how the table is divided.
+    """
+    numbers, located = np.unique(buckets.of(keys), return_inverse=True)
+    names = [bucket_name(number) for number in numbers.tolist()]  # buckets, not records
+    return {
+        partition: TaggedPartition(rows, np.arange(len(rows)), located[rows], names, {})
+        for partition, rows in ((p, np.asarray(r)) for p, r in partitions.items())
+    }
 
 
 def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
@@ -107,7 +140,7 @@ def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[i
     """Numbers of the records that each task of a plan gets, ascending; tasks that no record leads to are left out."""
     routes = {route.partition: route for route in plan.routes}
     assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
-    numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
+    numbers = {(task.partition, task.location): task.number for task in plan.tasks if task.location}
     for partition, part in partitions.items():
         targets = [numbers.get((partition, file_id), -1) for file_id in part.file_ids]
         by_key = np.array([*targets, -1])[part.located]
@@ -139,19 +172,35 @@ def write_partition(
     Raises:
         CorruptError: a base file can't be read.
     """
-    everything = {task.partition: np.arange(rows.num_rows)}
-    lookups = [] if spec.operation is Operation.INSERT else [KeyLookup(s) for s in task.slices]
-    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups)
-    counts = profile(tagged)
-    if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
-        counts = WriteProfile(counts.updates, {})
-    plan = place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number))
+    tagged, plan = _placed_buckets(storage, spec, task, rows, unique) or _placed(storage, spec, task, rows, unique)
     results = []
     for number, places in assign(tagged, plan).items():
         numbered = replace(plan.tasks[number], number=task.number * FILES_PER_PARTITION + number)
         taken = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
         results.append(write_file(storage, spec, numbered, taken, token))
     return results
+
+
+def _placed(
+    storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str
+) -> tuple[dict[str, TaggedPartition], WritePlan]:
+    everything = {task.partition: np.arange(rows.num_rows)}
+    lookups = [] if spec.operation is Operation.INSERT else [KeyLookup(s) for s in task.slices]
+    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index)
+    counts = profile(tagged)
+    if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+        counts = WriteProfile(counts.updates, {})
+    return tagged, place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number))
+
+
+def _placed_buckets(
+    storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str
+) -> tuple[dict[str, TaggedPartition], WritePlan] | None:
+    """As `_placed` for bucket tables; None for others. `unique` is this partition's alone, and so fit for all ids."""
+    if spec.index.buckets is None:
+        return None
+    tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
+    return tagged, place_buckets(profile(tagged), task.slices, spec.operation, lambda: unique, storage.root)
 
 
 def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:

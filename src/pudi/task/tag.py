@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
-from pudi.index import simple
-from pudi.index.simple import KeySpan
+from pudi.index import BloomKeys, Index, SimpleKeys
+from pudi.merge import MergeRule
+from pudi.plan import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,39 @@ class KeyLookup:
     file_slice: FileSlice
 
 
-def key_span(keys: pa.Array) -> KeySpan | None:
-    """Least and greatest of some record keys, None without any, to hand to `find_keys` for each slice."""
-    return simple.key_span(keys)
+@dataclass(frozen=True, slots=True)
+class KeySearch:
+    """How the records of one write are brought to file groups; picklable.
+
+    Attributes:
+        index: the table's index.
+        operation: what is done with the records.
+        rule: which version of a record wins.
+        schema: the table's columns without meta fields.
+    """
+
+    index: Index
+    operation: Operation
+    rule: MergeRule
+    schema: pa.Schema
+
+    @property
+    def moves(self) -> bool:
+        """Whether records move to another partition; deletes go wherever their key is."""
+        return self.index.moves and self.operation is not Operation.DELETE
 
 
-def find_keys(storage: Storage, lookup: KeyLookup, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
-    """Positions in `keys`, ascending, of those that the slice holds; see `pudi.index.simple.find_keys`."""
-    return simple.find_keys(storage, lookup.file_slice, keys, span)
+class KeyFinder(Protocol):
+    """Some record keys, to be looked for in many slices; threads may share it."""
+
+    def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
+        """Places of the keys that a slice holds, ascending.
+
+        Raises:
+            CorruptError: the base file can't be read, or has no record keys in text.
+        """
+
+
+def key_finder(keys: pa.Array, index: Index) -> KeyFinder:
+    """How an index looks for record keys, each given once."""
+    return BloomKeys(keys) if index.bloom else SimpleKeys(keys)

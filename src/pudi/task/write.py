@@ -25,6 +25,9 @@ from pudi.schema import (
 )
 from pudi.timeline import NO_COMMIT
 
+LEAVING = "_pudi_leaving"
+"""Boolean column of records to write: true where the record moves to another partition and this file drops it."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
@@ -49,13 +52,14 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         spec: the write.
         task: which file.
         rows: the records routed to it in order of arrival: record key, partition path and the table's columns, typed
-            as the table's schema says; for a delete the keys are enough.
+            as the table's schema says; for a delete the keys are enough. With `LEAVING` where some move away.
         token: write token, another one for every attempt.
 
     Raises:
         CorruptError: the base file to replace can't be read.
     """
     received = rows.num_rows
+    rows = _leaving_deleted(rows)
     if spec.deduplicate and spec.operation is not Operation.DELETE:
         rows = latest_per_key(rows, RECORD_KEY, spec.rule)
     if spec.operation in {Operation.INSERT, Operation.BULK_INSERT} or task.base is None:
@@ -89,7 +93,7 @@ class _SliceWriter:
         None when every record is a delete of a key that isn't there: the file stays as it is.
         """
         old = self._read(base)
-        if self.spec.operation is Operation.INSERT:
+        if self.spec.operation in {Operation.INSERT, Operation.BULK_INSERT}:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         else:
             laid = overlay(
@@ -168,6 +172,18 @@ class _SliceWriter:
             partition_path=partition,
             file_size_in_bytes=size,
         )
+
+
+def _leaving_deleted(rows: pa.Table) -> pa.Table:
+    """The records with those that leave marked as deletes: they're no older than what they delete."""
+    if LEAVING not in rows.column_names:
+        return rows
+    gone = rows[LEAVING]
+    if DELETED in rows.column_names:
+        at = rows.column_names.index(DELETED)
+        gone = pc.or_(gone, pc.fill_null(rows[DELETED], False))
+        return rows.set_column(at, rows.schema.field(DELETED), gone)
+    return rows.append_column(DELETED, gone)
 
 
 def _live(rows: pa.Table) -> pa.Table:

@@ -112,7 +112,7 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.datasource.meta.sync.enable", "true"),
         ("hoodie.clustering.inline", "true"),
         ("hoodie.compact.inline", "true"),
-        ("hoodie.index.type", "BUCKET"),
+        ("hoodie.index.type", "RECORD_INDEX"),
         ("hoodie.metadata.enable", "true"),
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
@@ -190,7 +190,7 @@ def test_whatever_is_given_the_answer_is_options_or_a_typed_error(layer: dict[st
 
 def test_default_write_options_are_hudis_where_nothing_is_said() -> None:
     default = WriteOptions.of(Options())
-    assert (default.operation, default.index_type, default.bloom_type) == ("upsert", "SIMPLE", "DYNAMIC_V0")
+    assert (default.operation, default.bloom_type) == ("upsert", "DYNAMIC_V0")
     assert (default.small_file_limit, default.max_file_size, default.block_size) == (104857600, 125829120, 125829120)
     assert (default.bloom_num_entries, default.bloom_fpp, default.bloom_max_entries) == (60000, 1e-9, 100000)
     assert not default.combine_before_insert

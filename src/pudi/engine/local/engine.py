@@ -14,12 +14,15 @@ import pyarrow as pa
 from pudi.context import Context, Storage
 from pudi.engine.local.records import LocalRecords, LocalTagged, keyed
 from pudi.format import new_file_id, write_token
+from pudi.merge import latest_per_key
 from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
-from pudi.task import FileResult, KeyLookup, write_file
+from pudi.task import FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes
 from pudi.task.engine import InputSpec
-from pudi.task.partition import assign, tag_partitions, write_partition
+from pudi.task.everywhere import tag_everywhere
+from pudi.task.partition import assign, tag_buckets, tag_partitions, write_partition
+from pudi.task.write import LEAVING
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -37,12 +40,20 @@ class LocalEngine:
 
     def prepare(self, data: Any, spec: InputSpec) -> LocalRecords:
         """Check the input and give its records their keys; see `pudi.task.engine.Engine`."""
-        return LocalRecords(keyed(data, spec))
+        rows = keyed(data, spec)
+        return LocalRecords(rows if spec.combine is None else latest_per_key(rows, RECORD_KEY, spec.combine))
 
-    def tag(self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> LocalTagged:
-        """Find the records' keys in file slices."""
-        rows = {partition: np.asarray(places) for partition, places in records.partitions.items()}
-        return LocalTagged(records, tag_partitions(records.rows[RECORD_KEY], rows, storage, lookups, self._map))
+    def tag(
+        self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
+    ) -> LocalTagged:
+        """Find the records' file groups; see `pudi.task.engine.Engine`."""
+        partitions = {partition: np.asarray(places) for partition, places in records.partitions.items()}
+        keys, index = records.rows[RECORD_KEY], search.index
+        if index.buckets is not None:
+            return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
+        if index.is_global and lookups:
+            return LocalTagged(records, tag_everywhere(records.rows, partitions, storage, lookups, search, self._map))
+        return LocalTagged(records, tag_partitions(keys, partitions, storage, lookups, index, self._map))
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""
@@ -50,6 +61,9 @@ class LocalEngine:
 
         def run(task: FileTask) -> FileResult:
             rows = tagged.records.rows.take(pa.array(assigned[task.number]))
+            leaving = tagged.partitions[task.partition].leaving
+            if len(leaving):
+                rows = rows.append_column(LEAVING, pa.array(np.isin(assigned[task.number], leaving)))
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, [task for task in plan.tasks if task.number in assigned])

@@ -18,8 +18,9 @@ from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerC
 from pudi.errors import PudiError, UnavailableError
 from pudi.plan import Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.task import FileResult, KeyLookup
+from pudi.task import FileResult, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
+from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
@@ -44,9 +45,11 @@ class SparkEngine:
         """Check the input; see `pudi.task.engine.Engine`. Null keys show when records are counted or written."""
         return prepare(data, spec)
 
-    def tag(self, records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> SparkTagged:
-        """Find the records' keys in file slices."""
-        return tag(records, storage, lookups)
+    def tag(
+        self, records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
+    ) -> SparkTagged:
+        """Find the records' file groups; see `pudi.task.engine.Engine`."""
+        return tag(records, storage, lookups, search)
 
     @property
     def whole_limits(self) -> WholeLimits | None:
@@ -60,8 +63,9 @@ class SparkEngine:
             UnavailableError: Spark failed, or records were lost or doubled on the way, which happens when an input
                 that isn't deterministic was evaluated again.
         """
-        groups = _routed(tagged, spec)
-        unplanned = set(groups) - _places(plan)
+        places = _places(plan)
+        groups = _routed(tagged, spec, places)
+        unplanned = set(groups) - places
         if unplanned:
             raise ValueError(f"the plan has no place for records of {sorted(unplanned)[0]}")
         records = planned_records(plan, tagged.profile.updates, tagged.profile.inserts)
@@ -110,7 +114,8 @@ class SparkEngine:
         salt = f"element_at(from_json('{list(placement.salts)}', 'ARRAY<INT>'), {TASK} + 1) AS {SALT}"
         data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.schema.names)
         found = frame.selectExpr("*", salt).repartition(placement.partitions, SALT)
-        return found.selectExpr(TASK, ARRIVAL, HASH, RECORD_KEY, *data)
+        leaving = [LEAVING] if LEAVING in frame.columns else []
+        return found.selectExpr(TASK, ARRIVAL, HASH, RECORD_KEY, *leaving, *data)
 
     def _groups(self, weight: int) -> int:
         """How many Spark tasks files of that weight are spread over."""
@@ -143,19 +148,19 @@ def _collect(frame: Any, table: str) -> list[_Answer]:
     return sorted(answers, key=lambda answer: answer.task)
 
 
-def _routed(tagged: SparkTagged, spec: WriteSpec) -> dict[tuple[str, str], Group]:
+def _routed(tagged: SparkTagged, spec: WriteSpec, places: set[tuple[str, str]]) -> dict[tuple[str, str], Group]:
     """The groups of records that are written: all, but for keys to delete that aren't there."""
     deletes = spec.operation is Operation.DELETE
     return {
         (partition, file_id or ""): group
         for (partition, file_id), group in tagged.groups.items()
-        if group.records and (file_id is not None or not deletes)
+        if group.records and (not deletes or (partition, file_id) in places)
     }
 
 
 def _places(plan: WritePlan) -> set[tuple[str, str]]:
-    """Partition path and file id (empty for inserts) that a plan has a task for."""
-    return {(t.partition, t.file_id) for t in plan.tasks if t.base is not None} | {
+    """Partition path and file id or bucket (empty for inserts) that a plan has a task for."""
+    return {(t.partition, t.location) for t in plan.tasks if t.location is not None} | {
         (r.partition, "") for r in plan.routes
     }
 

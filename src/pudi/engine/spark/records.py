@@ -80,7 +80,21 @@ class SparkRecords:
         )
         kept = self.keep(frame.selectExpr(f"STRUCT({', '.join([*made, own, *data])}) AS {DATA}"))
         names = (RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL)
-        return kept.selectExpr(DATA, *(f"{DATA}.{name} AS {name}" for name in names))
+        return self._combined(kept.selectExpr(DATA, *(f"{DATA}.{name} AS {name}" for name in names)))
+
+    def _combined(self, keyed: Any) -> Any:
+        """The winners among versions of one key, where a global index asks for that; see `latest_per_key`."""
+        rule = self.spec.combine
+        if rule is None:
+            return keyed
+        # among nulls, numbers and NaN, Spark's order of structs is that of ordering values
+        order = [f"{DATA}.{quote(name)}" for name in rule.ordering_fields] if rule.compares else []
+        last = f"max(struct({', '.join([*order, ARRIVAL])})).{ARRIVAL} AS {ARRIVAL}"
+        counted = keyed.groupBy(RECORD_KEY).agg(functions(keyed).expr(last), functions(keyed).expr("count(1) AS n"))
+        with spark_errors(self.spec.table, "combining records of one key"):
+            if not counted.where("n > 1").limit(1).collect():
+                return keyed
+        return self.keep(keyed.join(counted.select(ARRIVAL), [ARRIVAL], "left_semi"))
 
     @cached_property
     def groups(self) -> Mapping[str, Group]:

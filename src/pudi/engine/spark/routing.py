@@ -80,9 +80,9 @@ def _route_rows(plan: WritePlan) -> list[dict[str, Any]]:
     where a partition's inserts are spread over several, an array of task numbers that a hash of the key picks from.
     """
     rows: list[dict[str, Any]] = [
-        {PARTITION_PATH: task.partition, FILE_ID: task.file_id, TASK: task.number}
+        {PARTITION_PATH: task.partition, FILE_ID: task.location, TASK: task.number}
         for task in plan.tasks
-        if task.base is not None
+        if task.location is not None
     ]
     for route in plan.routes:
         row: dict[str, Any] = {PARTITION_PATH: route.partition, FILE_ID: ""}
@@ -178,7 +178,7 @@ def _rotate(values: np.ndarray, bits: int) -> np.ndarray:
 
 def planned_records(plan: WritePlan, updates: Mapping[tuple[str, str], int], inserts: Mapping[str, int]) -> list[int]:
     """About how many records each task of a plan gets."""
-    numbers = {(task.partition, task.file_id): task.number for task in plan.tasks}
+    numbers = {(task.partition, task.location): task.number for task in plan.tasks if task.location}
     counts = [0] * len(plan.tasks)
     for group, records in updates.items():
         if group in numbers:

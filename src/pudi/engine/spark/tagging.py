@@ -11,14 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import FILE_ID, HASH
+from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
+from pudi.engine.spark.lookups import LOCATION_SCHEMA, MOST_COPIES, Bins, BucketColumn, look_up, older_than_stored
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyTasks
-from pudi.plan import WriteProfile
+from pudi.index import Buckets
+from pudi.merge import DELETED
+from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
-from pudi.task import KeyLookup
+from pudi.schema.spark_types import quote
+from pudi.task import KeyLookup, KeySearch
+from pudi.task.write import LEAVING
 
 _BROADCAST_BYTES = 128 << 20
 """Size up to which keys are sent to every node instead of both sides being shuffled."""
@@ -26,7 +31,8 @@ _HASH_BYTES, _LOCATION_BYTES = 32, 200
 """About what one key takes in a broadcast: its hash alone; with partition path and file id."""
 
 _KEY_SCHEMA = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
-_LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
+_PLACES = "_pudi_places"
+_OWN = "_pudi_own"
 
 
 @dataclass(frozen=True)
@@ -36,20 +42,24 @@ class SparkTagged:
     Args:
         records: the records.
         frame: the records with `FILE_ID`, null where the key is in no file; a key that is in several comes with each.
+            Partition paths are those that records go to, with `LEAVING` where they leave for another one.
+        counted: a frame with partition path, `FILE_ID` and `HASH` of the same rows that costs less; None for none.
     """
 
     records: SparkRecords
     frame: Any
+    counted: Any = None
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str | None], Group]:
         """Counts by partition path and file id."""
         if self.frame is self.records.keyed:
             return {(partition, None): group for partition, group in self.records.groups.items()}
-        sql = functions(self.frame)
+        counted = self.frame if self.counted is None else self.counted
+        sql = functions(counted)
         with spark_errors(self.records.spec.table, "looking for the records' keys"):
             counts = sql.expr("count(1)"), sql.expr(f"bit_xor({HASH})")
-            rows = self.frame.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
+            rows = counted.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
         return {(row[0], row[1]): Group(row[2], row[3]) for row in rows}
 
     @property
@@ -61,37 +71,120 @@ class SparkTagged:
         )
 
 
-def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> SparkTagged:
-    """Find the records' keys in file slices.
+def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> SparkTagged:
+    """Find the records' file groups; see `pudi.task.engine.Engine`."""
+    with spark_errors(records.spec.table, "looking for the records' keys"):
+        if search.index.buckets is not None:
+            return _bucketed(records, search.index.buckets)
+        if not lookups:
+            return SparkTagged(records, records.keyed)
+        if search.index.is_global:
+            return _everywhere(records, storage, lookups, search)
+        located = _located(records, storage, lookups, search)
+        return SparkTagged(records, records.keyed.join(located, [PARTITION_PATH, RECORD_KEY], "left"))
 
-    The files' keys are first cut down to those whose hash is among the records' hashes, which are small enough to be
+
+def _bucketed(records: SparkRecords, buckets: Buckets) -> SparkTagged:
+    """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's."""
+
+    def with_bucket(frame: Any) -> Any:
+        schema = frame.schema.jsonValue()
+        schema["fields"].append({"name": FILE_ID, "type": "string", "nullable": False, "metadata": {}})
+        return frame.mapInArrow(BucketColumn(buckets).run, struct_type(schema))
+
+    keyed = records.keyed
+    return SparkTagged(records, with_bucket(keyed), with_bucket(keyed.select(PARTITION_PATH, RECORD_KEY, HASH)))
+
+
+def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
+    """Partition path, record key and file id of those of the records' keys that slices hold, kept.
+
+    By bloom filters tasks look into the slices, keys at hand. Else, and where that would take too many copies of the
+    keys, the files' keys are cut down to those whose hash is among the records' hashes, which are small enough to be
     sent everywhere; only these are then matched with the records, by the keys themselves.
     """
-    if not lookups:
-        return SparkTagged(records, records.keyed)
+    slices = [lookup.file_slice for lookup in lookups]
     total = sum(records.counts.values())
     sql = functions(records.keyed)
-    with spark_errors(records.spec.table, "looking for the records' keys"):
-        hashes = _small(sql, records.keyed.select(HASH), total * _HASH_BYTES)
-        stored = _stored_keys(records.keyed.sparkSession, sql, storage, lookups)
-        stored = stored.selectExpr("*", f"xxhash64({PARTITION_PATH}, {RECORD_KEY}) AS {HASH}")
+    bins = Bins.of(slices, search.index)
+    if search.index.bloom and bins.copies(records.counts) <= MOST_COPIES:
+        located = records.keep(look_up(records.keyed, storage, bins, search))
+    else:
+        made_of = RECORD_KEY if search.index.is_global else f"{PARTITION_PATH}, {RECORD_KEY}"
+        wanted = records.keyed.selectExpr(f"xxhash64({made_of}) AS {HASH}")
+        stored = _stored_keys(records.keyed.sparkSession, sql, storage, slices)
+        stored = stored.selectExpr("*", f"xxhash64({made_of}) AS {HASH}")
+        hashes = _small(sql, wanted, total * _HASH_BYTES)
         located = records.keep(stored.join(hashes, [HASH], "left_semi").drop(HASH))
-        locations = _small(sql, located, total * _LOCATION_BYTES)
-        return SparkTagged(records, records.keyed.join(locations, [PARTITION_PATH, RECORD_KEY], "left"))
+    return _small(sql, located, total * _LOCATION_BYTES)
+
+
+def _everywhere(
+    records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
+) -> SparkTagged:
+    """Records with where they go, by a global index: the rules are those of `pudi.task.everywhere`."""
+    keyed = records.keyed
+    sql = functions(keyed)
+    located = _located(records, storage, lookups, search)
+    places = located.groupBy(RECORD_KEY).agg(
+        sql.expr(f"collect_set(struct({PARTITION_PATH} AS p, {FILE_ID} AS f)) AS {_PLACES}")
+    )
+    places = _small(sql, places, sum(records.counts.values()) * _LOCATION_BYTES)
+    found = keyed.join(places, [RECORD_KEY], "left").withColumnRenamed(PARTITION_PATH, _OWN)
+    deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"
+    if search.moves and search.rule.compares:
+        moving = f"NOT {deleted} AND exists({_PLACES}, x -> x.p != {_OWN})"
+        fields = [f"{DATA}.{quote(name)} AS {quote(name)}" for name in search.rule.ordering_fields]
+        movers = found.where(moving).selectExpr(RECORD_KEY, _OWN, *fields, f"explode({_PLACES}) AS x")
+        movers = movers.where(f"x.p != {_OWN}").selectExpr(
+            RECORD_KEY, *map(quote, search.rule.ordering_fields), f"x.p AS {PARTITION_PATH}", f"x.f AS {FILE_ID}"
+        )
+        older = older_than_stored(movers, storage, [lookup.file_slice for lookup in lookups], search)
+        found = found.join(records.keep(older.distinct()), [RECORD_KEY], "left_anti")
+    targets = _targets(search, deleted)
+    columns = [DATA, RECORD_KEY, HASH, *(c for c in keyed.columns if c not in _NOT_CARRIED)]
+    tagged = found.selectExpr(*columns, f"inline({targets})")
+    return SparkTagged(records, tagged, tagged.select(PARTITION_PATH, FILE_ID, HASH))
+
+
+_NOT_CARRIED = {DATA, RECORD_KEY, HASH, PARTITION_PATH}
+
+
+def _targets(search: KeySearch, deleted: str) -> str:
+    """Where one record goes: an array of partition path, `FILE_ID` and `LEAVING`."""
+
+    def target(partition: str, file_id: str, leaving: str) -> str:
+        return f"named_struct('{PARTITION_PATH}', {partition}, '{FILE_ID}', {file_id}, '{LEAVING}', {leaving})"
+
+    stay = f"transform({_PLACES}, x -> {target('x.p', 'x.f', 'false')})"
+    if search.operation is Operation.DELETE:
+        return stay  # nothing where the key is nowhere
+    new = f"array({target(_OWN, 'CAST(NULL AS STRING)', 'false')})"
+    if not search.moves:
+        return f"CASE WHEN {_PLACES} IS NULL THEN {new} ELSE {stay} END"
+    away = f"transform({_PLACES}, x -> {target('x.p', 'x.f', f'x.p != {_OWN}')})"
+    at_home = f"exists({_PLACES}, x -> x.p = {_OWN})"
+    return (
+        f"CASE WHEN {_PLACES} IS NULL THEN {new} WHEN {deleted} THEN {stay} WHEN {at_home} THEN {away} "
+        f"ELSE concat({away}, {new}) END"
+    )
+
+
+def _marks_deletes(search: KeySearch) -> bool:
+    return search.operation is not Operation.DELETE and DELETED in search.schema.names
 
 
 def _small(sql: Any, frame: Any, size: int) -> Any:
     return sql.broadcast(frame) if size <= _BROADCAST_BYTES else frame
 
 
-def _stored_keys(spark: Any, sql: Any, storage: Storage, lookups: Sequence[KeyLookup]) -> Any:
+def _stored_keys(spark: Any, sql: Any, storage: Storage, slices: Sequence[Any]) -> Any:
     """Partition path, record key and file id of every record in the slices."""
-    slices = [lookup.file_slice for lookup in lookups]
     try:
         frame = NativeFiles(spark, storage).frame(slices, _KEY_SCHEMA)
     except CannotReadNatively:
         numbers = spark.range(0, len(slices), 1, len(slices)).select(sql.col("id"))
-        schema = struct_type(json.loads(arrow_to_spark_json(_LOCATION_SCHEMA)))
+        schema = struct_type(json.loads(arrow_to_spark_json(LOCATION_SCHEMA)))
         return numbers.mapInArrow(KeyTasks(storage, slices).run, schema)
     # the file's name is what says the file group; its column of that name may be another writer's
     file_id = f"substring_index(_metadata.file_name, '_', 1) AS {FILE_ID}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, TASK
@@ -26,6 +27,7 @@ from pudi.storage import StorageWrapper
 from pudi.task import FileResult, SliceReader, write_file
 from pudi.task.bulk import file_bytes, split_by_partition
 from pudi.task.partition import write_partition
+from pudi.task.write import LEAVING
 from pudi.version import __version__
 
 RESULT_COLUMNS = "task BIGINT, received BIGINT, fingerprint BIGINT, results BINARY, error BINARY"
@@ -176,11 +178,14 @@ class FileTasks:
     def _write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
         keys = rows[RECORD_KEY].cast(pa.string())
         partition = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([task.partition]))
+        leaving = rows[LEAVING] if LEAVING in rows.column_names else None
         if self.spec.operation is Operation.DELETE:
             rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
         else:
             data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
+        if leaving is not None and pc.any(leaving).as_py():
+            rows = rows.append_column(LEAVING, leaving)
         storage = FencedStorage(self.storage, self.spec.instant)
         token = write_token(*task_ids())
         if isinstance(task, FileTask):

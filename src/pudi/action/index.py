@@ -1,0 +1,247 @@
+"""Which index a table has: by option, by what its properties say, and by its own files, which have the last word."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pudi.action.meta_client import MetaClient
+from pudi.concurrency import KeyScope
+from pudi.config import Options, TableConfig
+from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.filegroup import BaseFile, BaseFileReader
+from pudi.format import BUCKET_INDEX_DIR, bucket_of_file_id, parse_base_file
+from pudi.index import Buckets, Index, key_hashes
+from pudi.plan import Operation
+from pudi.schema import RECORD_KEY
+from pudi.timeline import Timeline
+
+TYPE_KEY = "hoodie.index.type"
+COUNT_KEY = "hoodie.bucket.index.num.buckets"
+FIELDS_KEY = "hoodie.bucket.index.hash.field"
+_KEYS = (TYPE_KEY, COUNT_KEY, FIELDS_KEY)
+
+_MOVES = {
+    "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
+    "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
+}
+_SAMPLE_COMMITS = 10
+_SAMPLE_FILES = 16
+"""How many commits back files are looked for, and in how many of them keys, where few don't tell."""
+_SAMPLE_HASHES = 16
+"""Hashes of keys after which one possible number of buckets is believed."""
+_PLAUSIBLE_BUCKETS = 100_000
+"""More buckets in a partition than this are not believed unless an option says BUCKET."""
+
+
+def names_index(options: Options) -> bool:
+    """Whether options say something about the index that the table may contradict."""
+    return any(key in options.given for key in _KEYS)
+
+
+def check_index_options(config: TableConfig, options: Options, table: str) -> None:
+    """Refuse options of the index that contradict each other or the table's properties.
+
+    Raises:
+        InvalidArgumentError: they do; names them.
+    """
+    _kind(config, options, table)
+    fields = _hash_fields(config, options)
+    beyond = [name for name in fields if name not in config.record_key_fields]
+    if beyond:
+        raise InvalidArgumentError(
+            f"option {FIELDS_KEY} names {beyond[0]!r}, which is not a column of the record key "
+            f"({', '.join(config.record_key_fields)}): equal keys must be in one bucket",
+            table=table,
+        )
+
+
+def check_index(meta: MetaClient, options: Options) -> None:
+    """Refuse options of the index that contradict the table, when it's opened; reads nothing where none are given.
+
+    Raises:
+        InvalidArgumentError: see `find_index`; a count of buckets that nothing decides yet is no error here.
+        NotSupportedError: as `find_index`.
+    """
+    if not names_index(options):
+        return
+    check_index_options(meta.config, options, meta.storage.root)
+    _Finder(meta, meta.store.load(), options).find()
+
+
+def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
+    """The index to write a table by.
+
+    A table whose files are buckets has the bucket index whether an option says so or not. Its files also tell the
+    number of buckets: it divides the difference of every key's hash and its file's bucket.
+
+    Raises:
+        InvalidArgumentError: the options contradict each other or the table, so that keys would be lost: another
+            number of buckets or other columns hashed, buckets on a table of other files, another index on buckets;
+            or nothing decides the number of buckets.
+        NotSupportedError: the table's buckets are numbered partition by partition, or by consistent hashing.
+    """
+    check_index_options(meta.config, options, meta.storage.root)
+    found = _Finder(meta, timeline, options).find()
+    if found is None:
+        raise InvalidArgumentError(
+            f"nothing says how many buckets a partition has: give option {COUNT_KEY}, in the first write",
+            table=meta.storage.root,
+        )
+    return found
+
+
+def key_scope(index: Index, operation: Operation) -> KeyScope | None:
+    """Where a write promises that a key is in one file group; None where it doesn't."""
+    if index.buckets is not None:
+        return KeyScope.BUCKET
+    if operation is not Operation.UPSERT:
+        return None
+    return KeyScope.TABLE if index.is_global else KeyScope.PARTITION
+
+
+def _kind(config: TableConfig, options: Options, table: str) -> str | None:
+    """The index that options or properties name."""
+    given = options.given.get(TYPE_KEY)
+    persisted = config.raw.get(TYPE_KEY)
+    if given is not None and persisted is not None and str(given) != persisted.strip().upper():
+        raise InvalidArgumentError(
+            f"option {TYPE_KEY}={given} contradicts the table, which has {persisted}: leave the option out", table=table
+        )
+    return str(given) if given is not None else persisted.strip().upper() if persisted is not None else None
+
+
+def _hash_fields(config: TableConfig, options: Options) -> tuple[str, ...]:
+    text = options.optional_text(FIELDS_KEY) or config.raw.get(FIELDS_KEY)
+    return tuple(text.split(",")) if text else config.record_key_fields
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What a table's files say of buckets.
+
+    Attributes:
+        files: whether any were found.
+        divided: whether all of them are named as buckets are.
+        most: the greatest bucket.
+        divisor: greatest common divisor of what keys' hashes and their files' buckets differ by; 0 without keys.
+    """
+
+    files: bool = False
+    divided: bool = False
+    most: int = -1
+    divisor: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether keys lie in files as some number of buckets would have them."""
+        return self.divisor == 0 or self.divisor > self.most
+
+    @property
+    def looks_divided(self) -> bool:
+        """Whether the files are buckets; names of other files say so by chance at times, keys hardly ever too."""
+        return self.divided and self.most < _PLAUSIBLE_BUCKETS and self.divisor > self.most
+
+    def allows(self, count: int) -> bool:
+        """Whether there may be so many buckets."""
+        return count > self.most and self.divisor % count == 0
+
+    def counts(self) -> list[int]:
+        """Numbers of buckets that there may be, for keys that were seen."""
+        if not self.divisor:
+            return []
+        small = [n for n in range(1, math.isqrt(self.divisor) + 1) if self.divisor % n == 0]
+        return sorted({n for low in small for n in (low, self.divisor // low) if n > self.most})
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """One look at a table."""
+
+    meta: MetaClient
+    timeline: Timeline
+    options: Options
+
+    def find(self) -> Index | None:
+        """See `find_index`; None where nothing decides the number of buckets."""
+        table = self.meta.storage.root
+        kind = _kind(self.meta.config, self.options, table)
+        seen = self._evidence()
+        if kind == "BUCKET" or (kind is None and seen.looks_divided):
+            return self._divided(seen)
+        if seen.looks_divided:
+            raise InvalidArgumentError(
+                f"{TYPE_KEY}={kind} contradicts the table, whose files are buckets: inserts would go to buckets where "
+                f"they are not found; use {TYPE_KEY}=BUCKET",
+                table=table,
+            )
+        if kind not in {None, "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"}:
+            raise NotSupportedError(f"a table with {TYPE_KEY}={kind} can't be written yet", table=table)
+        if kind not in _MOVES:
+            return Index(bloom=kind == "BLOOM")
+        moves = bool(self.meta.config.partition_fields) and self.options.flag(_MOVES[kind])
+        return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM")
+
+    def _divided(self, seen: _Evidence) -> Index | None:
+        """The bucket index, with the number of buckets that options or files say."""
+        table, fields = self.meta.storage.root, _hash_fields(self.meta.config, self.options)
+        if seen.files and not seen.divided:
+            raise InvalidArgumentError(
+                f"{TYPE_KEY}=BUCKET contradicts the table, whose files are no buckets: their keys would not be found; "
+                "use the index that wrote them, or write the records to a new table",
+                table=table,
+            )
+        if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
+            raise NotSupportedError(
+                "the table's buckets are numbered partition by partition or by consistent hashing; use Apache Hudi",
+                table=table,
+            )
+        given = self.options.get(COUNT_KEY) or self.meta.config.raw.get(COUNT_KEY)
+        counts = seen.counts()
+        if not seen.fits or (given is not None and not seen.allows(int(given))):
+            told = f"{COUNT_KEY}={given}" if seen.fits else f"{FIELDS_KEY}={','.join(fields)}"
+            hint = f"it has {counts[0]} buckets" if len(counts) == 1 else "keys do not lie where it would put them"
+            raise InvalidArgumentError(
+                f"{told} contradicts the table: {hint}; buckets are fixed by the first write", table=table
+            )
+        if given is None and len(counts) != 1:
+            return None
+        return Index(buckets=Buckets(counts[0] if given is None else int(given), fields))
+
+    def _evidence(self) -> _Evidence:
+        """What the newest files say; keys are read of as few as tell, and only where names say buckets."""
+        files = self._newest_files()
+        known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
+        if not files or len(known) < len(files):
+            return _Evidence(bool(files))
+        fields, divisor, most, hashed = _hash_fields(self.meta.config, self.options), 0, max(known), 0
+        smallest_first = sorted(zip(files, known, strict=True), key=lambda pair: pair[0].size)
+        for file, bucket in smallest_first[:_SAMPLE_FILES]:
+            try:
+                reader = BaseFileReader(self.meta.storage, file)
+                keys = reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+            except NotFoundError:  # replaced and cleaned since
+                continue
+            hashes = np.unique(key_hashes(keys, fields)).astype(np.int64)
+            divisor, hashed = math.gcd(divisor, int(np.gcd.reduce(np.abs(hashes - bucket)))), hashed + len(hashes)
+            enough = hashed >= _SAMPLE_HASHES and len(_Evidence(True, True, most, divisor).counts()) == 1
+            if enough or 0 < divisor <= most:
+                break
+        return _Evidence(True, True, most, divisor)
+
+    def _newest_files(self) -> list[BaseFile]:
+        """Files of the newest commit that wrote some."""
+        for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
+            stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
+            named = [
+                (partition, parse_base_file((stat.path or "").rpartition("/")[2]), stat.file_size_in_bytes or 0)
+                for partition, group in stats.items()
+                for stat in group
+            ]
+            files = [BaseFile(partition, name, size) for partition, name, size in named if name is not None and size]
+            if files:
+                return files
+        return []

@@ -1,0 +1,211 @@
+"""Keys looked for in file slices by Python tasks, many files each: keys in, one row for each file that has one out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.engine.spark.columns import FILE_ID
+from pudi.engine.spark.routing import salts
+from pudi.engine.spark.session import functions, struct_type
+from pudi.filegroup import FileSlice
+from pudi.index import Buckets, Index
+from pudi.plan import bucket_name
+from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
+from pudi.task import KeySearch, key_finder
+from pudi.task.everywhere import newer_than_stored
+
+LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
+"""Partition path, record key and file id: where a key is."""
+GONE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
+
+_BIN, _SALT = "_pudi_bin", "_pudi_salt"
+_BIN_BYTES = 32 << 20
+_MOST_BINS = 64
+MOST_COPIES = 16_000_000
+"""Keys that may be sent to tasks, copies counted; beyond, one join over the key columns of all files is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """File slices divided among tasks.
+
+    Attributes:
+        slices: the slices of each task.
+        is_global: whether a key is looked for in all partitions.
+    """
+
+    slices: tuple[tuple[FileSlice, ...], ...]
+    is_global: bool
+
+    @classmethod
+    def of(cls, slices: Sequence[FileSlice], index: Index) -> Bins:
+        """Neighbours of about the same size together, so that a partition's slices are in few tasks."""
+        total = sum(s.size for s in slices)
+        count = max(1, min(len(slices), _MOST_BINS, max(8, total // _BIN_BYTES)))
+        parts: list[list[FileSlice]] = [[] for _ in range(count)]
+        passed = 0
+        for file_slice in sorted(slices, key=lambda s: (s.partition, s.file_id)):
+            parts[min(count - 1, passed * count // max(total, 1))].append(file_slice)
+            passed += file_slice.size
+        return cls(tuple(tuple(part) for part in parts if part), index.is_global)
+
+    def by_partition(self) -> dict[str, list[int]]:
+        """Tasks that look into each partition."""
+        found: dict[str, list[int]] = {}
+        for number, part in enumerate(self.slices):
+            for partition in {s.partition for s in part}:
+                found.setdefault(partition, []).append(number)
+        return found
+
+    def copies(self, counts: Mapping[str, int]) -> int:
+        """Keys that tasks get in all, for counts of records by partition path."""
+        if self.is_global:
+            return sum(counts.values()) * len(self.slices)
+        by_partition = self.by_partition()
+        return sum(count * len(by_partition.get(partition, ())) for partition, count in counts.items())
+
+
+def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
+    """Where keys are: rows of `LOCATION_SCHEMA`.
+
+    Args:
+        keyed: frame with partition path and record key.
+        storage: the table's files.
+        bins: where to look.
+        search: the index.
+    """
+    sql = functions(keyed)
+    if bins.is_global:
+        numbers = sql.expr(f"sequence(0, {len(bins.slices) - 1})")
+    else:
+        text = sql.lit(json.dumps(bins.by_partition(), ensure_ascii=False))
+        numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
+    spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
+    placed = _salted(spread, len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
+    return placed.mapInArrow(LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
+
+
+def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
+    """Keys of records that are older than what is stored of them: rows of `GONE_SCHEMA`.
+
+    Args:
+        found: frame with record key, ordering columns, partition path and file id of what is stored.
+        storage: the table's files.
+        slices: the slices that they were found in.
+        search: how versions are compared.
+    """
+    count = max(1, min(len(slices), _MOST_BINS))
+    spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {count}) AS INT) AS {_BIN}")
+    return (
+        _salted(spread, count)
+        .drop(_BIN, _SALT)
+        .mapInArrow(CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
+    )
+
+
+def _salted(frame: Any, count: int) -> Any:
+    """Rows of each task together, and no two tasks in one."""
+    salt = f"element_at(from_json('{salts(count)}', 'ARRAY<INT>'), {_BIN} + 1) AS {_SALT}"
+    return frame.selectExpr("*", salt).repartition(count, _SALT)
+
+
+def _spark(schema: pa.Schema) -> Any:
+    return struct_type(json.loads(arrow_to_spark_json(schema)))
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTasks:
+    """Looks for keys in the slices of one task after the other.
+
+    Args:
+        storage: the table's files.
+        bins: the slices.
+        index: how they're looked into.
+    """
+
+    storage: Storage
+    bins: Bins
+    index: Index
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `LOCATION_SCHEMA` for rows with task number, partition path and record key."""
+        received = [batch for batch in batches if batch.num_rows]
+        if not received:
+            return
+        rows = pa.Table.from_batches(received)
+        for number in pc.unique(rows[_BIN]).to_pylist():  # tasks, not records
+            yield from self._task(number, rows.filter(pc.equal(rows[_BIN], number)))
+
+    def _task(self, number: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        by_partition: dict[str, list[FileSlice]] = {}
+        for file_slice in self.bins.slices[number]:
+            by_partition.setdefault("" if self.bins.is_global else file_slice.partition, []).append(file_slice)
+        for partition, slices in by_partition.items():
+            own = rows if self.bins.is_global else rows.filter(pc.equal(rows[PARTITION_PATH], partition))
+            keys = pc.unique(own[RECORD_KEY].cast(pa.string()))
+            finder = key_finder(keys, self.index)
+            for file_slice in slices:
+                hits = finder.find(self.storage, file_slice)
+                if len(hits):
+                    place, file_id = pa.scalar(file_slice.partition), pa.scalar(file_slice.file_id)
+                    columns = [pa.repeat(place, len(hits)), keys.take(pa.array(hits)), pa.repeat(file_id, len(hits))]
+                    yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTasks:
+    """Compares records with the versions of them that are stored.
+
+    Args:
+        storage: the table's files.
+        slices: where they're stored.
+        search: how versions are compared.
+    """
+
+    storage: Storage
+    slices: tuple[FileSlice, ...]
+    search: KeySearch
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `GONE_SCHEMA` for rows with record key, ordering columns, partition path and file id."""
+        received = [batch for batch in batches if batch.num_rows]
+        if not received:
+            return
+        rows = pa.Table.from_batches(received)
+        places = {(s.partition, s.file_id): s for s in self.slices}
+        fields = [self.search.schema.field(name) for name in self.search.rule.ordering_fields]
+        typed = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
+        found = rows.group_by([PARTITION_PATH, FILE_ID]).aggregate([])
+        for partition, file_id in zip(*(found[n].to_pylist() for n in (PARTITION_PATH, FILE_ID)), strict=True):
+            here = pc.and_(pc.equal(rows[PARTITION_PATH], partition), pc.equal(rows[FILE_ID], file_id))
+            own = conform(rows.filter(here).select(typed.names), typed, table=self.storage.root)
+            newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
+            older = own[RECORD_KEY].take(pa.array(np.flatnonzero(~newer)))
+            yield from pa.table([older], schema=GONE_SCHEMA).to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketColumn:
+    """Adds the bucket of each record, as its location.
+
+    Args:
+        buckets: how the table is divided.
+    """
+
+    buckets: Buckets
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches with `FILE_ID`."""
+        for batch in batches:
+            numbers, codes = np.unique(self.buckets.of(batch[RECORD_KEY]), return_inverse=True)
+            names = pa.array([bucket_name(number) for number in numbers.tolist()], pa.string())  # buckets, not records
+            columns = [*batch.columns, names.take(pa.array(codes))]
+            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, FILE_ID])

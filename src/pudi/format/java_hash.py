@@ -1,0 +1,90 @@
+"""Java's `String.hashCode` of many texts at once, by which Hudi places records in buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+UInt32 = npt.NDArray[np.uint32]
+Int64 = npt.NDArray[np.int64]
+
+_BASE = np.uint32(31)
+_INVERSE = np.uint32(pow(31, -1, 1 << 32))
+# So many bytes are hashed at a time: what is known of them stays in the processor's cache.
+_PORTION = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Some texts in UTF-8, of any part of which the hash can be told.
+
+    With prefix sums p of unit · 31^-place, a part from a to b hashes to (p[b] - p[a]) · 31^(b-1), all modulo 2^32.
+
+    Attributes:
+        content: the texts one after another.
+        starts: where each begins in `content`.
+        stops: where each ends.
+    """
+
+    content: npt.NDArray[np.uint8]
+    starts: Int64
+    stops: Int64
+    _units: Int64 | None
+    _sums: UInt32
+    _powers: UInt32
+
+    @classmethod
+    def of(cls, content: npt.NDArray[np.uint8], offsets: Int64) -> Texts:
+        """Texts that lie between each two offsets."""
+        places, units = None, content.astype(np.uint32)
+        if len(content) and int(content.max()) >= 0x80:
+            # a byte that begins a character of four stands for two UTF-16 units, one that begins any other for one
+            width = np.where(content >= 0xF0, 2, np.where((content & 0xC0) == 0x80, 0, 1))
+            places = np.concatenate([[0], np.cumsum(width)])
+            units = np.frombuffer(content.tobytes().decode("utf-8").encode("utf-16-le"), "<u2").astype(np.uint32)
+        falling = np.multiply.accumulate(np.full(len(units), _INVERSE), dtype=np.uint32)
+        rising = np.multiply.accumulate(np.full(len(units), _BASE), dtype=np.uint32)
+        sums = np.concatenate([np.zeros(1, np.uint32), np.cumsum(units * falling, dtype=np.uint32)])
+        return cls(content, offsets[:-1], offsets[1:], places, sums, np.concatenate([np.ones(1, np.uint32), rising]))
+
+    def hash_codes(self, starts: Int64, stops: Int64) -> UInt32:
+        """The bits of `String.hashCode`, which is over UTF-16 units, of what lies between places in `content`."""
+        if self._units is not None:
+            starts, stops = self._units[starts], self._units[stops]
+        hashes: UInt32 = (self._sums[stops] - self._sums[starts]) * self._powers[stops]
+        return hashes
+
+    def equal(self, starts: Int64, stops: Int64, text: str) -> npt.NDArray[np.bool_]:
+        """Whether what lies between places in `content` is `text`."""
+        wanted = np.frombuffer(text.encode(), np.uint8)
+        same: npt.NDArray[np.bool_] = (stops - starts) == len(wanted)
+        rows = np.flatnonzero(same)
+        same[rows] = (self.content[starts[rows, None] + np.arange(len(wanted))] == wanted).all(axis=1)
+        return same
+
+
+def portions(texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> Iterator[Texts]:
+    """Texts in portions, in order; a null counts as empty.
+
+    Args:
+        texts: strings of any Arrow string type.
+    """
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        strings = chunk.cast(pa.large_string()).fill_null("")
+        if not len(strings):
+            continue
+        ends, data = (memoryview(b"" if buffer is None else buffer) for buffer in strings.buffers()[1:])
+        offsets = np.frombuffer(ends, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+        content = np.frombuffer(data, np.uint8)
+        first = 0
+        while first < len(strings):  # at least one text each
+            last = int(np.searchsorted(offsets, offsets[first] + _PORTION, side="right")) - 1
+            last = min(max(last, first + 1), len(strings))
+            start, stop = int(offsets[first]), int(offsets[last])
+            yield Texts.of(content[start:stop], offsets[first : last + 1] - start)
+            first = last

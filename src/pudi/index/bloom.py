@@ -1,0 +1,105 @@
+"""The bloom index: footers say which keys a file can't have; key columns are read for the rest (HoodieBloomIndex)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import NotSupportedError
+from pudi.filegroup import BaseFileReader, FileSlice, has_above_ffff
+from pudi.format import BloomFilter, read_bloom_filter, read_key_range
+from pudi.format.bloom_probe import BloomProbe
+from pudi.index.simple import find_in
+
+Int64 = npt.NDArray[np.int64]
+
+
+class BloomKeys:
+    """Some record keys to be looked for in many files.
+
+    They are sorted once; a file's key range is found among them by binary search, so that a file costs what its own
+    range holds, and a file beyond all keys nothing but its footer.
+
+    Ranges are by UTF-16 units or by UTF-8 bytes, depending on what wrote the file. The two differ only where there are
+    characters above U+FFFF: a key that has some is in no range's order and asked of every filter, and a range that is
+    bounded by such a key is none.
+
+    Args:
+        keys: record keys, each once.
+    """
+
+    def __init__(self, keys: pa.Array[Any]) -> None:
+        order = np.asarray(pc.sort_indices(keys)).astype(np.int64)
+        wide = np.asarray(_wide(keys))[order] if has_above_ffff(keys) else np.zeros(len(order), dtype=np.bool_)
+        self._places: Int64 = np.concatenate([order[~wide], order[wide]])
+        self._ranged = int(np.count_nonzero(~wide))
+        self._sorted = keys.take(pa.array(self._places))
+        self._texts = _Texts(self._sorted, self._ranged)
+        self._probe = BloomProbe(self._sorted)
+
+    def find(self, storage: Storage, file_slice: FileSlice) -> Int64:
+        """Places of those keys that the slice holds, ascending.
+
+        A file without a range or a filter is looked into all the same.
+
+        Raises:
+            CorruptError: the base file can't be read, its filter can't, or it has no record keys in text.
+        """
+        if not len(self._sorted):
+            return np.empty(0, dtype=np.int64)
+        reader = BaseFileReader(storage, file_slice.base)
+        candidates = self._candidates(reader, file_slice)
+        if not len(candidates):
+            return candidates
+        every = len(candidates) == len(self._sorted)
+        found = find_in(reader, self._sorted if every else self._sorted.take(pa.array(candidates)))
+        return np.sort(self._places[candidates[found]])
+
+    def _candidates(self, reader: BaseFileReader, file_slice: FileSlice) -> Int64:
+        """Places in `_sorted` of the keys that the file may hold, by its footer."""
+        path = file_slice.base.path
+        span = read_key_range(reader.metadata, path=path)
+        first, last = 0, self._ranged
+        if span is not None and not has_above_ffff(pa.array(span)):
+            first, last = bisect_left(self._texts, span[0]), bisect_right(self._texts, span[1])
+        spans = [(begin, end) for begin, end in ((first, last), (self._ranged, len(self._sorted))) if begin < end]
+        bloom = _filter(reader, path) if spans else None
+        found = [np.arange(*part) if bloom is None else self._probe.matches(bloom, *part) for part in spans]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+class _Texts(Sequence[str]):
+    """The first keys of a sorted array as Python texts, one at a time."""
+
+    def __init__(self, keys: pa.Array[Any], length: int) -> None:
+        self._keys = keys
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        return self._keys[place].as_py() if isinstance(place, int) else self._keys[place].to_pylist()
+
+
+def _filter(reader: BaseFileReader, path: str) -> BloomFilter | None:
+    """The file's filter; None without one, and for one that only old releases of Hudi know how to ask."""
+    try:
+        return read_bloom_filter(reader.metadata, path=path)
+    except NotSupportedError:
+        return None
+
+
+def _wide(keys: pa.Array[Any]) -> pa.Array[Any]:
+    return pc.match_substring_regex(keys, r"[\x{10000}-\x{10FFFF}]")

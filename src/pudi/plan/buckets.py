@@ -1,0 +1,53 @@
+"""Where records of a bucket table go: counts by bucket in, one file to write for each bucket out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pudi.errors import CorruptError
+from pudi.filegroup import FileSlice
+from pudi.format import new_bucket_file_id
+from pudi.index import bucket_of
+from pudi.plan.write import FileTask, Operation, WritePlan, WriteProfile
+
+
+def bucket_name(bucket: int) -> str:
+    """A bucket as tagged records carry it, and as file ids begin."""
+    return f"{bucket:08}"
+
+
+def place_buckets(
+    profile: WriteProfile, slices: Sequence[FileSlice], operation: Operation, new_id: Callable[[], str], table: str
+) -> WritePlan:
+    """Decide the files of a write: one for each bucket that has records (HoodieSimpleBucketIndex).
+
+    Args:
+        profile: counts by an engine; what it calls file ids are buckets.
+        slices: the latest slices of the partitions that the records fall into.
+        operation: deletes make no new buckets.
+        new_id: makes a UUID.
+        table: location of the table, for errors.
+
+    Raises:
+        CorruptError: two file groups are one bucket, or a file group is none.
+    """
+    by_bucket: dict[tuple[str, str], FileSlice] = {}
+    for file_slice in slices:
+        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.base.path))
+        other = by_bucket.setdefault((file_slice.partition, bucket), file_slice)
+        if other is not file_slice:
+            raise CorruptError(
+                f"file groups {other.file_id} and {file_slice.file_id} of partition {file_slice.partition!r} are the "
+                f"same bucket: roll back the commit that wrote the later one, {max(other.instant, file_slice.instant)}",
+                table=table,
+                path=file_slice.base.path,
+            )
+    tasks: list[FileTask] = []
+    for partition, bucket in sorted(group for group, count in profile.updates.items() if count):
+        known = by_bucket.get((partition, bucket))
+        if known is not None:
+            tasks.append(FileTask(len(tasks), partition, known.file_id, known.base, bucket))
+        elif operation is not Operation.DELETE:
+            file_id = new_bucket_file_id(new_id(), int(bucket))
+            tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket))
+    return WritePlan(tuple(tasks))

@@ -1,0 +1,157 @@
+"""Global indexes: where in the whole table a key is, and which records move from one partition to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.merge import DELETED
+from pudi.plan import Operation
+from pudi.schema import RECORD_KEY, conform_read
+from pudi.task.partition import Spread, TaggedPartition
+from pudi.task.tag import KeyLookup, KeySearch, key_finder
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows whose key a slice holds, ascending; those of them that are older than what it holds."""
+
+    file_slice: FileSlice
+    rows: np.ndarray
+    older: np.ndarray
+
+
+def tag_everywhere(
+    rows: pa.Table,
+    partitions: Mapping[str, np.ndarray],
+    storage: Storage,
+    lookups: Sequence[KeyLookup],
+    search: KeySearch,
+    spread: Spread = map,
+) -> dict[str, TaggedPartition]:
+    """Find records' keys in any partition (HoodieIndexUtils.tagGlobalLocationBackToRecords).
+
+    A record that is found in another partition than its own goes there all the same, or, where the index moves
+    records, leaves there and is put into its own: two places, one commit. One that is older than what is stored stays
+    out of both. A key that plain inserts have put into several places is updated, moved or deleted in all of them.
+
+    Args:
+        rows: all records, each key once.
+        partitions: by partition path, the numbers of its records.
+        storage: the table's files.
+        lookups: all slices of the table.
+        search: the index, and how versions are compared.
+        spread: runs the independent parts.
+    """
+    keys = rows[RECORD_KEY].combine_chunks()
+    finder = key_finder(keys, search.index)
+    own = np.empty(rows.num_rows, dtype=np.int64)
+    codes = {partition: number for number, partition in enumerate(partitions)}
+    for partition, places in partitions.items():
+        own[places] = codes[partition]
+    deleted = _deleted(rows)
+    compares = search.moves and search.rule.compares
+
+    def find(lookup: KeyLookup) -> _Found:
+        file_slice = lookup.file_slice
+        hits = finder.find(storage, file_slice)
+        older = np.empty(0, dtype=np.int64)
+        if compares:
+            foreign = hits[(own[hits] != codes.get(file_slice.partition, -1)) & ~deleted[hits]]
+            older = foreign[~newer_than_stored(storage, file_slice, rows.take(pa.array(foreign)), search)]
+        return _Found(file_slice, hits, older)
+
+    found = list(spread(find, lookups))
+    return _compose(found, partitions, own, codes, deleted, search)
+
+
+def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, search: KeySearch) -> np.ndarray:
+    """Whether each record wins over what a slice holds of its key; over all of it, where that is more than one.
+
+    Args:
+        storage: the table's files.
+        file_slice: the slice.
+        rows: record key and ordering columns, each key once.
+        search: how versions are compared.
+    """
+    wins = np.ones(rows.num_rows, dtype=bool)
+    if not rows.num_rows:
+        return wins
+    fields = [search.schema.field(name) for name in search.rule.ordering_fields]
+    wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
+    reader = BaseFileReader(storage, file_slice.base)
+    present = [name for name in wanted.names if name in reader.schema.names]
+    stored = conform_read(reader.read(present), wanted, path=file_slice.base.path)
+    partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=_whole(rows[RECORD_KEY])), -1))
+    held = np.flatnonzero(partner >= 0)
+    incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))
+    newer = search.rule.newer_wins(stored.take(pa.array(held)), incoming)
+    wins[partner[held][~newer]] = False
+    return wins
+
+
+def _compose(
+    found: Iterable[_Found],
+    partitions: Mapping[str, np.ndarray],
+    own: np.ndarray,
+    codes: Mapping[str, int],
+    deleted: np.ndarray,
+    search: KeySearch,
+) -> dict[str, TaggedPartition]:
+    """Put together, partition by partition, what was found slice by slice."""
+    out = np.zeros(len(own), dtype=bool)  # older than what is stored elsewhere
+    settled = np.zeros(len(own), dtype=bool)  # goes where it was found
+    for one in found:
+        out[one.older] = True
+    by_partition: dict[str, list[tuple[str, np.ndarray]]] = {}
+    leaving: dict[str, list[np.ndarray]] = {}
+    for one in found:
+        hits = one.rows[~out[one.rows]]
+        if not len(hits):
+            continue
+        partition = one.file_slice.partition
+        by_partition.setdefault(partition, []).append((one.file_slice.file_id, hits))
+        moved = (own[hits] != codes.get(partition, -1)) & ~deleted[hits] if search.moves else np.zeros(len(hits), bool)
+        leaving.setdefault(partition, []).append(hits[moved])
+        settled[hits[~moved]] = True
+    new = ~settled & ~out
+    tagged = {}
+    for partition in {**partitions, **by_partition}:
+        places = partitions.get(partition, np.empty(0, dtype=np.int64))
+        inserts = np.asarray(places)[new[places]] if search.operation is not Operation.DELETE else places[:0]
+        tagged[partition] = _partition(by_partition.get(partition, []), inserts, leaving.get(partition, []))
+    return {partition: part for partition, part in tagged.items() if len(part.rows)}
+
+
+def _partition(
+    groups: Sequence[tuple[str, np.ndarray]], inserts: np.ndarray, leaving: Sequence[np.ndarray]
+) -> TaggedPartition:
+    rows = np.unique(np.concatenate([inserts, *(hits for _, hits in groups)])).astype(np.int64)
+    located = np.full(len(rows), -1, dtype=np.int64)
+    elsewhere: dict[int, np.ndarray] = {}
+    for number, (_, hits) in enumerate(groups):
+        places = np.searchsorted(rows, hits)
+        again = located[places] >= 0
+        located[places[~again]] = number
+        if again.any():
+            elsewhere[number] = places[again]
+    gone = np.concatenate(leaving) if leaving else np.empty(0, dtype=np.int64)
+    file_ids = [file_id for file_id, _ in groups]
+    return TaggedPartition(rows, np.arange(len(rows)), located, file_ids, elsewhere, gone)
+
+
+def _deleted(rows: pa.Table) -> np.ndarray:
+    if DELETED not in rows.column_names:
+        return np.zeros(rows.num_rows, dtype=bool)
+    mask: np.ndarray = np.asarray(pc.fill_null(rows[DELETED], False)).astype(bool)
+    return mask
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
