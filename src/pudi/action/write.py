@@ -14,6 +14,8 @@ from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
+from pudi.action.single_key import names_single_key
+from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
@@ -34,6 +36,7 @@ from pudi.format import (
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
+from pudi.record import KeyGenerator, check_key_types
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, KeyLookup
 from pudi.task.engine import InputSpec
@@ -84,6 +87,7 @@ class _Write:
     options: WriteOptions
     extra_metadata: dict[str, str]
     phases: dict[str, float] = field(default_factory=dict)
+    keys: KeyGenerator = field(init=False)
 
     def run(self, data: Any) -> CommitResult | None:
         meta = self.meta
@@ -91,8 +95,13 @@ class _Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        schema_json = meta.schema_json(meta.store.load())
+        before = meta.store.load()
+        schema_json = meta.schema_json(before)
         schema = self._writable_schema(schema_json)
+        named = names_single_key(meta, before, self.resolved)
+        self.keys = key_generator(meta.config, self.resolved, names_single=named)
+        check_generated(self.keys, self.operation, self.options, meta.storage.root)
+        check_key_types(self.keys, schema, table=meta.storage.root)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
         try:
@@ -133,7 +142,7 @@ class _Write:
         return InputSpec(
             table=self.meta.storage.root,
             schema=schema,
-            keys=self.meta.keys,
+            keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
         )
 
@@ -264,7 +273,8 @@ class _Write:
             operation=self.operation,
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
-            rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
+            rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields, config.delete_marker),
+            generated_keys=self.keys.generates,
             deduplicate=deduplicates[self.operation],
             max_file_bytes=options.max_file_size,
             parquet=ParquetOptions(

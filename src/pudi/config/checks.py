@@ -9,7 +9,15 @@ from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Value, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.table_config import TableConfig
-from pudi.config.table_registry import COMMIT_TIME_ORDERING, COPY_ON_WRITE, EVENT_TIME_ORDERING, WRITABLE_KEY_GENERATORS
+from pudi.config.table_registry import (
+    COMMIT_TIME_ORDERING,
+    COPY_ON_WRITE,
+    DELETE_FIELD,
+    DELETE_MARKER,
+    EVENT_TIME_ORDERING,
+    WRITABLE_KEY_GENERATORS,
+)
+from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
@@ -87,16 +95,22 @@ _WRITE_LIMITS = (
         lambda config: config.populate_meta_fields,
     ),
     _Limit(
-        "hoodie.table.recordkey.fields",
-        lambda config: "",
-        lambda config: bool(config.record_key_fields),
-        "pudi does not generate record keys yet; give record_key=… when the table is made",
-    ),
-    _Limit(
         "hoodie.table.keygenerator.type",
         lambda config: config.key_generator_type,
         lambda config: config.key_generator_type in WRITABLE_KEY_GENERATORS,
-        f"pudi writes SIMPLE, COMPLEX and NON_PARTITION; {_WITH_HUDI}",
+        f"pudi writes SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP and CUSTOM; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.keygen.datetime.parser.class",
+        lambda config: other_parser(config.raw),
+        lambda config: other_parser(config.raw) is None,
+        f"a class is never loaded by name; {_WITH_HUDI}",
+    ),
+    _Limit(
+        f"{DELETE_FIELD} or {DELETE_MARKER}",
+        lambda config: config.raw.get(DELETE_FIELD) or config.raw.get(DELETE_MARKER),
+        lambda config: bool(config.raw.get(DELETE_FIELD)) == bool(config.raw.get(DELETE_MARKER)),
+        "one is nothing without the other: Hudi refuses it too",
     ),
     _Limit(
         "hoodie.datasource.write.slash.separated.date.partitioning",
@@ -259,7 +273,11 @@ def _persisted(config: TableConfig, key: str) -> str | None:
         "hoodie.table.checksum": None,
         "hoodie.table.create.schema": None,
         "hoodie.table.partition_extractor_class": None,
+        DELETE_FIELD: config.raw.get(DELETE_FIELD, ""),
+        DELETE_MARKER: config.raw.get(DELETE_MARKER, ""),
     }
+    if key in (ZONE, INPUT_ZONE, OUTPUT_ZONE):
+        return persisted_zone(config.raw, OUTPUT_ZONE if key == ZONE else key)
     if key in derived:
         return derived[key]
     declared = option(key)

@@ -8,6 +8,7 @@ from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Status, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.table_registry import EVENT_TIME_ORDERING
+from pudi.config.timebased import zone_defaults
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 NEWEST_VERSION = 9
@@ -75,6 +76,8 @@ def new_properties(
     if orderings:
         properties["hoodie.table.ordering.fields"] = ",".join(orderings)
     properties["hoodie.table.keygenerator.type"] = _key_generator(keys, partitions, options)
+    if properties["hoodie.table.keygenerator.type"].startswith(("TIMESTAMP", "CUSTOM")):
+        properties.update(zone_defaults(properties))
     hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault("hoodie.table.partition_extractor_class", extractor)
@@ -118,11 +121,13 @@ def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Opti
         option("hoodie.table.keygenerator.type").refuse_unsupported(by_class)
     kind = named or by_class or key_generators.inferred_type(keys, partitions)
     family = kind.removesuffix("_AVRO")
-    if family == "SIMPLE" and (len(keys) > 1 or len(partitions) != 1):
+    if family in {"SIMPLE", "TIMESTAMP"} and (len(keys) > 1 or len(partitions) != 1):
         raise InvalidArgumentError(
             f"key generator {kind} takes one key column and one partition column, not {len(keys)} and "
             f"{len(partitions)}: leave it out, or name COMPLEX or NON_PARTITION"
         )
+    if family != "CUSTOM" and any(":" in name for name in partitions):
+        raise InvalidArgumentError(f"key generator {kind} takes plain column names, not {','.join(partitions)}")
     if family == "NON_PARTITION" and partitions:
         raise InvalidArgumentError(f"key generator {kind} takes no partition columns, not {','.join(partitions)}")
     return kind

@@ -36,6 +36,7 @@ class WriteSpec:
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
+        generated_keys: whether record keys get the instant put before them (tables without record keys).
     """
 
     instant: str
@@ -46,6 +47,7 @@ class WriteSpec:
     deduplicate: bool
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
+    generated_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
