@@ -33,6 +33,13 @@ class _Limit:
     advice: str = _WITH_HUDI
 
 
+def _says_how_to_merge(config: TableConfig) -> bool:
+    """Whether no payload class has to: version 9 keeps a legacy one as a name, beside what replaces it."""
+    if config.version >= 9 and "hoodie.compaction.payload.class" not in config.raw:
+        return True
+    return config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM
+
+
 _READ_LIMITS = (
     _Limit(
         "hoodie.table.version",
@@ -126,7 +133,7 @@ _WRITE_LIMITS = (
     _Limit(
         "hoodie.compaction.payload.class",
         lambda config: config.payload_class,
-        lambda config: config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM,
+        _says_how_to_merge,
         f"pudi merges by commit time or by event time; {_WITH_HUDI}",
     ),
     _Limit(
@@ -240,7 +247,7 @@ def _normalised(key: str, value: Value) -> str:
     if key == "hoodie.table.keygenerator.class":
         return key_generators.type_of_class(str(value)).removesuffix("_AVRO")
     if key in {"hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"}:
-        return merging.mode_of_payload(str(value))
+        return merging.newest_mode_of_payload(str(value))
     if key == "hoodie.record.merge.strategy.id":
         return merging.mode_of_strategy(str(value))
     if key == "hoodie.table.partition.fields":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Status, text_of
 from pudi.config.resolve import Options, option
-from pudi.config.table_registry import EVENT_TIME_ORDERING
+from pudi.config.table_registry import DELETE_FIELD, DELETE_MARKER, EVENT_TIME_ORDERING
 from pudi.config.timebased import zone_defaults
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
@@ -140,7 +140,7 @@ def _merging(ordering: Sequence[str], options: Options) -> dict[str, str]:
     strategy_id = options.optional_text("hoodie.record.merge.strategy.id")
     implied = {
         "hoodie.record.merge.mode": mode,
-        "hoodie.compaction.payload.class": merging.mode_of_payload(payload) if payload else None,
+        "hoodie.compaction.payload.class": merging.newest_mode_of_payload(payload) if payload else None,
         "hoodie.record.merge.strategy.id": merging.mode_of_strategy(strategy_id) if strategy_id else None,
     }
     modes = {value for value in implied.values() if value}
@@ -158,4 +158,7 @@ def _merging(ordering: Sequence[str], options: Options) -> dict[str, str]:
     if chosen == EVENT_TIME_ORDERING and not ordering:
         raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
     legacy = {"hoodie.table.legacy.payload.class": payload} if payload else {}
+    marked = merging.marked_payload(payload) if payload else None
+    if marked is not None:
+        legacy |= {DELETE_FIELD: marked[1], DELETE_MARKER: marked[2]}
     return {"hoodie.record.merge.mode": chosen, **legacy}

@@ -311,3 +311,11 @@ def test_every_default_is_a_property_that_parses_to_itself() -> None:
         assert declared.scope is Scope.TABLE
         if declared.default is not None:
             assert declared.parse(text_of(declared.default)) == declared.default
+
+
+def test_a_payload_of_change_streams_becomes_a_delete_marker() -> None:
+    payload = "org.apache.hudi.common.model.AWSDmsAvroPayload"
+    made = new(options=resolve({"hoodie.datasource.write.payload.class": payload}))
+    assert made.merge_mode == "COMMIT_TIME_ORDERING"
+    assert made.delete_marker == ("Op", "D")
+    assert made.payload_class == payload
