@@ -332,7 +332,7 @@ def test_a_table_with_a_metadata_table_is_read_and_not_written(
 
 
 def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
-    for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_schema_on_read", "cow_v9_orc", "cow_v9_tskeygen"):
+    for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_schema_on_read", "cow_v9_orc", "cow_v9_autokey"):
         path = tmp_path / name
         shutil.copytree(Golden(name).unpack(golden_folder), path)
         before = tree(path)

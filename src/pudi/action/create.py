@@ -13,7 +13,7 @@ from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, SchemaError, TableExistsError
-from pudi.merge import DELETED
+from pudi.merge import DELETED, check_delete_marker
 from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
 from pudi.storage import local_path, open_storage
@@ -72,6 +72,7 @@ def create_table(
     check_index_options(config, resolved, storage.root)
     meta = MetaClient.of(storage, config, options, context)
     check_key_types(meta.keys, columns, table=storage.root)
+    check_delete_marker(config.delete_marker, columns, table=storage.root)
     check_no_table(storage)
     _check_no_timeline(meta)
     _make_timeline_folder(meta)
@@ -108,7 +109,9 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
         raise SchemaError("the schema has no columns", table=table)
     for role, names in roles.items():
         for name in names:
-            if name not in schema.names:
+            nested = role != "ordering" and "." in name
+            column = name.split(":", 1)[0] if role == "partition_by" else name
+            if (column.split(".", 1)[0] if nested else column) not in schema.names:
                 raise SchemaError(f"{role} names {name!r}, which is not among {', '.join(schema.names)}", table=table)
     for name in roles["ordering"]:
         kind = schema.field(name).type

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.action.properties import read_properties
+from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
 from pudi.config import TableConfig, check_readable
 from pudi.context import Context, Lock, Storage
@@ -85,15 +86,7 @@ class MetaClient:
     @property
     def keys(self) -> KeyGenerator:
         """The table's key generator."""
-        config = self.config
-        return KeyGenerator(
-            kind=config.key_generator_type.removesuffix("_AVRO"),
-            record_key_fields=config.record_key_fields,
-            partition_fields=config.partition_fields,
-            hive_style=config.hive_style,
-            url_encode=config.url_encode,
-            slash_dates=config.slash_separated_dates,
-        )
+        return key_generator(self.config)
 
     def view(
         self, timeline: Timeline, *, seen: Timeline | None = None, archived_until: str | None = None

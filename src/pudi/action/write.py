@@ -15,6 +15,8 @@ from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
+from pudi.action.single_key import names_single_key
+from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
@@ -44,6 +46,7 @@ from pudi.plan import (
     whole_partitions,
 )
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
+from pudi.record import KeyGenerator, check_key_types
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
@@ -95,6 +98,7 @@ class _Write:
     extra_metadata: dict[str, str]
     index: Index = field(default_factory=Index)
     phases: dict[str, float] = field(default_factory=dict)
+    keys: KeyGenerator = field(init=False)
 
     def run(self, data: Any) -> CommitResult | None:
         meta = self.meta
@@ -102,10 +106,14 @@ class _Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        timeline = meta.store.load()
-        schema_json = meta.schema_json(timeline)
+        before = meta.store.load()
+        schema_json = meta.schema_json(before)
         schema = self._writable_schema(schema_json)
-        self.index = find_index(meta, timeline, self.resolved)
+        self.index = find_index(meta, before, self.resolved)
+        named = names_single_key(meta, before, self.resolved)
+        self.keys = key_generator(meta.config, self.resolved, names_single=named)
+        check_generated(self.keys, self.operation, self.options, meta.storage.root)
+        check_key_types(self.keys, schema, table=meta.storage.root)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
         try:
@@ -147,7 +155,7 @@ class _Write:
         return InputSpec(
             table=self.meta.storage.root,
             schema=schema,
-            keys=self.meta.keys,
+            keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
             combine=self._rule if self._everywhere else None,
         )
@@ -163,7 +171,7 @@ class _Write:
         config = self.meta.config
         if self.operation is Operation.DELETE:
             return MergeRule(MergeMode.COMMIT_TIME)
-        return MergeRule(MergeMode(config.merge_mode), config.ordering_fields)
+        return MergeRule(MergeMode(config.merge_mode), config.ordering_fields, config.delete_marker)
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
@@ -282,7 +290,7 @@ class _Write:
             return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
 
     def _spec(self, requested: str, schema_json: str) -> WriteSpec:
-        config, options = self.meta.config, self.options
+        options = self.options
         deduplicates = {
             Operation.UPSERT: True,
             Operation.INSERT: options.combine_before_insert,
@@ -300,8 +308,9 @@ class _Write:
             operation=self.operation,
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
-            rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
+            rule=self._rule,
             index=self.index,
+            generated_keys=self.keys.generates,
             deduplicate=deduplicates[self.operation],
             max_file_bytes=options.max_file_size,
             parquet=ParquetOptions(

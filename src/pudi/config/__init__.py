@@ -5,6 +5,7 @@ from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
 from pudi.config.table_config import TableConfig
+from pudi.config.timebased import Timebased, timebased
 from pudi.config.write_options import WriteOptions
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Scope",
     "Status",
     "TableConfig",
+    "Timebased",
     "Value",
     "WriteOptions",
     "check_consistent",
@@ -24,4 +26,5 @@ __all__ = [
     "option",
     "options_page",
     "resolve",
+    "timebased",
 ]

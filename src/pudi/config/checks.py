@@ -12,11 +12,14 @@ from pudi.config.table_config import TableConfig
 from pudi.config.table_registry import (
     COMMIT_TIME_ORDERING,
     COPY_ON_WRITE,
+    DELETE_FIELD,
+    DELETE_MARKER,
     EVENT_TIME_ORDERING,
     TABLE_VERSIONS,
     WRITABLE_KEY_GENERATORS,
     layout_of_version,
 )
+from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
@@ -30,6 +33,13 @@ class _Limit:
     said: Callable[[TableConfig], object]
     held: Callable[[TableConfig], bool]
     advice: str = _WITH_HUDI
+
+
+def _says_how_to_merge(config: TableConfig) -> bool:
+    """Whether no payload class has to: version 9 keeps a legacy one as a name, beside what replaces it."""
+    if config.version >= 9 and "hoodie.compaction.payload.class" not in config.raw:
+        return True
+    return config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM
 
 
 _READ_LIMITS = (
@@ -94,16 +104,22 @@ _WRITE_LIMITS = (
         lambda config: config.populate_meta_fields,
     ),
     _Limit(
-        "hoodie.table.recordkey.fields",
-        lambda config: "",
-        lambda config: bool(config.record_key_fields),
-        "pudi does not generate record keys yet; give record_key=… when the table is made",
-    ),
-    _Limit(
         "hoodie.table.keygenerator.type",
         lambda config: config.key_generator_type,
         lambda config: config.key_generator_type in WRITABLE_KEY_GENERATORS,
-        f"pudi writes SIMPLE, COMPLEX and NON_PARTITION; {_WITH_HUDI}",
+        f"pudi writes SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP and CUSTOM; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.keygen.datetime.parser.class",
+        lambda config: other_parser(config.raw),
+        lambda config: other_parser(config.raw) is None,
+        f"a class is never loaded by name; {_WITH_HUDI}",
+    ),
+    _Limit(
+        f"{DELETE_FIELD} or {DELETE_MARKER}",
+        lambda config: config.raw.get(DELETE_FIELD) or config.raw.get(DELETE_MARKER),
+        lambda config: bool(config.raw.get(DELETE_FIELD)) == bool(config.raw.get(DELETE_MARKER)),
+        "one is nothing without the other: Hudi refuses it too",
     ),
     _Limit(
         "hoodie.datasource.write.slash.separated.date.partitioning",
@@ -119,7 +135,7 @@ _WRITE_LIMITS = (
     _Limit(
         "hoodie.compaction.payload.class",
         lambda config: config.payload_class,
-        lambda config: config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM,
+        _says_how_to_merge,
         f"pudi merges by commit time or by event time; {_WITH_HUDI}",
     ),
     _Limit(
@@ -233,7 +249,7 @@ def _normalised(key: str, value: Value) -> str:
     if key == "hoodie.table.keygenerator.class":
         return key_generators.type_of_class(str(value)).removesuffix("_AVRO")
     if key in {"hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"}:
-        return merging.mode_of_payload(str(value))
+        return merging.newest_mode_of_payload(str(value))
     if key == "hoodie.record.merge.strategy.id":
         return merging.mode_of_strategy(str(value))
     if key == "hoodie.table.partition.fields":
@@ -266,7 +282,11 @@ def _persisted(config: TableConfig, key: str) -> str | None:
         "hoodie.table.checksum": None,
         "hoodie.table.create.schema": None,
         "hoodie.table.partition_extractor_class": None,
+        DELETE_FIELD: config.raw.get(DELETE_FIELD, ""),
+        DELETE_MARKER: config.raw.get(DELETE_MARKER, ""),
     }
+    if key in (ZONE, INPUT_ZONE, OUTPUT_ZONE):
+        return persisted_zone(config.raw, OUTPUT_ZONE if key == ZONE else key)
     if key in derived:
         return derived[key]
     declared = option(key)

@@ -57,8 +57,6 @@ _SERVICES = (
 )
 
 _MERGING = (
-    _lacking(key="hoodie.payload.delete.field", doc="Column that marks deletes.", instead="use table.delete(data)"),
-    _lacking(key="hoodie.payload.delete.marker", doc="Its value in a delete.", instead="use table.delete(data)"),
     _harmless(key="hoodie.payload.event.time.field", doc="Event time of a commit's statistics."),
     _harmless(key="hoodie.payload.ordering.field", doc="Ordering field of old releases; the table's own counts."),
     _lacking(

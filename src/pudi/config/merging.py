@@ -15,6 +15,9 @@ _MODE_PAYLOADS = {
     EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
+_MARKED_PAYLOADS = {
+    "org.apache.hudi.common.model.AWSDmsAvroPayload": (COMMIT_TIME_ORDERING, "Op", "D"),
+}
 _STRATEGY_MODES = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
@@ -24,6 +27,20 @@ _STRATEGY_MODES = {
 def mode_of_payload(name: str) -> str:
     """The merge mode of a payload class; CUSTOM for any but the plain ones (`inferRecordMergeModeFromPayloadClass`)."""
     return _PAYLOAD_MODES.get(name, CUSTOM)
+
+
+def marked_payload(name: str) -> tuple[str, str, str] | None:
+    """Merge mode, delete column and delete marker that version 9 stores in place of a payload class.
+
+    None for a class that it doesn't store so (`HoodieTableConfig.handlePayloadAdhocConfigs`).
+    """
+    return _MARKED_PAYLOADS.get(name)
+
+
+def newest_mode_of_payload(name: str) -> str:
+    """The merge mode that version 9 stores for a payload class; CUSTOM for one that it loads."""
+    marked = marked_payload(name)
+    return mode_of_payload(name) if marked is None else marked[0]
 
 
 def mode_of_strategy(identifier: str) -> str:

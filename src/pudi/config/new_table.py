@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Status, text_of
 from pudi.config.resolve import Options, option
-from pudi.config.table_registry import EVENT_TIME_ORDERING, NEWEST_VERSION, TABLE_VERSIONS, layout_of_version
+from pudi.config.table_registry import (
+    DELETE_FIELD,
+    DELETE_MARKER,
+    EVENT_TIME_ORDERING,
+    NEWEST_VERSION,
+    TABLE_VERSIONS,
+    layout_of_version,
+)
+from pudi.config.timebased import zone_defaults
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _FIXED = {
@@ -74,6 +82,8 @@ def new_properties(
     if orderings:
         properties["hoodie.table.ordering.fields"] = ",".join(orderings)
     properties["hoodie.table.keygenerator.type"] = _key_generator(keys, partitions, options)
+    if properties["hoodie.table.keygenerator.type"].startswith(("TIMESTAMP", "CUSTOM")):
+        properties.update(zone_defaults(properties))
     hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault("hoodie.table.partition_extractor_class", extractor)
@@ -132,11 +142,13 @@ def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Opti
         option("hoodie.table.keygenerator.type").refuse_unsupported(by_class)
     kind = named or by_class or key_generators.inferred_type(keys, partitions)
     family = kind.removesuffix("_AVRO")
-    if family == "SIMPLE" and (len(keys) > 1 or len(partitions) != 1):
+    if family in {"SIMPLE", "TIMESTAMP"} and (len(keys) > 1 or len(partitions) != 1):
         raise InvalidArgumentError(
             f"key generator {kind} takes one key column and one partition column, not {len(keys)} and "
             f"{len(partitions)}: leave it out, or name COMPLEX or NON_PARTITION"
         )
+    if family != "CUSTOM" and any(":" in name for name in partitions):
+        raise InvalidArgumentError(f"key generator {kind} takes plain column names, not {','.join(partitions)}")
     if family == "NON_PARTITION" and partitions:
         raise InvalidArgumentError(f"key generator {kind} takes no partition columns, not {','.join(partitions)}")
     return kind
@@ -150,7 +162,7 @@ def _merging(ordering: Sequence[str], options: Options, version: int) -> dict[st
     strategy_id = options.optional_text("hoodie.record.merge.strategy.id")
     implied = {
         "hoodie.record.merge.mode": mode,
-        "hoodie.compaction.payload.class": merging.mode_of_payload(payload) if payload else None,
+        "hoodie.compaction.payload.class": merging.newest_mode_of_payload(payload) if payload else None,
         "hoodie.record.merge.strategy.id": merging.mode_of_strategy(strategy_id) if strategy_id else None,
     }
     modes = {value for value in implied.values() if value}
@@ -176,4 +188,7 @@ def _merging(ordering: Sequence[str], options: Options, version: int) -> dict[st
         }
         return stored if version < 8 else {**stored, "hoodie.record.merge.mode": chosen}
     legacy = {"hoodie.table.legacy.payload.class": payload} if payload else {}
+    marked = merging.marked_payload(payload) if payload else None
+    if marked is not None:
+        legacy |= {DELETE_FIELD: marked[1], DELETE_MARKER: marked[2]}
     return {"hoodie.record.merge.mode": chosen, **legacy}

@@ -10,7 +10,7 @@ from pudi.config import key_generators, merging
 from pudi.config.new_table import new_properties
 from pudi.config.option import Option, Value
 from pudi.config.resolve import Options, option
-from pudi.config.table_registry import COPY_ON_WRITE
+from pudi.config.table_registry import COPY_ON_WRITE, DELETE_FIELD, DELETE_MARKER
 from pudi.errors import CorruptError, InvalidArgumentError
 
 TimeZone: TypeAlias = Literal["LOCAL", "UTC"]
@@ -180,8 +180,22 @@ class TableConfig:
         return bool(self.partition_fields)
 
     def extra_merge_properties(self) -> dict[str, str]:
-        """The properties handed to the merger, by full key."""
-        return {key: value for key, value in self.raw.items() if key.startswith("hoodie.record.merge.property.")}
+        """The properties handed to the merger, by full key, but for those of `delete_marker`."""
+        known = {DELETE_FIELD, DELETE_MARKER}
+        prefix = "hoodie.record.merge.property."
+        return {key: value for key, value in self.raw.items() if key.startswith(prefix) and key not in known}
+
+    @property
+    def delete_marker(self) -> tuple[str, str] | None:
+        """Column and text by which a record says that it's a delete (DeleteContext); None where there are none."""
+        column, marker = self.raw.get(DELETE_FIELD, ""), self.raw.get(DELETE_MARKER, "")
+        return (column, marker) if column and marker else None
+
+    @property
+    def partition_types(self) -> tuple[str, ...]:
+        """For each partition column what a custom key generator does with it, in upper case; empty where not said."""
+        typed = self.raw.get("hoodie.table.partition.fields", "").split(",")
+        return tuple(name.partition(":")[2].strip().upper() for name in typed if name.strip())
 
 
 class _Reader:

@@ -17,12 +17,16 @@ COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+DELETE_FIELD = "hoodie.record.merge.property.hoodie.payload.delete.field"
+DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.marker"
 
-WRITABLE_KEY_GENERATORS = ("SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "NON_PARTITION", "NON_PARTITION_AVRO")
+WRITABLE_KEY_GENERATORS = (
+    "SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "NON_PARTITION", "NON_PARTITION_AVRO",
+    "TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO",
+)  # fmt: skip
 OTHER_KEY_GENERATORS = (
-    "TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO", "GLOBAL_DELETE", "GLOBAL_DELETE_AVRO", "AUTO_RECORD",
-    "AUTO_RECORD_AVRO", "HOODIE_TABLE_METADATA", "SPARK_SQL", "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO",
-    "USER_PROVIDED",
+    "GLOBAL_DELETE", "GLOBAL_DELETE_AVRO", "AUTO_RECORD", "AUTO_RECORD_AVRO", "HOODIE_TABLE_METADATA", "SPARK_SQL",
+    "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO", "USER_PROVIDED",
 )  # fmt: skip
 
 TABLE_VERSIONS = (6, 8, 9)
@@ -39,15 +43,8 @@ _KEYGEN = "hoodie.keygen.timebased."
 _OLD_KEYGEN = "hoodie.deltastreamer.keygen.timebased."
 
 
-def _timebased(name: str, doc: str, default: str | None = None) -> Option:
-    return _table(
-        key=_KEYGEN + name,
-        aliases=(_OLD_KEYGEN + name,),
-        doc=doc,
-        default=default,
-        status=Status.UNSUPPORTED,
-        instead="timestamp key generators can be read, not written",
-    )
+def _timebased(name: str, doc: str, default: str | None = None, choices: tuple[str, ...] = ()) -> Option:
+    return _table(key=_KEYGEN + name, aliases=(_OLD_KEYGEN + name,), doc=doc, default=default, choices=choices)
 
 
 _IDENTITY = (
@@ -146,21 +143,30 @@ _FIELDS = (
         doc="Hint for Hive sync: how partition values are read from a path; inferred.",
         job_keys=("hoodie.datasource.hive_sync.partition_extractor_class",),
     ),
-    _timebased("timestamp.type", "What the partition column's timestamps are.", None),
-    _timebased("timestamp.scalar.time.unit", "Unit of scalar timestamps.", "SECONDS"),
-    _timebased("input.dateformat", "Format of dates given as text.", ""),
-    _timebased("input.dateformat.list.delimiter.regex", "Separator between input formats.", ","),
-    _timebased("input.timezone", "Time zone of the input.", "UTC"),
-    _timebased("output.dateformat", "Format of the partition path.", ""),
-    _timebased("output.timezone", "Time zone of the partition path.", "UTC"),
-    _timebased("timezone", "Time zone of input and partition path.", "UTC"),
+    _timebased(
+        "timestamp.type",
+        "What the column of a folder named by time holds.",
+        choices=("UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR"),
+    ),
+    _timebased(
+        "timestamp.scalar.time.unit",
+        "Unit of scalar timestamps.",
+        "SECONDS",
+        ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS"),
+    ),
+    _timebased("input.dateformat", "Patterns (Joda-Time's) of dates given as text.", ""),
+    _timebased("input.dateformat.list.delimiter.regex", "Separator between input patterns.", ","),
+    _timebased("input.timezone", "Time zone of texts that don't say theirs; pudi makes tables with UTC."),
+    _timebased("output.dateformat", "Pattern (Joda-Time's) of the partition path.", ""),
+    _timebased("output.timezone", "Time zone of the partition path; pudi makes tables with UTC."),
+    _timebased("timezone", "Time zone of both, before the other two."),
     _table(
         key="hoodie.keygen.datetime.parser.class",
         aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
         doc="Parser of dates in the timestamp key generator.",
         default="org.apache.hudi.keygen.parser.HoodieDateTimeParser",
         status=Status.UNSUPPORTED,
-        instead="timestamp key generators can be read, not written",
+        instead="a class is never loaded by name",
     ),
 )
 
@@ -260,10 +266,20 @@ _MERGING = (
         instead="partial updates are not merged yet",
     ),
     _table(
+        key=DELETE_FIELD,
+        doc="Column that marks a record as a delete, when it holds the marker; given when the table is made.",
+        job_keys=("hoodie.payload.delete.field",),
+    ),
+    _table(
+        key=DELETE_MARKER,
+        doc="What that column holds, as text, when the record is a delete.",
+        job_keys=("hoodie.payload.delete.marker",),
+    ),
+    _table(
         key="hoodie.record.merge.property.*",
         doc="A property handed to the merger.",
         status=Status.UNSUPPORTED,
-        instead="delete markers and partial updates are not merged yet",
+        instead="of the mergers' properties pudi knows delete markers only",
     ),
 )
 

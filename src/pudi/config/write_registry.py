@@ -57,6 +57,11 @@ _OPERATION = (
         unsupported=("false",),
     ),
     _flag(
+        key="hoodie.write.complex.keygen.new.encoding",
+        doc="Whether a complex key of one column leaves out the column's name, in a table below version 9 without "
+        "records; one with records says so itself.",
+    ),
+    _flag(
         key="hoodie.merge.allow.duplicate.on.inserts",
         doc="Whether an insert may add a key that its file group holds already.",
         default=True,

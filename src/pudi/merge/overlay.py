@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.merge.winners import DELETED, MergeRule
+from pudi.merge.winners import MergeRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
 
     Args:
         base: rows of the base file; needs the key and, where `rule` compares, the ordering columns.
-        incoming: newer versions, each key once; the same columns, and `_hoodie_is_deleted` if the table has it.
+        incoming: newer versions, each key once; the same columns, and those that mark deletes.
         key: the record key's column in both.
         rule: who wins.
         unconditional_delete: every incoming row is a delete by key that nothing outlives (the DELETE operation).
@@ -57,7 +57,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
     found = pc.index_in(base[key], value_set=_whole(incoming[key]))
     partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
     hit = np.flatnonzero(partner >= 0)
-    deletes = _deletes(incoming, unconditional_delete)
+    deletes = _deletes(incoming, rule, unconditional_delete)
     if not unconditional_delete and rule.compares and len(hit):
         fields = list(rule.ordering_fields)
         wins = rule.newer_wins(
@@ -81,13 +81,10 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
     )
 
 
-def _deletes(incoming: pa.Table, unconditional: bool) -> np.ndarray | None:
+def _deletes(incoming: pa.Table, rule: MergeRule, unconditional: bool) -> np.ndarray | None:
     if unconditional:
         return np.ones(incoming.num_rows, dtype=bool)
-    if DELETED not in incoming.column_names:
-        return None
-    mask: np.ndarray = np.array(pc.fill_null(incoming[DELETED], False), dtype=bool)
-    return mask
+    return rule.deletes(incoming) if rule.marks_deletes(incoming) else None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DELETED = "_hoodie_is_deleted"
-"""Boolean column by which a record says that it's a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
+from pudi.merge.deletes import delete_columns, delete_mask
 
 
 class MergeMode(str, Enum):
@@ -28,10 +27,20 @@ class MergeRule:
     Attributes:
         mode: COMMIT_TIME: the newer version wins. EVENT_TIME: the newer wins unless its ordering value is lower.
         ordering_fields: columns of the ordering value, compared in this order; used by EVENT_TIME only.
+        delete_marker: a column and the text that it holds in records that are deletes; None where there is none.
     """
 
     mode: MergeMode
     ordering_fields: tuple[str, ...] = ()
+    delete_marker: tuple[str, str] | None = None
+
+    def marks_deletes(self, rows: pa.Table) -> bool:
+        """Whether records of this kind can say that they're deletes."""
+        return bool(delete_columns(rows, self.delete_marker))
+
+    def deletes(self, rows: pa.Table) -> np.ndarray:
+        """For each record whether it says that it's a delete."""
+        return delete_mask(rows, self.delete_marker)
 
     @property
     def compares(self) -> bool:
@@ -41,8 +50,8 @@ class MergeRule:
     def newer_wins(self, older: pa.Table, newer: pa.Table) -> np.ndarray:
         """Whether the newer version wins, for tables aligned row by row: a boolean array of that length.
 
-        A null ordering value is lower than any other (Hudi reads it as 0 and fails on most types); equal values let
-        the newer win; NaN is greater than any number, as in Java's `Double.compareTo`.
+        Equal values let the newer win. Null is 0 among ints, as Hudi 1.2.0 has it, and lower than any other value of
+        other types, on which Hudi fails. -0.0 is lower than 0.0, and NaN greater than any number (`Double.compareTo`).
         """
         if not self.compares:
             return np.ones(newer.num_rows, dtype=bool)
@@ -82,16 +91,27 @@ def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
 
 def _compare(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     """Masks of `older > newer` and `older = newer` by the total order of ordering values."""
+    older, newer = _comparable(older), _comparable(newer)
     greater = _mask(pc.greater(older, newer))
     equal = _mask(pc.equal(older, newer))
     old_null, new_null = _mask(older.is_null()), _mask(newer.is_null())
     greater |= new_null & ~old_null
     equal |= old_null & new_null
-    if pa.types.is_floating(older.type):
-        old_nan, new_nan = _mask(pc.is_nan(older)), _mask(pc.is_nan(newer))
-        greater |= old_nan & ~new_nan
-        equal |= old_nan & new_nan
     return greater, equal
+
+
+def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values whose own order is that of ordering values, but for null."""
+    kind = values.type
+    if kind == pa.int32():
+        return pc.fill_null(values, 0)
+    if not pa.types.is_floating(kind):
+        return values
+    present = _mask(values.is_valid())
+    numbers = np.asarray(pc.fill_null(pc.cast(values, pa.float64()), 0.0), dtype=np.float64)
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)  # all NaNs are one
+    ranks = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    return pa.chunked_array([pa.array(ranks, mask=~present)])
 
 
 def _mask(values: pa.ChunkedArray) -> np.ndarray:
@@ -100,14 +120,11 @@ def _mask(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _sort_table(rows: pa.Table, fields: Sequence[str], position: pa.Array) -> pa.Table:
-    """Sort columns that order as ordering values do: null, numbers, NaN; then arrival."""
+    """Sort columns that order as ordering values do: null, then values; then arrival."""
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for number, field in enumerate(fields):
-        values = rows[field]
-        rank = pc.cast(values.is_valid(), pa.int8())
-        if pa.types.is_floating(values.type):
-            rank = pc.add(rank, pc.cast(pc.fill_null(pc.is_nan(values), False), pa.int8()))
-        columns[f"rank{number}"] = rank
+        values = _comparable(rows[field])
+        columns[f"rank{number}"] = pc.cast(values.is_valid(), pa.int8())
         columns[f"value{number}"] = values
     columns["position"] = position
     return pa.table(columns)

@@ -38,6 +38,7 @@ class WriteSpec:
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
         index: the table's index.
+        generated_keys: whether record keys get the instant put before them (tables without record keys).
     """
 
     instant: str
@@ -49,6 +50,7 @@ class WriteSpec:
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
     index: Index = field(default_factory=Index)
+    generated_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

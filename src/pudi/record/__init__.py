@@ -1,6 +1,9 @@
 """What a record is: its key and its partition path, as Hudi's key generators make them."""
 
-from pudi.record.key_generator import KeyGenerator, check_key_types, partition_values
+from pudi.record.columns import column_of, field_of
+from pudi.record.key_generator import KeyGenerator, check_key_types, generated_prefix, partition_values
+from pudi.record.key_text import key_text
+from pudi.record.moments import Moments
 from pudi.record.partition_path import DEFAULT_PARTITION, check_paths
 from pudi.record.spark_keys import SPARK_ERROR_MARK, spark_key_columns
 
@@ -8,8 +11,13 @@ __all__ = [
     "DEFAULT_PARTITION",
     "SPARK_ERROR_MARK",
     "KeyGenerator",
+    "Moments",
     "check_key_types",
     "check_paths",
+    "column_of",
+    "field_of",
+    "generated_prefix",
+    "key_text",
     "partition_values",
     "spark_key_columns",
 ]

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
+from pudi.record.columns import column_of, field_of, lies_in_null
 from pudi.record.key_text import key_text, refusal, type_error
+from pudi.record.moments import Moments
 from pudi.record.partition_path import (
     DEFAULT_PARTITION,
     check_paths,
@@ -24,7 +26,7 @@ NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
 """What stands for null and for the empty text in a key of several columns (KeyGenerator's placeholders)."""
 
-SUPPORTED = ("SIMPLE", "COMPLEX", "NON_PARTITION")
+SUPPORTED = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,16 @@ class KeyGenerator:
 
     Attributes:
         kind: Hudi's key generator type without `_AVRO`, for example `SIMPLE`.
-        record_key_fields: columns of the record key, in order.
+        record_key_fields: columns of the record key, in order, `a.b` for one in a struct; none where keys are
+            generated.
         partition_fields: columns of the partition path, in order; none for an unpartitioned table.
         hive_style: whether folders are named `column=value`.
         url_encode: whether special characters of values become %XX.
         slash_dates: whether `-` of a single partition column becomes a slash
             (`hoodie.datasource.write.slash.separated.date.partitioning`).
+        partition_types: for CUSTOM, `SIMPLE` or `TIMESTAMP` for each partition column.
+        moments: how columns become folders named by time, where the table says.
+        names_single: whether a COMPLEX key of one column is `a:1`; tables below version 9 may have it without the name.
     """
 
     kind: str
@@ -50,13 +56,36 @@ class KeyGenerator:
     hive_style: bool = False
     url_encode: bool = False
     slash_dates: bool = False
+    partition_types: tuple[str, ...] = ()
+    moments: Moments | None = None
+    names_single: bool = True
+
+    @property
+    def generates(self) -> bool:
+        """Whether record keys are made up, since no column is one (AutoRecordGenWrapperKeyGenerator)."""
+        return not self.record_key_fields
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The table's columns that keys and paths are made of; of a field in a struct, the struct's."""
+        return frozenset(name.split(".", 1)[0] for name in (*self.record_key_fields, *self.partition_fields))
+
+    @property
+    def names_keys(self) -> bool:
+        """Whether columns' names stand in record keys."""
+        return len(self.record_key_fields) > 1 or (self.kind == "COMPLEX" and self.names_single)
+
+    def moments_of(self, position: int) -> Moments | None:
+        """How the partition column at that position becomes a folder named by time; None where it doesn't."""
+        by_time = self.kind == "TIMESTAMP" or (self.kind == "CUSTOM" and self.partition_types[position] == "TIMESTAMP")
+        return self.moments if by_time else None
 
     def check(self) -> None:
         """Refuse a kind that pudi can't make keys by, and columns that don't go with the kind.
 
         Raises:
-            NotSupportedError: another kind, generated keys, or columns inside structs.
-            InvalidArgumentError: a wrong number of columns.
+            NotSupportedError: another kind, or patterns and zones that pudi can't follow.
+            InvalidArgumentError: a wrong number of columns, or settings of folders named by time are wrong.
         """
         if self.kind not in SUPPORTED:
             raise NotSupportedError(
@@ -64,38 +93,58 @@ class KeyGenerator:
             )
         if self.slash_dates:
             raise NotSupportedError("partitions of dates split by slashes are not supported for writes yet")
-        if not self.record_key_fields:
-            raise NotSupportedError("the table has no record key columns: generated keys are not supported yet")
-        nested = [name for name in (*self.record_key_fields, *self.partition_fields) if "." in name]
-        if nested:
-            raise NotSupportedError(f"key column {nested[0]!r} is inside a struct, which is not supported yet")
         keys, partitions = len(self.record_key_fields), len(self.partition_fields)
-        if self.kind == "SIMPLE" and (keys, partitions) != (1, 1):
+        if self.kind in {"SIMPLE", "TIMESTAMP"} and (keys > 1 or partitions != 1):
             raise InvalidArgumentError(
-                f"the SIMPLE key generator takes one record key and one partition column, not {keys} and {partitions}"
+                f"the {self.kind} key generator takes one record key and one partition column, not {keys} and "
+                f"{partitions}"
             )
         if self.kind == "NON_PARTITION" and partitions:
             raise InvalidArgumentError("the NON_PARTITION key generator takes no partition columns")
+        if self.kind == "CUSTOM" and (
+            len(self.partition_types) != partitions or not set(self.partition_types) <= {"SIMPLE", "TIMESTAMP"}
+        ):
+            raise InvalidArgumentError(
+                "the CUSTOM key generator takes partition columns as column:SIMPLE or column:TIMESTAMP"
+            )
+        if self.kind == "TIMESTAMP" or "TIMESTAMP" in self.partition_types:
+            if self.moments is None:
+                raise InvalidArgumentError(
+                    "folders named by time need hoodie.keygen.timebased.timestamp.type and …output.dateformat"
+                )
+            self.moments.check()
 
-    def record_keys(self, table: pa.Table) -> pa.ChunkedArray:
+    def record_keys(self, table: pa.Table, place: tuple[int, int] = (0, 0)) -> pa.ChunkedArray:
         """The record key of each row, a string without nulls.
 
         One column's value as it is (see `key_text`); of several columns, and always of the COMPLEX
         kind as table version 9 has it, `a:1,b:x`, where null is `__null__` and empty `__empty__`.
         Hudi's bulk_insert refuses an unpartitioned row with a null among several columns where its
-        upsert writes `__null__`; this does as upsert.
+        upsert writes `__null__`; this does as upsert. A generated key is `task_row`; once the instant of the write
+        is known it goes before that (`generated_prefix`).
         Source: KeyGenUtils.getRecordKey, KeyGenerator.constructRecordKey; tried with Hudi 1.2.0.
 
         Args:
             table: rows with at least the key columns, in pudi's types.
+            place: for generated keys, the number of the task and of the first row.
 
         Raises:
-            InvalidArgumentError: a key is null or empty in all its columns; says in how many rows.
+            InvalidArgumentError: a key is null or empty in all its columns, or lies in a struct that is null; says in
+                how many rows.
             NotSupportedError: see `check` and `key_text`.
             SchemaError: a key column is missing.
         """
         self.check()
-        texts = [self._text(table, name, partition=False) for name in self.record_key_fields]
+        if self.generates:
+            rows = pa.array(np.arange(place[1], place[1] + len(table)))
+            return pa.chunked_array([pc.binary_join_element_wise(f"{place[0]}_", pc.cast(rows, pa.string()), "")])
+        for name in self.record_key_fields:
+            missing = lies_in_null(table, name)
+            if missing:
+                raise InvalidArgumentError(
+                    f"record key column {name!r} lies in a struct that is null in {missing} rows"
+                )
+        texts = [key_text(column_of(table, name), name, partition=False) for name in self.record_key_fields]
         blank = [pc.equal(pc.fill_null(text, ""), "") for text in texts]
         lost = blank[0]
         for other in blank[1:]:
@@ -104,7 +153,7 @@ class KeyGenerator:
         if count:
             names = ", ".join(self.record_key_fields)
             raise InvalidArgumentError(f"the record key ({names}) is null or empty in {count} of {len(table)} rows")
-        if len(texts) == 1 and self.kind != "COMPLEX":
+        if not self.names_keys:
             return texts[0]
         parts = []
         for name, text in zip(self.record_key_fields, texts, strict=True):
@@ -134,24 +183,36 @@ class KeyGenerator:
         self.check()
         if not self.partition_fields:
             return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(table), np.int32)), pa.array([""]))
-        codes, distinct = _combinations([_column(table, name) for name in self.partition_fields])
-        parts = [self._folder(name, values) for name, values in zip(self.partition_fields, distinct, strict=True)]
+        codes, distinct = _combinations([self._values(table, n) for n in range(len(self.partition_fields))])
+        parts = [self._folder(position, values) for position, values in enumerate(distinct)]
         paths = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
         check_paths(paths)
         # Different values may share a path: null and empty do.
         encoded = paths.dictionary_encode()
         return pa.DictionaryArray.from_arrays(encoded.indices.take(codes), encoded.dictionary)
 
-    def _folder(self, name: str, values: pa.Array) -> pa.Array:
-        text = pc.fill_null(key_text(values, name, partition=True), "")
-        text = pc.if_else(pc.equal(text, ""), DEFAULT_PARTITION, text)
+    def _values(self, table: pa.Table, position: int) -> pa.ChunkedArray:
+        """What folders of one partition column tell apart."""
+        name, moments = self.partition_fields[position], self.moments_of(position)
+        column = column_of(table, name)
+        return column if moments is None else pa.chunked_array([moments.local(column, name)])
+
+    def _folder(self, position: int, values: pa.Array) -> pa.Array:
+        name, moments = self.partition_fields[position], self.moments_of(position)
+        if moments is not None:
+            text = moments.texts(values)
+        else:
+            text = pc.fill_null(key_text(values, name, partition=True), "")
+            text = pc.if_else(pc.equal(text, ""), DEFAULT_PARTITION, text)
         if self.url_encode:
             text = escape(text)
         check_values(text, name)
         return pc.binary_join_element_wise(f"{name}=", text, "") if self.hive_style else text
 
-    def _text(self, table: pa.Table, name: str, *, partition: bool) -> pa.ChunkedArray:
-        return key_text(_column(table, name), name, partition=partition)
+
+def generated_prefix(instant: str, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Generated keys as they are stored: `instant_task_row` (HoodieRecord.generateSequenceId)."""
+    return pc.binary_join_element_wise(f"{instant}_", keys, "")
 
 
 def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None = None) -> None:
@@ -169,12 +230,10 @@ def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None 
     """
     try:
         keys.check()
-        for names, partition in ((keys.record_key_fields, False), (keys.partition_fields, True)):
-            for name in names:
-                kind = _field(schema, name).type
-                why = refusal(kind, partition=partition)
-                if why is not None:
-                    raise type_error(name, kind, why, partition=partition)
+        for name in keys.record_key_fields:
+            _check_type(name, field_of(schema, name).type, None, partition=False)
+        for position, name in enumerate(keys.partition_fields):
+            _check_type(name, field_of(schema, name).type, keys.moments_of(position), partition=True)
     except (NotSupportedError, InvalidArgumentError) as error:
         raise type(error)(error.message, table=table) from error
 
@@ -194,17 +253,21 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
     Returns:
         Values of those partition columns that the path tells for sure, as Python values (str, int,
         bool, date, Decimal). A column is left out when it is null or empty, or of a type whose text
-        is ambiguous; None when the path's parts can't be told apart or the kind is not supported.
+        is ambiguous, or a moment of which the path tells a part; None when the path's parts can't be told apart or the
+        kind is not supported.
     """
     if keys.kind not in SUPPORTED or keys.slash_dates:
         return None
     if not keys.partition_fields:
         return {} if path == "" else None
-    parts = segments(path, keys.partition_fields, hive_style=keys.hive_style)
+    depths = _depths(keys)
+    parts = segments(path, keys.partition_fields, depths, hive_style=keys.hive_style) if depths else None
     if parts is None:
         return None
     values: dict[str, object] = {}
-    for name, text in zip(keys.partition_fields, parts, strict=True):
+    for position, (name, text) in enumerate(zip(keys.partition_fields, parts, strict=True)):
+        if _is_by_time(keys, position):
+            continue
         index = schema.get_field_index(name)
         value = None if index < 0 else typed_value(text, schema.field(index).type, url_encode=keys.url_encode)
         if value is not None:
@@ -212,16 +275,28 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
     return values
 
 
-def _field(schema: pa.Schema, name: str) -> pa.Field:
-    index = schema.get_field_index(name)
-    if index < 0:
-        raise SchemaError(f"key column {name!r} is not among the columns {', '.join(schema.names)}")
-    return schema.field(index)
+def _check_type(name: str, kind: pa.DataType, moments: Moments | None, *, partition: bool) -> None:
+    why = refusal(kind, partition=partition) if moments is None else moments.refusal(kind)
+    if why is not None:
+        raise type_error(name, kind, why, partition=partition)
 
 
-def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    _field(table.schema, name)
-    return table.column(name)
+def _is_by_time(keys: KeyGenerator, position: int) -> bool:
+    return keys.kind == "TIMESTAMP" or (keys.kind == "CUSTOM" and keys.partition_types[position] != "SIMPLE")
+
+
+def _depths(keys: KeyGenerator) -> tuple[int, ...] | None:
+    """How many folders each partition column makes, as far as that is fixed; None where it can't be told."""
+    if keys.kind == "CUSTOM" and len(keys.partition_types) != len(keys.partition_fields):
+        return None
+    if keys.url_encode:
+        return (1,) * len(keys.partition_fields)
+    try:
+        by_time = 0 if keys.moments is None else keys.moments.folders
+    except PudiError:  # a pattern that is none
+        by_time = 0
+    depths = tuple(by_time if _is_by_time(keys, n) else 1 for n in range(len(keys.partition_fields)))
+    return depths if all(depths) else None
 
 
 def _combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, list[pa.Array]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,8 @@ _OLD_DEFAULT = "default"
 """What stood for it before Hudi 0.12."""
 
 _ESCAPED = "".join(map(chr, range(0x20))) + "\x7f\"#%'*/:=?\\{[]^"
-_ESCAPED_CLASS = r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
+SPECIAL = r"[\x00-\x1f\x22\x23\x25\x27\x2a\x2f\x3a\x3d\x3f\x5b-\x5e\x7b\x7f]"
+"""Finds a character that `escape` replaces; for Arrow and for Spark, without quotes."""
 _ESCAPE = re.compile(r"%([0-9A-F]{2})")
 
 EMPTY_SEGMENT = r"(^|/)(/|\z)"
@@ -31,11 +33,16 @@ and backslashes; a colon in the first folder, which Hadoop takes for a scheme.
 """
 
 
+def escaped_characters() -> list[str]:
+    """The characters that are replaced, the one that replacements begin with first."""
+    return ["%", *(char for char in _ESCAPED if char != "%")]
+
+
 def escape(values: pa.Array) -> pa.Array:
     """The values with %XX for the characters that Hive escapes (PartitionPathEncodeUtils.escapePathName)."""
-    if not pc.any(pc.match_substring_regex(values, _ESCAPED_CLASS)).as_py():
+    if not pc.any(pc.match_substring_regex(values, SPECIAL)).as_py():
         return values
-    for char in ["%", *(char for char in _ESCAPED if char != "%")]:
+    for char in escaped_characters():
         values = pc.replace_substring(values, char, f"%{ord(char):02X}")
     return values
 
@@ -74,15 +81,23 @@ def _refuse(texts: pa.Array, pattern: str, what: str, why: str) -> None:
         )
 
 
-def segments(path: str, fields: tuple[str, ...], *, hive_style: bool) -> list[str] | None:
+def segments(path: str, fields: tuple[str, ...], depths: tuple[int, ...], *, hive_style: bool) -> list[str] | None:
     """The text of each partition column in a path; None where that can't be told.
 
     With one column all of the path is its text, slashes included; with several a slash in a value
-    could stand anywhere, unless there are exactly as many folders as columns.
+    could stand anywhere, unless there are exactly as many folders as the columns make at least.
+
+    Args:
+        path: the path.
+        fields: the partition columns.
+        depths: how many folders each of them makes at least.
+        hive_style: whether folders begin with the column's name.
     """
-    parts = [path] if len(fields) == 1 else path.split("/")
-    if len(parts) != len(fields) or "" in parts:
+    folders = path.split("/")
+    if "" in folders or (len(fields) > 1 and len(folders) != sum(depths)):
         return None
+    ends = list(accumulate(depths)) if len(fields) > 1 else [len(folders)]
+    parts = ["/".join(folders[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     if not hive_style:
         return parts
     heads = [f"{name}=" for name in fields]

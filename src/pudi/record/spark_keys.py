@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from pudi.record.columns import field_of
 from pudi.record.key_generator import EMPTY_KEY, NULL_KEY, KeyGenerator, check_key_types
-from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT
+from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT, SPECIAL, escaped_characters
 from pudi.schema import META_FIELDS
 
 SPARK_ERROR_MARK = "[pudi] "
@@ -27,24 +28,27 @@ def spark_key_columns(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, str] 
 
     Returns:
         The two expressions, or None where Spark's functions can't say it (types other than string,
-        int, long, boolean and date; encoded paths): then the Arrow code must run in `mapInArrow`.
+        int, long, boolean and date; folders named by time): then the Arrow code must run in `mapInArrow`.
 
     Raises:
         NotSupportedError, InvalidArgumentError, SchemaError: as `check_key_types`.
     """
     check_key_types(keys, schema)
     names = (*keys.record_key_fields, *keys.partition_fields)
-    if any(schema.field(name).type not in _EQUAL_TYPES or name in META_FIELDS for name in names):
+    if any(field_of(schema, name).type not in _EQUAL_TYPES or name in META_FIELDS for name in names):
         return None
-    if keys.url_encode and keys.partition_fields:
+    if any(keys.moments_of(position) is not None for position in range(len(keys.partition_fields))):
         return None
     return _record_key(keys, schema), _partition_path(keys, schema)
 
 
 def _record_key(keys: KeyGenerator, schema: pa.Schema) -> str:
+    if keys.generates:  # number of the Spark partition, and of the row in it
+        number = "monotonically_increasing_id()"
+        return f"CONCAT(SHIFTRIGHT({number}, 33), '_', {number} & {(1 << 33) - 1}L)"
     texts = {name: _text(name, schema) for name in keys.record_key_fields}
     lost = " AND ".join(_blank(text) for text in texts.values())
-    if len(texts) == 1 and keys.kind != "COMPLEX":
+    if not keys.names_keys:
         key = next(iter(texts.values()))
     else:
         parts = [
@@ -54,6 +58,10 @@ def _record_key(keys: KeyGenerator, schema: pa.Schema) -> str:
         ]
         key = f"CONCAT_WS(',', {', '.join(parts)})"
     message = f"{SPARK_ERROR_MARK}the record key ({', '.join(texts)}) is null or empty"
+    outer = sorted({name.rpartition(".")[0] for name in texts} - {""})
+    if outer:
+        message += ", or lies in a struct that is null"
+        lost = " OR ".join([f"({lost})", *(f"{_column(name)} IS NULL" for name in outer)])
     return f"CASE WHEN {lost} THEN RAISE_ERROR('{message}') ELSE {key} END"
 
 
@@ -63,11 +71,14 @@ def _partition_path(keys: KeyGenerator, schema: pa.Schema) -> str:
     texts = {name: _text(name, schema) for name in keys.partition_fields}
     folders = []
     for name, text in texts.items():
-        folder = f"CASE WHEN {_blank(text)} THEN '{DEFAULT_PARTITION}' ELSE {text} END"
+        value = _escaped(text) if keys.url_encode and field_of(schema, name).type == pa.string() else text
+        folder = f"CASE WHEN {_blank(text)} THEN '{DEFAULT_PARTITION}' ELSE {value} END"
         folders.append(f"CONCAT('{name}=', {folder})" if keys.hive_style else folder)
     path = folders[0] if len(folders) == 1 else f"CONCAT_WS('/', {', '.join(folders)})"
-    strings = [text for name, text in texts.items() if schema.field(name).type == pa.string()]
-    if not strings or not keys.hive_style:  # without names before the values, what is wrong with one shows in the path
+    strings = [text for name, text in texts.items() if field_of(schema, name).type == pa.string()]
+    if (
+        not strings or not keys.hive_style or keys.url_encode
+    ):  # without names before the values, what is wrong with one shows in the path
         return path
     # Raw literals, since a session may set how backslashes in others are read.
     unsafe = [f"({text} LIKE '%/%' AND {text} RLIKE r'{EMPTY_SEGMENT}')" for text in strings]
@@ -76,8 +87,7 @@ def _partition_path(keys: KeyGenerator, schema: pa.Schema) -> str:
 
 
 def _text(name: str, schema: pa.Schema) -> str:
-    column = "`" + name.replace("`", "``") + "`"
-    kind = schema.field(name).type
+    column, kind = _column(name), field_of(schema, name).type
     if kind == pa.string():
         return column
     text = f"CAST({column} AS STRING)"
@@ -85,6 +95,19 @@ def _text(name: str, schema: pa.Schema) -> str:
         return text
     message = f"{SPARK_ERROR_MARK}key column {name} has a date outside the years 1 to 9999"
     return f"CASE WHEN {text} NOT RLIKE '^[0-9]{{4}}-' THEN RAISE_ERROR('{message}') ELSE {text} END"
+
+
+def _column(name: str) -> str:
+    """A column, or a field in one; a column's name has no dot."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+
+
+def _escaped(text: str) -> str:
+    """The text with %XX for special characters: replacements are made only where there is one to make."""
+    made = text
+    for char in escaped_characters():
+        made = f"REPLACE({made}, CHR({ord(char)}), '%{ord(char):02X}')"
+    return f"CASE WHEN {text} RLIKE r'{SPECIAL}' THEN {made} ELSE {text} END"
 
 
 def _blank(text: str) -> str:

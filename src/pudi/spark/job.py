@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pudi.action import CommitResult
 from pudi.config import Options, resolve
 from pudi.engine.spark import is_spark_frame
-from pudi.errors import InvalidArgumentError, TableExistsError, TableNotFoundError
+from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
 from pudi.schema import spark_struct_to_arrow, without_meta_fields
@@ -78,6 +78,7 @@ class WriteJob:
             raise TableExistsError("there is a table already; use mode append or overwrite", table=self.path)
         if table is not None and mode is SaveMode.IGNORE:
             return None
+        operation = self._by_key(operation, resolved, None if mode is SaveMode.OVERWRITE else table)
         if mode is SaveMode.OVERWRITE:
             self._clear(frame)
             table = None
@@ -93,6 +94,23 @@ class WriteJob:
             return Table(self.path, options=self.options, storage_options=self.storage_options)
         except TableNotFoundError:
             return None
+
+    def _by_key(self, operation: Operation, resolved: Options, table: Table | None) -> Operation:
+        """The operation, where there are record keys to do it by; the default becomes an insert without them.
+
+        Raises:
+            NotSupportedError: it was asked for, and the table has no record key.
+        """
+        keys = _names(resolved, "hoodie.table.recordkey.fields") if table is None else table.config.record_key_fields
+        if keys or operation not in {Operation.UPSERT, Operation.DELETE}:
+            return operation
+        if "hoodie.datasource.write.operation" not in resolved.given:
+            return Operation.INSERT  # as Hudi does
+        raise NotSupportedError(
+            f"{operation.value.lower()} needs record keys: give hoodie.datasource.write.recordkey.field, or write by "
+            "insert or bulk_insert, which generate keys where there are none",
+            table=self.path,
+        )
 
     def _create(self, frame: Any, resolved: Options) -> Table:
         schema = without_meta_fields(spark_struct_to_arrow(frame.schema.json()))

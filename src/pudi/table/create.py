@@ -31,8 +31,11 @@ def create(
     Args:
         path: its root: a local path, `s3://…` or `memory://…`.
         schema: its columns, a `pyarrow.Schema` or a Spark `StructType`.
-        record_key: column or columns that identify a record within its partition.
-        partition_by: column or columns that partition the table; None for no partitions.
+        record_key: column or columns that identify a record within its partition, `a.b` for one in a struct; None for
+            keys that each write generates: then records can be inserted, not updated.
+        partition_by: column or columns that partition the table; None for no partitions. `column:SIMPLE` and
+            `column:TIMESTAMP` make a custom key generator, whose folders may be named by time
+            (`hoodie.keygen.timebased.*`).
         ordering: column or columns whose value says which version of a record is newer (EVENT_TIME_ORDERING);
             None lets the version written last win (COMMIT_TIME_ORDERING).
         table_type: `cow` (copy on write); `mor` (merge on read) is not supported yet.

@@ -13,6 +13,7 @@ from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat
 from pudi.merge import DELETED, Overlay, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
+from pudi.record import generated_prefix
 from pudi.schema import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -63,9 +64,12 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     if spec.deduplicate and spec.operation is not Operation.DELETE:
         rows = latest_per_key(rows, RECORD_KEY, spec.rule)
     if spec.operation in {Operation.INSERT, Operation.BULK_INSERT} or task.base is None:
-        rows = _live(rows)
+        rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
     if not rows.num_rows:
         return FileResult(task.number, received, None)
+    if spec.generated_keys:
+        keys = generated_prefix(spec.instant, rows[RECORD_KEY])
+        rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     name = BaseFileName(task.file_id, token, spec.instant)
     writer = _SliceWriter(storage, spec, task, name)
     if task.base is None:
@@ -184,13 +188,6 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
         gone = pc.or_(gone, pc.fill_null(rows[DELETED], False))
         return rows.set_column(at, rows.schema.field(DELETED), gone)
     return rows.append_column(DELETED, gone)
-
-
-def _live(rows: pa.Table) -> pa.Table:
-    """The records that are no deletes: the only ones that add something to a file."""
-    if DELETED not in rows.column_names:
-        return rows
-    return rows.filter(pc.invert(pc.fill_null(rows[DELETED], False)))
 
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:

@@ -60,9 +60,8 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
     [
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.populate.meta.fields", "false"),
-        ("hoodie.table.recordkey.fields", ""),
-        ("hoodie.table.keygenerator.type", "TIMESTAMP"),
-        ("hoodie.table.keygenerator.type", "CUSTOM_AVRO"),
+        ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
+        ("hoodie.keygen.datetime.parser.class", "com.example.Parser"),
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.compaction.payload.class", "com.example.Own"),
@@ -79,13 +78,35 @@ def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) ->
     assert raised.value.message.split(": ", 1)[1]
 
 
-def test_a_delete_marker_is_refused_by_its_property() -> None:
-    key = "hoodie.record.merge.property.hoodie.payload.delete.field"
-    with pytest.raises(NotSupportedError, match=key):
-        check_writable(config(**{key: "op"}), TABLE)
+def test_half_a_delete_marker_is_refused_by_its_property() -> None:
+    prefix = "hoodie.record.merge.property.hoodie.payload.delete."
+    for half in ("field", "marker"):
+        with pytest.raises(NotSupportedError, match=prefix + half):
+            check_writable(config(**{prefix + half: "op"}), TABLE)
+    whole = config(**{f"{prefix}field": "op", f"{prefix}marker": "D"})
+    check_writable(whole, TABLE)
+    assert whole.delete_marker == ("op", "D")
+    with pytest.raises(NotSupportedError, match="unavailable"):
+        check_writable(config(**{"hoodie.record.merge.property.hoodie.write.unavailable.value": "x"}), TABLE)
 
 
-@pytest.mark.parametrize("kind", ["SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO"])
+def test_delete_markers_are_fixed_when_the_table_is_made() -> None:
+    prefix = "hoodie.record.merge.property.hoodie.payload.delete."
+    given = resolve({"hoodie.payload.delete.field": "op", "hoodie.payload.delete.marker": "D"})
+    check_consistent(config(**{f"{prefix}field": "op", f"{prefix}marker": "D"}), given, TABLE)
+    for table in ({}, {f"{prefix}field": "op", f"{prefix}marker": "X"}):
+        with pytest.raises(InvalidArgumentError, match="contradicts"):
+            check_consistent(config(**table), given, TABLE)
+
+
+def test_a_time_zone_that_the_table_leaves_open_may_be_given() -> None:
+    given = resolve({"hoodie.keygen.timebased.output.timezone": "Asia/Tokyo"})
+    check_consistent(config(), given, TABLE)
+    with pytest.raises(InvalidArgumentError, match="contradicts"):
+        check_consistent(config(**{"hoodie.keygen.timebased.timezone": "UTC"}), given, TABLE)
+
+
+@pytest.mark.parametrize("kind", ["SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "TIMESTAMP", "CUSTOM_AVRO"])
 def test_plain_key_generators_are_written(kind: str) -> None:
     check_writable(config(**{"hoodie.table.keygenerator.type": kind}), TABLE)
 

@@ -108,6 +108,7 @@ def test_lists_are_split_and_types_of_a_custom_generator_stripped() -> None:
     assert config.partition_fields == ("a", "b")
     assert config.metadata_partitions == ("column_stats", "files")
     assert config.key_generator_type == "CUSTOM"
+    assert config.partition_types == ("SIMPLE", "TIMESTAMP")
 
 
 def test_older_keys_are_read() -> None:
@@ -247,6 +248,7 @@ def test_options_reach_the_properties() -> None:
         ({}, {"hoodie.table.name": "other"}, "contradict"),
         ({"partition_by": ["p", "q"]}, {"hoodie.table.keygenerator.type": "SIMPLE"}, "COMPLEX"),
         ({"partition_by": ["p"]}, {"hoodie.table.keygenerator.type": "NON_PARTITION"}, "no partition columns"),
+        ({"partition_by": ["p:SIMPLE"]}, {"hoodie.table.keygenerator.type": "SIMPLE"}, "plain column"),
         ({}, {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}, "ordering"),
         (
             {"ordering": ["ts"]},
@@ -265,18 +267,29 @@ def test_a_new_table_that_contradicts_itself_is_refused(
         new(**arguments, options=resolve(options))
 
 
+def test_folders_named_by_time_get_a_zone() -> None:
+    kind = {"hoodie.table.keygenerator.type": "TIMESTAMP"}
+    zone = "hoodie.keygen.timebased.timezone"
+    made = new(partition_by=["ts"], options=resolve(kind)).raw
+    sides = [f"hoodie.keygen.timebased.{side}.timezone" for side in ("input", "output")]
+    assert [made[side] for side in sides] == ["UTC", "UTC"]
+    told = new(partition_by=["ts"], options=resolve({**kind, zone: "Asia/Tokyo"})).raw
+    assert told[zone] == "Asia/Tokyo"
+    assert not set(sides) & set(told)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"hoodie.table.keygenerator.class": "com.example.Keys"},
-        {"hoodie.table.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"},
+        {"hoodie.table.keygenerator.class": "org.apache.hudi.keygen.GlobalDeleteKeyGenerator"},
         {"hoodie.compaction.payload.class": "com.example.Payload"},
     ],
 )
 def test_classes_that_are_not_known_are_refused_by_name(options: dict[str, str]) -> None:
     with pytest.raises(NotSupportedError) as raised:
         new(options=resolve(options))
-    assert any(word in raised.value.message for word in (*options.values(), "TIMESTAMP"))
+    assert any(word in raised.value.message for word in (*options.values(), "GLOBAL_DELETE"))
 
 
 @given(
@@ -298,3 +311,11 @@ def test_every_default_is_a_property_that_parses_to_itself() -> None:
         assert declared.scope is Scope.TABLE
         if declared.default is not None:
             assert declared.parse(text_of(declared.default)) == declared.default
+
+
+def test_a_payload_of_change_streams_becomes_a_delete_marker() -> None:
+    payload = "org.apache.hudi.common.model.AWSDmsAvroPayload"
+    made = new(options=resolve({"hoodie.datasource.write.payload.class": payload}))
+    assert made.merge_mode == "COMMIT_TIME_ORDERING"
+    assert made.delete_marker == ("Op", "D")
+    assert made.payload_class == payload

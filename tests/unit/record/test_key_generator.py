@@ -192,18 +192,15 @@ def test_types_whose_text_hudi_does_not_agree_on_are_refused_with_advice() -> No
 def test_other_generators_can_be_held_but_not_written_by() -> None:
     schema = pa.schema([("k", pa.string()), ("p", pa.string())])
     for keys in (
-        KeyGenerator("TIMESTAMP", ("k",), ("p",)),
-        KeyGenerator("CUSTOM", ("k",), ("p",)),
-        KeyGenerator("SIMPLE", (), ("p",)),
+        KeyGenerator("GLOBAL_DELETE", ("k",), ("p",)),
         KeyGenerator("SIMPLE", ("k",), ("p",), slash_dates=True),
-        KeyGenerator("COMPLEX", ("k", "a.b"), ("p",)),
     ):
         with pytest.raises(NotSupportedError, match="not supported"):
             keys.record_keys(schema.empty_table())
         with pytest.raises(NotSupportedError) as caught:
             check_key_types(keys, schema, table="file:///t")
         assert caught.value.table == "file:///t"
-    assert partition_values("2026/01/02", KeyGenerator("TIMESTAMP", ("k",), ("p",)), schema) is None
+    assert partition_values("2026/01/02", KeyGenerator("GLOBAL_DELETE", ("k",), ("p",)), schema) is None
     assert partition_values("2026/01/02", KeyGenerator("SIMPLE", ("k",), ("p",), slash_dates=True), schema) is None
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, SchemaError
-from pudi.record import SPARK_ERROR_MARK, KeyGenerator, check_paths, spark_key_columns
+from pudi.record import SPARK_ERROR_MARK, KeyGenerator, Moments, check_paths, spark_key_columns
 from pudi.schema import arrow_to_spark_json
 
 SCHEMA = pa.schema(
@@ -23,6 +23,7 @@ SCHEMA = pa.schema(
         ("b", pa.bool_()),
         ("d", pa.date32()),
         ("żó_1", pa.string()),
+        ("st", pa.struct([("x", pa.string()), ("n", pa.int32())])),
     ]
 )
 TEXTS = ["x", None, "", "zażółć ü 漢 😀", "a,b=c d/e", "__null__", " a ", "%41", 'q"\'`', "a/b", "..a", "x/a:b",
@@ -44,6 +45,7 @@ def rows() -> pa.Table:
         [(True, False, None)[n % 3] for n in range(count)],
         [DAYS[n // 13] for n in range(count)],
         [TEXTS[n // 5] for n in range(count)],
+        [{"x": f"x{n}", "n": number[n]} for n in range(count)],
     ]
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
@@ -77,8 +79,15 @@ def in_arrow(keys: KeyGenerator, table: pa.Table) -> list[tuple[str, str]]:
         KeyGenerator("COMPLEX", ("id",), ("i", "l", "b", "d")),
         KeyGenerator("COMPLEX", ("s", "id"), ("i", "żó_1", "d"), hive_style=True),
         KeyGenerator("COMPLEX", ("id",)),
+        KeyGenerator("COMPLEX", ("id",), ("i",), names_single=False),
+        KeyGenerator("COMPLEX", ("id", "st.x"), ("st.n", "s"), hive_style=True),
+        KeyGenerator("SIMPLE", ("st.x",), ("st.n",)),
+        KeyGenerator("SIMPLE", ("id",), ("s",), url_encode=True),
+        KeyGenerator("COMPLEX", ("id",), ("s", "d", "żó_1"), hive_style=True, url_encode=True),
     ],
-    ids=lambda keys: f"{keys.kind}-{keys.record_key_fields}-{keys.partition_fields}-{keys.hive_style}",
+    ids=lambda keys: (
+        f"{keys.kind}-{keys.record_key_fields}-{keys.partition_fields}-{keys.hive_style}-{keys.url_encode}"
+    ),
 )
 def test_spark_answers_as_arrow(spark: Any, keys: KeyGenerator) -> None:
     answer = in_arrow(keys, rows())
@@ -152,7 +161,10 @@ def test_what_spark_can_not_say_is_left_to_arrow() -> None:
     schema = pa.schema(
         [("id", pa.string()), ("p", pa.string()), ("dec", pa.decimal128(9, 2)), ("n", pa.timestamp("us"))]
     )
-    assert spark_key_columns(KeyGenerator("SIMPLE", ("id",), ("p",), url_encode=True), schema) is None
+    by_time = KeyGenerator(
+        "TIMESTAMP", ("id",), ("n",), moments=Moments("EPOCHMICROSECONDS", "yyyy", output_zone="UTC")
+    )
+    assert spark_key_columns(by_time, schema) is None
     assert spark_key_columns(KeyGenerator("SIMPLE", ("id",), ("dec",)), schema) is None
     assert spark_key_columns(KeyGenerator("NON_PARTITION", ("n",)), schema) is None
 
@@ -162,6 +174,6 @@ def test_keys_that_can_not_be_made_are_refused_here_too() -> None:
     with pytest.raises(NotSupportedError):
         spark_key_columns(KeyGenerator("NON_PARTITION", ("f",)), schema)
     with pytest.raises(NotSupportedError):
-        spark_key_columns(KeyGenerator("CUSTOM", ("id",), ("f",)), schema)
+        spark_key_columns(KeyGenerator("GLOBAL_DELETE", ("id",), ("f",)), schema)
     with pytest.raises(SchemaError):
         spark_key_columns(KeyGenerator("NON_PARTITION", ("gone",)), schema)

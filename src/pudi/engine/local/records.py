@@ -41,7 +41,7 @@ def keyed(data: object, spec: InputSpec) -> pa.Table:
     """Records with their keys: record key, partition path, and the table's columns (for deletes, keys alone)."""
     rows = to_arrow(data, spec.table)
     if spec.keys_only:
-        wanted = [f for f in spec.schema if f.name in {*spec.keys.record_key_fields, *spec.keys.partition_fields}]
+        wanted = [f for f in spec.schema if f.name in spec.keys.columns]
         twice = [f.name for f in wanted if rows.column_names.count(f.name) > 1]
         if twice:
             raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=spec.table)

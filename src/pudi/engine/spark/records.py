@@ -75,7 +75,7 @@ class SparkRecords:
         made = (
             RECORD_KEY,
             PARTITION_PATH,
-            f"xxhash64({PARTITION_PATH}, {RECORD_KEY}) AS {HASH}",
+            f"xxhash64({', '.join(self._hashed())}) AS {HASH}",
             f"monotonically_increasing_id() AS {ARRIVAL}",
         )
         kept = self.keep(frame.selectExpr(f"STRUCT({', '.join([*made, own, *data])}) AS {DATA}"))
@@ -124,6 +124,13 @@ class SparkRecords:
             return None
         return sum(_width(f.type) for f in _wanted(self.spec)) + sum(g.text_bytes for g in self.groups.values()) / total
 
+    def _hashed(self) -> list[str]:
+        """What tells records apart: generated keys stay with a place, whatever record comes to be there on a retry."""
+        places = [PARTITION_PATH, RECORD_KEY]
+        if not self.spec.keys.generates:
+            return places
+        return [*places, *(quote(f.name) for f in self.spec.schema if not pa.types.is_nested(f.type))]
+
     def _text_bytes(self) -> str:
         present = [] if self.spec.keys_only else list(self.spec.schema)
         texts = [f.name for f in present if f.type in {pa.string(), pa.binary()}]
@@ -131,8 +138,7 @@ class SparkRecords:
         return " + ".join([f"CAST(octet_length({RECORD_KEY}) AS BIGINT)", *sizes])
 
     def _keyed_in_python(self, wanted: pa.Schema) -> Any:
-        fields = {*self.spec.keys.record_key_fields, *self.spec.keys.partition_fields}
-        needed = pa.schema([f for f in wanted if f.name in fields])
+        needed = pa.schema([f for f in wanted if f.name in self.spec.keys.columns])
         schema = self.frame.schema.jsonValue()
         for name in (RECORD_KEY, PARTITION_PATH):
             schema["fields"].append({"name": name, "type": "string", "nullable": False, "metadata": {}})
@@ -197,8 +203,7 @@ def _check_case(fields: Sequence[Mapping[str, Any]], table: str) -> None:
 def _wanted(spec: InputSpec) -> pa.Schema:
     if not spec.keys_only:
         return spec.schema
-    fields = {*spec.keys.record_key_fields, *spec.keys.partition_fields}
-    return pa.schema([f for f in spec.schema if f.name in fields])
+    return pa.schema([f for f in spec.schema if f.name in spec.keys.columns])
 
 
 def _width(kind: pa.DataType) -> float:

@@ -222,6 +222,7 @@ class BulkTask:
     _held: dict[str, list[pa.Table]] = field(default_factory=dict)
     _bytes: dict[str, int] = field(default_factory=dict)
     _files: int = 0
+    _rows: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns."""
@@ -240,7 +241,8 @@ class BulkTask:
 
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
         data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root)
-        keys, partitions = self.keys.record_keys(data), self.keys.partition_paths(data)
+        keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
+        self._rows += data.num_rows
         rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
         parts = list(split_by_partition(rows))
         for partition, places in parts:
@@ -311,10 +313,12 @@ class KeyColumns:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with two columns more."""
+        first = 0
         for batch in batches:
             rows = pa.Table.from_batches([batch])
             needed = conform(rows.select(self.schema.names), self.schema, table=self.table)
-            keys = self.keys.record_keys(needed)
+            keys = self.keys.record_keys(needed, (task_ids()[0], first))
+            first += rows.num_rows
             partitions = self.keys.partition_paths(needed).cast(pa.string())
             yield from rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions).to_batches()
 

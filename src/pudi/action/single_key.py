@@ -1,0 +1,80 @@
+"""Whether a complex key of one column holds the column's name: found out from the keys that a table has.
+
+Below version 9 properties don't tell: Hudi 0.14.1 to 1.0.2 left the name out, those before and after write it
+(`hoodie.write.complex.keygen.new.encoding`). Mixing both would make every record a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pudi.action.meta_client import MetaClient
+from pudi.config import Options
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.record import column_of, key_text
+from pudi.schema import RECORD_KEY
+from pudi.timeline import Timeline
+
+_OPTION = "hoodie.write.complex.keygen.new.encoding"
+_SINCE = 9
+"""Table version from which the name is always there (KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen)."""
+
+
+def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> bool:
+    """Whether the table's complex record keys of one column are `column:value`; True where the question doesn't arise.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: a writer's: decide for a table without records, and may not contradict one with some.
+
+    Raises:
+        InvalidArgumentError: the option contradicts the table's keys.
+        NotSupportedError: the table has keys of both kinds, or of neither.
+    """
+    config = meta.config
+    single = config.key_generator_type.startswith("COMPLEX") and len(config.record_key_fields) == 1
+    if not single or config.version >= _SINCE:
+        return True
+    given = options.given.get(_OPTION)
+    found = _found(meta, meta.view(timeline).all_slices(), config.record_key_fields[0])
+    if len(found) > 1:
+        raise NotSupportedError(
+            f"the table has record keys with and without the name of {config.record_key_fields[0]!r} before the value, "
+            "so that records may be there twice; repair it with Apache Hudi",
+            table=meta.storage.root,
+        )
+    if not found:
+        return not given
+    named = found.pop()
+    if given is not None and given is named:
+        how = "with" if named else "without"
+        raise InvalidArgumentError(
+            f"option {_OPTION}={str(given).lower()} contradicts the table, whose keys are {how} the column's name",
+            table=meta.storage.root,
+        )
+    return named
+
+
+def _found(meta: MetaClient, slices: Iterable[FileSlice], name: str) -> set[bool]:
+    """Whether keys of the oldest and the newest file have the name."""
+    by_age = sorted(slices, key=lambda file_slice: file_slice.base.instant)
+    return {_of_file(meta, file_slice, name) for file_slice in {*by_age[:1], *by_age[-1:]}}
+
+
+def _of_file(meta: MetaClient, file_slice: FileSlice, name: str) -> bool:
+    reader = BaseFileReader(meta.storage, file_slice.base)
+    column = name.split(".", 1)[0]
+    try:
+        rows = reader.read([RECORD_KEY, column], [0]).slice(0, 1)
+        key, text = rows[RECORD_KEY][0].as_py(), key_text(column_of(rows, name), name, partition=False)[0].as_py()
+    except (KeyError, IndexError, SchemaError) as error:
+        raise reader.corrupt(f"no keys by which to tell how {name!r} makes them") from error
+    if key not in {text, f"{name}:{text}"}:
+        raise NotSupportedError(
+            f"record key {key!r} is not made of column {name!r} as key generator COMPLEX does it",
+            table=meta.storage.root,
+            path=file_slice.base.path,
+        )
+    return bool(key != text)

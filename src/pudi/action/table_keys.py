@@ -1,0 +1,67 @@
+"""A table's key generator, made of its properties, and what a table without record keys can't do."""
+
+from __future__ import annotations
+
+from pudi.config import Options, TableConfig, WriteOptions, timebased
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.plan import Operation
+from pudi.record import KeyGenerator, Moments
+
+_BY_KEY = frozenset({"UPSERT", "DELETE", "MERGE", "UPDATE"})
+"""Operations that look for records by their keys."""
+
+
+def key_generator(config: TableConfig, options: Options | None = None, *, names_single: bool = True) -> KeyGenerator:
+    """How a table makes record keys and partition paths.
+
+    Args:
+        config: the table's configuration.
+        options: a writer's, for what the properties leave open (time zones).
+        names_single: see `KeyGenerator`.
+
+    Raises:
+        InvalidArgumentError: settings of folders named by time don't parse.
+    """
+    settings = timebased(config.raw, options.given if options is not None else {})
+    return KeyGenerator(
+        kind=config.key_generator_type.removesuffix("_AVRO"),
+        record_key_fields=config.record_key_fields,
+        partition_fields=config.partition_fields,
+        hive_style=config.hive_style,
+        url_encode=config.url_encode,
+        slash_dates=config.slash_separated_dates,
+        partition_types=config.partition_types if config.key_generator_type.startswith("CUSTOM") else (),
+        moments=None
+        if settings is None
+        else Moments(
+            kind=settings.kind,
+            output_format=settings.output_format,
+            unit=settings.unit,
+            input_formats=settings.input_formats,
+            input_zone=settings.input_zone,
+            output_zone=settings.output_zone,
+        ),
+        names_single=names_single,
+    )
+
+
+def check_generated(keys: KeyGenerator, operation: Operation, options: WriteOptions, table: str) -> None:
+    """Refuse what a table with generated record keys can't do: nobody knows the key of a record that is to come.
+
+    Raises:
+        NotSupportedError: an operation that finds records by key.
+        InvalidArgumentError: records are to be combined by key (AutoRecordKeyGenerationUtils refuses that too).
+    """
+    if not keys.generates:
+        return
+    if operation.value in _BY_KEY:
+        raise NotSupportedError(
+            f"{operation.value.lower()} needs record keys, and this table has none: Hudi generates them for each "
+            "write. Use insert or bulk_insert, or make a table with record_key=…",
+            table=table,
+        )
+    if options.combine_before_insert:
+        raise InvalidArgumentError(
+            "hoodie.combine.before.insert=true combines records by key, and this table generates its keys",
+            table=table,
+        )

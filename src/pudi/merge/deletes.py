@@ -1,0 +1,58 @@
+"""Which records say of themselves that they're deletes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import NotSupportedError, SchemaError
+
+DELETED = "_hoodie_is_deleted"
+"""Boolean column by which a record says that it's a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
+
+_MARKABLE = (pa.string(), pa.int32(), pa.int64(), pa.bool_())
+
+
+def delete_columns(rows: pa.Table, marker: tuple[str, str] | None) -> list[str]:
+    """The columns of `rows` that mark deletes."""
+    wanted = [DELETED] if marker is None else [DELETED, marker[0]]
+    return [name for name in wanted if name in rows.column_names]
+
+
+def delete_mask(rows: pa.Table, marker: tuple[str, str] | None) -> np.ndarray:
+    """For each record whether it's a delete (RecordContext.isDeleteRecord).
+
+    Args:
+        rows: records.
+        marker: a column and the text that it holds in deletes; a table without that column has no such deletes.
+    """
+    mask = np.zeros(rows.num_rows, dtype=bool)
+    for name in delete_columns(rows, marker):
+        found = rows[name]
+        if marker is not None and name == marker[0]:
+            found = pc.equal(pc.cast(found, pa.string()), marker[1])
+        mask |= np.array(pc.fill_null(found, False), dtype=bool)
+    return mask
+
+
+def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, table: str) -> None:
+    """Refuse a marker whose column isn't there or has no text of its own.
+
+    Raises:
+        SchemaError: there is no such column.
+        NotSupportedError: its values have no one text.
+    """
+    if marker is None:
+        return
+    name = marker[0]
+    if name not in schema.names:
+        raise SchemaError(
+            f"hoodie.payload.delete.field={name}: there is no such column among {', '.join(schema.names)}", table=table
+        )
+    kind = schema.field(name).type
+    if kind not in _MARKABLE:
+        raise NotSupportedError(
+            f"hoodie.payload.delete.field={name} is a column of type {kind}: use a string, an integer or a boolean",
+            table=table,
+        )

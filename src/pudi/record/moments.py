@@ -1,0 +1,206 @@
+"""Folders named by time: what Hudi's timestamp key generator makes of numbers, dates and texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.record import joda
+from pudi.record.zones import Zone
+
+TEXTS = ("DATE_STRING", "MIXED")
+"""Timestamp types whose column holds texts."""
+
+_UNITS = {
+    "NANOSECONDS": (1, 1_000_000),
+    "MICROSECONDS": (1, 1_000),
+    "MILLISECONDS": (1, 1),
+    "SECONDS": (joda.SECOND, 1),
+    "MINUTES": (joda.MINUTE, 1),
+    "HOURS": (joda.HOUR, 1),
+    "DAYS": (joda.DAY, 1),
+}
+"""By unit (java.util.concurrent.TimeUnit): what a value is multiplied by to be milliseconds, and divided by."""
+
+_UNIT_OF_TYPE = {
+    "UNIX_TIMESTAMP": "SECONDS",
+    "EPOCHMILLISECONDS": "MILLISECONDS",
+    "EPOCHMICROSECONDS": "MICROSECONDS",
+}
+
+_NULL = 1
+"""Value that stands for null, in the column's unit, or as milliseconds for texts (getDefaultPartitionVal)."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """How a table turns a column into folders named by time (`hoodie.keygen.timebased.*`); picklable.
+
+    Args:
+        kind: `timestamp.type`.
+        output_format: `output.dateformat`, a pattern of Joda-Time.
+        unit: `timestamp.scalar.time.unit`, for SCALAR.
+        input_formats: `input.dateformat`, split; for DATE_STRING and MIXED.
+        input_zone: id of the zone of texts that say none; None where the table doesn't say.
+        output_zone: id of the zone of the folders; None where the table doesn't say.
+    """
+
+    kind: str
+    output_format: str
+    unit: str = "SECONDS"
+    input_formats: tuple[str, ...] = ()
+    input_zone: str | None = None
+    output_zone: str | None = None
+
+    def check(self) -> None:
+        """Refuse settings by which pudi and every JVM would not make the same folders.
+
+        Raises:
+            InvalidArgumentError: a setting is missing or wrong.
+            NotSupportedError: a pattern or zone, or no zone: then each JVM of Hudi's takes its own.
+        """
+        if self.kind not in (*TEXTS, *_UNIT_OF_TYPE, "SCALAR"):
+            raise InvalidArgumentError(f"hoodie.keygen.timebased.timestamp.type={self.kind!r} is no type of timestamps")
+        if self.kind == "SCALAR" and self.unit.upper() not in _UNITS:
+            raise InvalidArgumentError(
+                f"hoodie.keygen.timebased.timestamp.scalar.time.unit={self.unit!r}: it is one of {', '.join(_UNITS)}"
+            )
+        joda.check_output(self.output_format)
+        if self.output_zone is None:
+            raise _zone_missing("output")
+        zone = Zone.of(self.output_zone)
+        if zone.name and joda.prints_offset(self.output_format):
+            raise NotSupportedError(f"date pattern {self.output_format!r} prints the offset of zone {zone.name}")
+        if self.kind in TEXTS:
+            self._check_input()
+
+    def _check_input(self) -> None:
+        if not self.input_formats or not all(self.input_formats):
+            raise InvalidArgumentError(f"timestamps of type {self.kind} need hoodie.keygen.timebased.input.dateformat")
+        for pattern in self.input_formats:
+            joda.check_input(pattern)
+            if self.input_zone is None and not joda.reads_offset(pattern):
+                raise _zone_missing("input")
+        if self.input_zone is not None:
+            Zone.of(self.input_zone)
+
+    def refusal(self, kind: pa.DataType) -> str | None:
+        """Why a column of that type can't be turned into folders; None when it can.
+
+        Tried with Hudi 1.2.0: what its row writer and its upsert both take, and take alike.
+        """
+        types = pa.types
+        texts = self.kind in TEXTS
+        if kind == pa.string():
+            return None if texts else f"timestamps of type {self.kind} are numbers; DATE_STRING takes texts"
+        if kind in (pa.int32(), pa.int64(), pa.date32()) or types.is_floating(kind):
+            return f"timestamps of type {self.kind} are texts; SCALAR takes numbers" if texts else None
+        if types.is_timestamp(kind) and kind.tz is None:
+            return None if self.kind == "EPOCHMICROSECONDS" else "its microseconds need the type EPOCHMICROSECONDS"
+        return "Hudi's bulk_insert fails on it; use a long, a date or a string"
+
+    def local(self, column: pa.ChunkedArray | pa.Array, name: str) -> pa.Array:
+        """The moment of each value in the folders' zone, as exact as the folders tell.
+
+        Args:
+            column: values of a type that `refusal` takes; null counts as a moment after 1970 began, as in Hudi.
+            name: the column's name, for messages.
+
+        Returns:
+            `timestamp("ms")` without a zone and without nulls.
+
+        Raises:
+            InvalidArgumentError: a text of another form, a time that clocks skipped, or a moment outside the years 1
+                to 9999.
+        """
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if self.kind in TEXTS:
+            known = whole.dictionary_encode(null_encoding="encode")
+            utc = pa.array(self._read(known.dictionary, name)).take(known.indices)
+        else:
+            utc = self._scaled(whole, name)
+        local = Zone.of(self.output_zone or "UTC").local(utc)
+        _check_span(local, name)
+        span = joda.precision(self.output_format)
+        if span > 1:
+            values = np.asarray(local)
+            local = pa.array(values - values % span)
+        return pc.cast(local, pa.timestamp("ms"))
+
+    def texts(self, moments: pa.Array) -> pa.Array:
+        """Folders of moments that `local` gave."""
+        return joda.format_moments(moments, self.output_format, Zone.of(self.output_zone or "UTC").offset)
+
+    @cached_property
+    def folders(self) -> int:
+        """How many folders one value makes, where values aren't encoded."""
+        return joda.folders(self.output_format)
+
+    def _scaled(self, values: pa.Array, name: str) -> pa.Array:
+        """Milliseconds of numbers in a unit, cut off towards zero (TimeUnit.convert)."""
+        times, over = _UNITS[_UNIT_OF_TYPE.get(self.kind, self.unit.upper())]
+        if values.type == pa.date32():
+            values = pc.cast(values, pa.int32())
+        elif pa.types.is_floating(values.type):
+            values = pc.trunc(values)
+        if pa.types.is_timestamp(values.type):
+            values = pc.cast(values, pa.timestamp("us"))
+        try:
+            numbers = pc.fill_null(pc.cast(values, pa.int64()), _NULL)
+        except pa.ArrowInvalid as error:  # a float beyond long, or NaN
+            raise _outside(name) from error
+        # a day more on both sides: the zone decides; and no more than a long holds
+        low = max((joda.FIRST_MOMENT - joda.DAY) * over // times, -(1 << 63))
+        high = min((joda.LAST_MOMENT + joda.DAY) * over // times, (1 << 63) - 1)
+        if pc.any(pc.or_(pc.less(numbers, low), pc.greater(numbers, high))).as_py():
+            raise _outside(name)
+        return pc.divide(pc.multiply(numbers, times), over)
+
+    def _read(self, texts: pa.Array, name: str) -> np.ndarray:
+        """Moments in UTC of distinct texts, null among them."""
+        zone = Zone.of(self.input_zone) if self.input_zone is not None else Zone()
+        local, readable, offsets = joda.parse_texts(pc.fill_null(texts, self._null_text()), self.input_formats)
+        if not readable.all():
+            shown = texts.filter(pa.array(~readable))[0].as_py()
+            forms = " or ".join(self.input_formats)
+            raise InvalidArgumentError(f"partition column {name!r} has {shown!r}, which is no date of the form {forms}")
+        millis = np.asarray(pc.cast(local, pa.int64()))
+        stated = ~np.isnan(offsets)
+        utc = millis - np.where(stated, offsets, 0).astype(np.int64)
+        try:
+            utc[~stated] = zone.utc(millis[~stated])
+        except (pa.ArrowInvalid, ValueError) as error:
+            raise InvalidArgumentError(
+                f"partition column {name!r} has a time that clocks of {self.input_zone} skipped: {error}"
+            ) from error
+        return utc
+
+    def _null_text(self) -> str:
+        """What Hudi reads in place of null: its first moment by the first format."""
+        pattern = self.input_formats[0]
+        zone = Zone.of(self.input_zone or self.output_zone or "UTC")
+        local = zone.local(pa.array([_NULL]))
+        offset = local[0].as_py() - _NULL
+        text: str = joda.format_moments(pc.cast(local, pa.timestamp("ms")), pattern, offset)[0].as_py()
+        return text
+
+
+def _check_span(local: pa.Array, name: str) -> None:
+    if pc.any(pc.or_(pc.less(local, joda.FIRST_MOMENT), pc.greater(local, joda.LAST_MOMENT))).as_py():
+        raise _outside(name)
+
+
+def _outside(name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"partition column {name!r} has a moment outside the years 1 to 9999")
+
+
+def _zone_missing(side: str) -> NotSupportedError:
+    return NotSupportedError(
+        f"the table does not say in which time zone its {side} is, so that Hudi takes that of each JVM: "
+        f"give option hoodie.keygen.timebased.timezone or hoodie.keygen.timebased.{side}.timezone"
+    )
