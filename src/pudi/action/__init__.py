@@ -1,9 +1,20 @@
 """One timeline action, from request to completion or rollback."""
 
+from pudi.action.alter import alter
 from pudi.action.create import create_table
 from pudi.action.meta_client import MetaClient
 from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
+from pudi.action.schema_history import read_history
 from pudi.action.write import write
 
-__all__ = ["CommitResult", "MetaClient", "check_present", "create_table", "files_written", "write"]
+__all__ = [
+    "CommitResult",
+    "MetaClient",
+    "alter",
+    "check_present",
+    "create_table",
+    "files_written",
+    "read_history",
+    "write",
+]

@@ -3,6 +3,7 @@
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.markers import Markers
+from pudi.filegroup.orcfile import OrcFileReader, open_base_file
 from pudi.filegroup.slices import BaseFile, FileSlice
 from pudi.filegroup.view import FileSystemView, Replacements
 
@@ -14,7 +15,9 @@ __all__ = [
     "FileSlice",
     "FileSystemView",
     "Markers",
+    "OrcFileReader",
     "ParquetOptions",
     "Replacements",
     "StorageListing",
+    "open_base_file",
 ]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
 from pudi.merge import MergeRule
+from pudi.schema.internal import SchemaHistory
 
 
 class Operation(str, Enum):
@@ -36,6 +37,7 @@ class WriteSpec:
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
+        history: the schemas by which old files are read, in a table with schema on read.
     """
 
     instant: str
@@ -46,6 +48,7 @@ class WriteSpec:
     deduplicate: bool
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
+    history: SchemaHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,10 @@ class _SliceWriter:
         wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
         if pa.types.is_dictionary(physical.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
             wanted = wanted.set(0, pa.field(COMMIT_TIME, physical.field(COMMIT_TIME).type))
-        rows = reader.read([name for name in wanted.names if name in present])
-        return conform_read(rows, wanted, path=base.path)
+        names = None if self.spec.history is None else self.spec.history.names(base.instant)
+        stored = [name if names is None else names.of(name)[0] for name in wanted.names]
+        rows = reader.read([name for name in stored if name is not None and name in present])
+        return conform_read(rows, wanted, path=base.path, names=names)
 
     def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
         """Old and new versions in the new file's order, new ones with their meta fields, all with the file's name."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.engine.local.records import LocalRecords, LocalTagged, keyed
+from pudi.engine.local.records import LocalRecords, LocalTagged, keyed, to_arrow
 from pudi.format import new_file_id, write_token
 from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
@@ -37,7 +37,9 @@ class LocalEngine:
 
     def prepare(self, data: Any, spec: InputSpec) -> LocalRecords:
         """Check the input and give its records their keys; see `pudi.task.engine.Engine`."""
-        return LocalRecords(keyed(data, spec))
+        rows = to_arrow(data, spec.table)
+        spec = spec.evolved(rows.schema)
+        return LocalRecords(keyed(rows, spec), spec.schema)
 
     def tag(self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> LocalTagged:
         """Find the records' keys in file slices."""

@@ -179,7 +179,7 @@ class FileTasks:
         if self.spec.operation is Operation.DELETE:
             rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
         else:
-            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
+            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root, evolved=True)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
         storage = FencedStorage(self.storage, self.spec.instant)
         token = write_token(*task_ids())
@@ -234,7 +234,7 @@ class BulkTask:
             yield _failure(error)
 
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
-        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root)
+        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root, evolved=True)
         keys, partitions = self.keys.record_keys(data), self.keys.partition_paths(data)
         rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
         parts = list(split_by_partition(rows))
@@ -308,7 +308,7 @@ class KeyColumns:
         """The batches with two columns more."""
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            needed = conform(rows.select(self.schema.names), self.schema, table=self.table)
+            needed = conform(rows.select(self.schema.names), self.schema, table=self.table, evolved=True)
             keys = self.keys.record_keys(needed)
             partitions = self.keys.partition_paths(needed).cast(pa.string())
             yield from rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions).to_batches()
