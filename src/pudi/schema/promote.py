@@ -44,7 +44,7 @@ def promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         return _text(array, path)
     if target == pa.binary() and (_is_bytes(old) or types.is_string(old)):
         return pc.cast(array, target)
-    if types.is_decimal(target) and _decimal_like(old):
+    if types.is_decimal(target) and _decimal_like(old, target):
         return _checked(array, _decimal_source(array), target, path)
     if target == pa.date32() and types.is_string(old):
         return _checked(array, array, target, path)
@@ -62,9 +62,11 @@ def _text(array: pa.Array, path: str) -> pa.Array:
     raise _refusal(path, old, pa.string())
 
 
-def _decimal_like(old: pa.DataType) -> bool:
+def _decimal_like(old: pa.DataType, target: pa.DataType) -> bool:
     types = pa.types
-    return bool(types.is_signed_integer(old) or types.is_floating(old) or types.is_decimal(old) or types.is_string(old))
+    if types.is_decimal(old):
+        return bool(target.scale >= old.scale and target.precision - target.scale >= old.precision - old.scale)
+    return bool(types.is_signed_integer(old) or types.is_floating(old) or types.is_string(old))
 
 
 def _decimal_source(array: pa.Array) -> pa.Array:

@@ -45,7 +45,7 @@ def test_a_smaller_largest_file_size_makes_more_files() -> None:
         max_file_bytes=rows.nbytes // 4,
     )
     storage = open_storage("memory://bulk-sizes")
-    results = LocalEngine().bulk_write(LocalRecords(rows), storage, spec, Context())
+    results = LocalEngine().bulk_write(LocalRecords(rows, schema), storage, spec, Context())
     assert len(results) in {4, 5}  # rounding may leave a rest
     assert sum(r.received for r in results) == 1000
 
