@@ -144,7 +144,7 @@ def test_bad_keys_are_refused_and_leave_nothing(
     [
         lambda f: f.drop("note"),
         lambda f: f.withColumnRenamed("ts", "TS"),
-        lambda f: f.selectExpr("id", "place", "'x' as ts", "note"),
+        lambda f: f.selectExpr("id", "place", "true as ts", "note"),
         lambda f: f.selectExpr("*", "1 as ID"),
     ],
     ids=["missing", "case", "type", "twice"],

@@ -54,6 +54,8 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
     _check_nameable(after.arrow(), root)
     _check_roles(meta, before, after)
     timeline = repair(meta, options)
+    if _state(meta, timeline)[:2] != (before, schema_json):
+        raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     switch_metadata_table_off(meta, resolved)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
     with pending(meta, Action.COMMIT, options) as instant:
@@ -65,9 +67,9 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         )
 
         def check(now: Timeline) -> None:
-            ConflictCheck(meta.store, instant, metadata, timeline, False).run(now)
-            if _state(meta, now)[:2] != (before, schema_json):
-                raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
+            # files of a commit that was requested later and completed earlier would be read by a schema they don't have
+            if ConflictCheck(meta.store, instant, metadata, timeline, False).new_commits(now):
+                raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
         write_history(meta, instant.requested, history.with_version(newest))
         done = meta.store.complete(instant, encode_commit_metadata(metadata), check)

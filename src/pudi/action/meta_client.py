@@ -124,6 +124,11 @@ class MetaClient:
             table=self.storage.root,
         )
 
+    def schema_by_id(self, timeline: Timeline) -> str | None:
+        """The table's schema by ids as JSON text; None in a table without schema on read."""
+        metadata = self.schema_commit(timeline)
+        return None if metadata is None else metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY) or None
+
     def schema_commit(self, timeline: Timeline) -> CommitMetadata | None:
         """What the newest commit that says the table's schema says; None where none does."""
         for instant in reversed(self.commits_by_completion(timeline)):

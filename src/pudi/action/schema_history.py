@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError
 from pudi.format import SCHEMA_DIR, Action, InstantFile, State, parse_instant_file
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
@@ -23,9 +23,8 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
     Raises:
         CorruptError: a schema can't be read, or the schema files are gone.
     """
-    metadata = meta.schema_commit(seen)
-    text = None if metadata is None else metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY)
-    if not text:
+    text = meta.schema_by_id(seen)
+    if text is None:
         return None
     current = InternalSchema.from_json(text)
     path = _newest_file(meta, now)

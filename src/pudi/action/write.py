@@ -93,6 +93,7 @@ class _Write:
     extra_metadata: dict[str, str]
     phases: dict[str, float] = field(default_factory=dict)
     schema_before: str = ""
+    ids_before: str | None = None
     history: SchemaHistory | None = None
 
     def run(self, data: Any) -> CommitResult | None:
@@ -101,7 +102,8 @@ class _Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        self.schema_before = meta.schema_json(meta.store.load())
+        first = meta.store.load()
+        self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = self._writable_schema(self.schema_before)
         with self._phase("prepare"):
             records = self.engine.prepare(data, self._input_spec(schema))
@@ -310,7 +312,7 @@ class _Write:
             check_writable(self.meta.config, self.meta.storage.root, self.resolved)
 
     def _check_schema(self, timeline: Timeline) -> None:
-        if self.meta.schema_json(timeline) != self.schema_before:
+        if (self.meta.schema_json(timeline), self.meta.schema_by_id(timeline)) != (self.schema_before, self.ids_before):
             raise ConflictError(
                 "another writer changed the table's schema meanwhile; read the table again and retry",
                 table=self.meta.storage.root,

@@ -27,7 +27,7 @@ class ParquetOptions:
     """How base files are written.
 
     Attributes:
-        codec: compression codec by pyarrow's name (`zstd`, `gzip`, `snappy`, `none`).
+        codec: compression codec by Hudi's name (`zstd`, `gzip`, `snappy`, `uncompressed`).
         row_group_bytes: uncompressed size at which a row group is closed (hoodie.parquet.block.size).
         page_bytes: size of data pages (hoodie.parquet.page.size).
         dictionary: whether columns may be dictionary encoded (hoodie.parquet.dictionary.enabled).
@@ -65,11 +65,17 @@ class BaseFileWriter:
         Returns:
             Size in bytes.
         """
+        content = self.encode(rows)
+        self.storage.create(path, content)
+        return int(content.size)
+
+    def encode(self, rows: pa.Table) -> pa.Buffer:
+        """The content of a base file of rows with their meta fields."""
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(
             sink,
             rows.schema.with_metadata(None),
-            compression=self.options.codec,
+            compression="none" if self.options.codec == "uncompressed" else self.options.codec,
             data_page_size=self.options.page_bytes,
             use_dictionary=_repeating(rows) if self.options.dictionary else False,
             write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
@@ -78,9 +84,7 @@ class BaseFileWriter:
         ) as writer:
             writer.write_table(rows, row_group_size=self._row_group_rows(rows))
             writer.add_key_value_metadata(self._footer(rows))
-        content = sink.getvalue()
-        self.storage.create(path, content)
-        return int(content.size)
+        return sink.getvalue()
 
     def _row_group_rows(self, rows: pa.Table) -> int:
         per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))

@@ -77,7 +77,7 @@ class LocalEngine:
     ) -> Sequence[FileResult]:
         """Write all records to new file groups: one for each partition, more where it holds many records."""
         unique = context.new_id()
-        most = max(1, int(file_bytes(spec) / (records.record_bytes or 1)))
+        most = max(1, int(file_bytes(storage, spec, records.rows) / (records.record_bytes or 1)))
         if spec.deduplicate:  # versions of one key must meet in one file to be combined
             most = max(1, records.rows.num_rows)
         parts = [

@@ -217,6 +217,7 @@ class BulkTask:
     _held: dict[str, list[pa.Table]] = field(default_factory=dict)
     _bytes: dict[str, int] = field(default_factory=dict)
     _files: int = 0
+    _limit: int | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns."""
@@ -228,8 +229,8 @@ class BulkTask:
                 del step
                 while not self.spec.deduplicate and (full := self._full()) is not None:
                     yield self._write(full)
-            for partition in sorted(self._held):
-                yield self._write(partition)
+            while self._held:
+                yield self._write(min(self._held))
         except PudiError as error:
             yield _failure(error)
 
@@ -248,13 +249,29 @@ class BulkTask:
         if not self._bytes:
             return None
         largest = max(self._bytes, key=self._bytes.__getitem__)
-        due = self._bytes[largest] >= file_bytes(self.spec) or sum(self._bytes.values()) >= _HELD_BYTES
+        due = self._bytes[largest] >= self._file_bytes(largest) or sum(self._bytes.values()) >= _HELD_BYTES
         return largest if due else None
 
+    def _file_bytes(self, partition: str) -> int:
+        """Arrow bytes at which a file is closed; measured once."""
+        if self._limit is None:
+            rows = pa.concat_tables(self._held[partition])
+            found = file_bytes(self.storage, self.spec, rows)
+            if rows.nbytes < found:  # too few to tell
+                return found
+            self._limit = found
+        return self._limit
+
     def _write(self, partition: str) -> pa.RecordBatch:
-        parts = [part.drop_columns([PARTITION_PATH]) for part in self._held.pop(partition)]
-        del self._bytes[partition]
-        rows = pa.concat_tables(parts)
+        limit = self._file_bytes(partition)
+        rows = pa.concat_tables(self._held.pop(partition))
+        size = self._bytes.pop(partition)
+        most = max(1, int(limit * rows.num_rows / max(1, size)))
+        if rows.num_rows > most and not self.spec.deduplicate:
+            rest = rows.slice(most)
+            self._held[partition], self._bytes[partition] = [rest], rest.nbytes
+            rows = rows.slice(0, most)
+        rows = rows.drop_columns([PARTITION_PATH])
         place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
         rows = rows.add_column(1, PARTITION_PATH, place)
         spark_partition, stage, attempt = task_ids()
