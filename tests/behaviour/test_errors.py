@@ -122,18 +122,13 @@ def test_create_refuses(tmp_path: Path, arguments: dict[str, Any], error: type[E
 
 @pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_column_of_another_type(made: PudiTable, verb: str) -> None:
-    data = _replaced(table([trip(1, 20)]), "fare", pa.array(["much"]))
+    data = _replaced(table([trip(1, 20)]), "fare", pa.array([True]))
     _refuses(made, verb, data, pudi.SchemaError, "fare")
 
 
 @pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_missing_column(made: PudiTable, verb: str) -> None:
     _refuses(made, verb, table([trip(1, 20)]).drop_columns(["rider"]), pudi.SchemaError, "rider")
-
-
-def test_a_column_that_the_table_does_not_have(made: PudiTable) -> None:
-    data = table([trip(1, 20)]).append_column("tip", pa.array([1.0]))
-    _refuses(made, "upsert", data, (pudi.SchemaError, pudi.NotSupportedError), "tip")
 
 
 def test_a_column_given_twice(made: PudiTable) -> None:
@@ -276,7 +271,7 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
         ("hoodie.table.version", "8"),
         ("hoodie.table.version", "10"),
         ("hoodie.table.type", "MERGE_ON_READ"),
-        ("hoodie.table.base.file.format", "ORC"),
+        ("hoodie.table.base.file.format", "HFILE"),
         ("hoodie.bootstrap.base.path", "/elsewhere"),
         ("hoodie.table.storage.layout", "OTHER"),
     ],
@@ -332,7 +327,7 @@ def test_a_table_with_a_metadata_table_is_read_and_not_written(
 
 
 def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
-    for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_schema_on_read", "cow_v9_orc", "cow_v9_autokey"):
+    for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_orc"):
         path = tmp_path / name
         shutil.copytree(Golden(name).unpack(golden_folder), path)
         before = tree(path)

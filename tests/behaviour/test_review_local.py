@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
-from pudi.task import read as read_module
+from pudi.filegroup import basefile
 from support.disk import base_files
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64()), ("_hoodie_is_deleted", pa.bool_())])
@@ -78,13 +78,13 @@ def test_columns_in_one_text_are_refused(table: pudi.Table) -> None:
 def test_only_statistics_of_filtered_columns_are_read(table: pudi.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.bulk_insert(rows("a", "b"))
     asked: list[str] = []
-    real = read_module.column_statistics
+    real = basefile.column_statistics
 
     def noted(metadata: Any, name: str, *more: Any) -> Any:
         asked.append(name)
         return real(metadata, name, *more)
 
-    monkeypatch.setattr(read_module, "column_statistics", noted)
+    monkeypatch.setattr(basefile, "column_statistics", noted)
     assert table.scan(where="v = 1").to_arrow().num_rows == 2
     assert asked == ["v"]
     asked.clear()

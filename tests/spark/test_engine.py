@@ -143,12 +143,11 @@ def test_bad_keys_are_refused_and_leave_nothing(
     "change",
     [
         lambda f: f.drop("note"),
-        lambda f: f.selectExpr("*", "1 as more"),
         lambda f: f.withColumnRenamed("ts", "TS"),
-        lambda f: f.selectExpr("id", "place", "'x' as ts", "note"),
+        lambda f: f.selectExpr("id", "place", "true as ts", "note"),
         lambda f: f.selectExpr("*", "1 as ID"),
     ],
-    ids=["missing", "unknown", "case", "type", "twice"],
+    ids=["missing", "case", "type", "twice"],
 )
 def test_columns_that_do_not_fit_are_refused_before_anything_runs(tmp_path: Path, spark: Any, change: Any) -> None:
     table = _table(tmp_path)

@@ -1,10 +1,22 @@
 """One timeline action, from request to completion or rollback."""
 
+from pudi.action.alter import alter
 from pudi.action.create import create_table
 from pudi.action.index import check_index
 from pudi.action.meta_client import MetaClient
 from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
+from pudi.action.schema_history import read_history
 from pudi.action.write import write
 
-__all__ = ["CommitResult", "MetaClient", "check_index", "check_present", "create_table", "files_written", "write"]
+__all__ = [
+    "CommitResult",
+    "MetaClient",
+    "alter",
+    "check_index",
+    "check_present",
+    "create_table",
+    "files_written",
+    "read_history",
+    "write",
+]

@@ -12,9 +12,9 @@ from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
 from pudi.config import TableConfig, check_readable
 from pudi.context import Context, Lock, Storage
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError
 from pudi.filegroup import FileSystemView, StorageListing
-from pudi.format import HOODIE_DIR, Layout
+from pudi.format import HOODIE_DIR, CommitMetadata, Layout
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import open_storage
@@ -107,27 +107,30 @@ class MetaClient:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
 
         Raises:
-            NotSupportedError: the schema was evolved on read.
             CorruptError: neither a commit nor the properties hold one.
         """
-        for instant in reversed(self.commits_by_completion(timeline)):
-            metadata = self.store.commit_metadata(instant)
-            if INTERNAL_SCHEMA_KEY in metadata.extra_metadata:
-                raise NotSupportedError(
-                    "the table's schema was evolved on read (columns renamed, dropped or retyped by id); "
-                    "pudi does not read such tables yet: use Apache Hudi",
-                    table=self.storage.root,
-                    instant=instant.requested,
-                )
-            schema = metadata.extra_metadata.get(SCHEMA_KEY)
-            if schema and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
-                return schema
+        metadata = self.schema_commit(timeline)
+        if metadata is not None:
+            return metadata.extra_metadata[SCHEMA_KEY]
         if self.config.create_schema:
             return self.config.create_schema
         raise CorruptError(
             "no commit and no property (hoodie.table.create.schema) says what the table's columns are",
             table=self.storage.root,
         )
+
+    def schema_by_id(self, timeline: Timeline) -> str | None:
+        """The table's schema by ids as JSON text; None in a table without schema on read."""
+        metadata = self.schema_commit(timeline)
+        return None if metadata is None else metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY) or None
+
+    def schema_commit(self, timeline: Timeline) -> CommitMetadata | None:
+        """What the newest commit that says the table's schema says; None where none does."""
+        for instant in reversed(self.commits_by_completion(timeline)):
+            metadata = self.store.commit_metadata(instant)
+            if metadata.extra_metadata.get(SCHEMA_KEY) and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
+                return metadata
+        return None
 
     def schema(self, timeline: Timeline) -> pa.Schema:
         """The table's columns without meta fields."""

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from pudi.action.index import find_index, key_scope
-from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.pending import pending, switch_metadata_table_off
 from pudi.action.presence import check_present, files_written
-from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
+from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
 from pudi.action.table_keys import check_generated, key_generator
-from pudi.concurrency import ConflictCheck, Heartbeat
-from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
+from pudi.concurrency import ConflictCheck
+from pudi.config import Options, WriteOptions, check_consistent, check_writable
+from pudi.errors import ConflictError, NotFoundError, NotSupportedError, TableExistsError
 from pudi.filegroup import FileSlice, Markers, ParquetOptions
 from pudi.format import (
-    METADATA_DIR,
     Action,
     BloomOptions,
     CommitMetadata,
     PartitionMetadata,
-    State,
     WriteStat,
     encode_partition_metadata,
     new_file_id,
@@ -47,7 +46,16 @@ from pudi.plan import (
 )
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
 from pudi.record import KeyGenerator, check_key_types
-from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
+from pudi.schema import (
+    add_meta_fields,
+    avro_to_arrow,
+    evolved_text,
+    unwritable_columns,
+    with_meta_fields,
+    without_meta_fields,
+)
+from pudi.schema.changes import reconciled
+from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
@@ -99,6 +107,9 @@ class _Write:
     index: Index = field(default_factory=Index)
     phases: dict[str, float] = field(default_factory=dict)
     keys: KeyGenerator = field(init=False)
+    schema_before: str = ""
+    ids_before: str | None = None
+    history: SchemaHistory | None = None
 
     def run(self, data: Any) -> CommitResult | None:
         meta = self.meta
@@ -106,11 +117,11 @@ class _Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        before = meta.store.load()
-        schema_json = meta.schema_json(before)
-        schema = self._writable_schema(schema_json)
-        self.index = find_index(meta, before, self.resolved)
-        named = names_single_key(meta, before, self.resolved)
+        first = meta.store.load()
+        self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
+        schema = self._writable_schema(self.schema_before)
+        self.index = find_index(meta, first, self.resolved)
+        named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
         check_key_types(self.keys, schema, table=meta.storage.root)
@@ -125,8 +136,10 @@ class _Write:
                     return None
             with self._phase("repair"):
                 timeline = repair(meta, self.options)
-                self._switch_metadata_table_off()
-            self._check_schema(timeline, schema_json)
+                switch_metadata_table_off(meta, self.resolved)
+            self._check_schema(timeline)
+            self.history = read_history(meta, timeline, timeline)
+            schema_json = evolved_text(self.schema_before, records.schema, meta.config.name)
             if bulk:
                 done = self._commit(timeline, schema_json, records, None)
             else:
@@ -158,6 +171,8 @@ class _Write:
             keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
             combine=self._rule if self._everywhere else None,
+            fill_missing=self.options.fill_missing,
+            ordering=self.meta.config.ordering_fields,
         )
 
     @property
@@ -188,7 +203,7 @@ class _Write:
         with self._phase("tag"):
             looks = self.operation is not Operation.INSERT and self.index.buckets is None
             lookups = [KeyLookup(s) for s in slices] if looks else []
-            tagged = self.engine.tag(records, meta.storage, lookups, self._search(timeline))
+            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records))
             profile: WriteProfile = tagged.profile
         if self.index.buckets is not None:
             return tagged, place_buckets(profile, slices, self.operation, meta.context.new_id, meta.storage.root)
@@ -199,8 +214,8 @@ class _Write:
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
 
-    def _search(self, timeline: Timeline) -> KeySearch:
-        return KeySearch(self.index, self.operation, self._rule, self.meta.schema(timeline))
+    def _search(self, records: Any) -> KeySearch:
+        return KeySearch(self.index, self.operation, self._rule, records.schema)
 
     def _slices(self, timeline: Timeline, records: Any) -> list[FileSlice]:
         """The latest slices of the partitions that records fall into; all where keys may be anywhere."""
@@ -232,8 +247,9 @@ class _Write:
     ) -> tuple[Instant, list[WriteStat]] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
-        with self._pending() as instant:
-            spec = self._spec(instant.requested, schema_json)
+        with pending(meta, Action.COMMIT, self.options) as instant:
+            history = self._next_history(instant.requested, schema_json)
+            spec = self._spec(instant.requested, schema_json, history)
             with self._phase("write"):
                 if plan is None:
                     results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
@@ -248,7 +264,9 @@ class _Write:
             with self._phase("commit"):
                 self._remove_leftovers(instant, stats)
                 self._add_partitions(instant, stats)
-                metadata = self._metadata(stats, schema_json)
+                metadata = self._metadata(stats, schema_json, history)
+                if history is not None:
+                    write_history(meta, instant.requested, history)
                 done = meta.store.complete(
                     instant,
                     metadata,
@@ -257,39 +275,15 @@ class _Write:
                 Markers(meta.storage, instant.requested).delete()
         return done, stats
 
-    @contextmanager
-    def _pending(self) -> Iterator[Instant]:
-        """An inflight commit with a heartbeat. On an error it's taken back, unless it completed all the same."""
-        meta = self.meta
-        hearts: list[Heartbeat] = []
+    def _next_history(self, requested: str, schema_json: str) -> SchemaHistory | None:
+        """The schemas by id as this commit leaves them, in a table that has such (saveInternalSchema)."""
+        if self.history is None:
+            return None
+        current = self.history.current
+        after = reconciled(current, with_meta_fields(avro_to_arrow(schema_json)))
+        return self.history if after == current else self.history.with_version(replace(after, version=int(requested)))
 
-        def beat(requested: str) -> None:
-            hearts.append(Heartbeat(meta.storage, requested, meta.context, self.options.heartbeat_interval_ms))
-            hearts[-1].start()
-
-        instant: Instant | None = None
-        try:
-            instant = meta.store.request(Action.COMMIT, on_requested=beat)
-            instant = meta.store.start(instant)
-            yield instant
-        except BaseException as error:
-            for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
-                heart.stop(delete=False)
-            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
-                self._undo(instant)
-            raise
-        for heart in hearts:
-            heart.stop()
-
-    def _undo(self, instant: Instant) -> None:
-        try:
-            found = self.meta.store.load().find(instant.requested, Action.COMMIT)
-            if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
-                take_back(self.meta, instant)
-        except PudiError:
-            return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
-
-    def _spec(self, requested: str, schema_json: str) -> WriteSpec:
+    def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options
         deduplicates = {
             Operation.UPSERT: True,
@@ -313,10 +307,12 @@ class _Write:
             generated_keys=self.keys.generates,
             deduplicate=deduplicates[self.operation],
             max_file_bytes=options.max_file_size,
+            history=history,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
                 row_group_bytes=options.block_size,
                 page_bytes=options.page_size,
+                dictionary=options.dictionary_enabled,
                 bloom=bloom if options.bloom_enabled else None,
             ),
         )
@@ -340,13 +336,14 @@ class _Write:
             except TableExistsError:
                 continue
 
-    def _metadata(self, stats: Sequence[WriteStat], schema_json: str) -> CommitMetadata:
+    def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:
         by_partition: dict[str, list[WriteStat]] = {}
         for stat in stats:
             by_partition.setdefault(stat.partition_path or "", []).append(stat)
+        by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
         return CommitMetadata(
             partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
-            extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json},
+            extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json, **by_id},
             operation_type=self.operation.value,
         )
 
@@ -355,31 +352,16 @@ class _Write:
         check = ConflictCheck(self.meta.store, own, written, seen, key_scope(self.index, self.operation))
         check.run(now)
         if check.new_commits(now):  # another writer was here: it may have changed more than files
-            self._check_schema(now, written.extra_metadata[SCHEMA_KEY])
+            self._check_schema(now)
             self.meta.reload()
             check_writable(self.meta.config, self.meta.storage.root, self.resolved)
 
-    def _check_schema(self, timeline: Timeline, schema_json: str) -> None:
-        if self.meta.schema_json(timeline) != schema_json:
+    def _check_schema(self, timeline: Timeline) -> None:
+        if (self.meta.schema_json(timeline), self.meta.schema_by_id(timeline)) != (self.schema_before, self.ids_before):
             raise ConflictError(
                 "another writer changed the table's schema meanwhile; read the table again and retry",
                 table=self.meta.storage.root,
             )
-
-    def _switch_metadata_table_off(self) -> None:
-        """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""
-        meta = self.meta
-        if not must_switch_off_metadata(meta.config, self.resolved):
-            return
-        root = meta.storage.root
-        with meta.lock:
-            changed = update_properties(
-                meta.storage,
-                meta.context,
-                lambda old: TableConfig.parse(old, table=root).without_metadata_table(table=root).to_properties(),
-            )
-            meta.config = TableConfig.parse(changed, table=root)
-            meta.storage.delete([info.path for info in meta.storage.list(METADATA_DIR)])
 
     def _result(self, done: Instant, stats: Sequence[WriteStat], duration: float) -> CommitResult:
         return CommitResult(

@@ -65,8 +65,8 @@ _READ_LIMITS = (
     _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,
-        lambda config: config.base_file_format == "PARQUET",
-        f"pudi reads PARQUET; {_WITH_HUDI}",
+        lambda config: config.base_file_format in {"PARQUET", "ORC"},
+        f"pudi reads PARQUET and ORC; {_WITH_HUDI}",
     ),
     _Limit(
         "hoodie.table.multiple.base.file.formats.enable",
@@ -97,6 +97,12 @@ _READ_LIMITS = (
 )
 
 _WRITE_LIMITS = (
+    _Limit(
+        "hoodie.table.base.file.format",
+        lambda config: config.base_file_format,
+        lambda config: config.base_file_format == "PARQUET",
+        f"pudi writes PARQUET; {_WITH_HUDI}",
+    ),
     _Limit("hoodie.table.cdc.enabled", lambda config: config.cdc_enabled, lambda config: not config.cdc_enabled),
     _Limit(
         "hoodie.populate.meta.fields",

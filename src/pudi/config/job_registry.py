@@ -72,7 +72,6 @@ _MERGING = (
 _SCHEMA = (
     _lacking(key="hoodie.write.schema", doc="Schema to write in.", instead="the data's schema is used"),
     _lacking_flag(key="hoodie.datasource.write.reconcile.schema", doc="Fill missing columns."),
-    _lacking_flag(key="hoodie.write.set.null.for.missing.columns", doc="Fill missing columns with null."),
     _lacking_flag(key="hoodie.datasource.write.schema.allow.auto.evolution.column.drop", doc="Drop columns."),
     _harmless(key="hoodie.avro.schema.*", doc="Whether schemas are compared; they always are."),
     _lacking_flag(key="hoodie.allow.operation.metadata.field", doc="A meta field with the operation."),

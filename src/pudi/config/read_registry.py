@@ -66,11 +66,10 @@ READ_OPTIONS: tuple[Option, ...] = (
         default="payload_combine",
         instead="use table.scan(read_optimized=True)",
     ),
-    _argument(
+    _harmless(
         key="hoodie.schema.on.read.enable",
-        doc="Whether columns are matched by the ids of a schema history.",
+        doc="Whether columns are matched by the ids of a schema history; they are wherever the table has one.",
         kind=bool,
-        default=False,
     ),
     _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),
     _harmless(key="hoodie.file.index.*", doc="How Hudi lists files in Spark."),

@@ -27,6 +27,7 @@ class WriteOptions:
         compression_codec: zstd, gzip, snappy or uncompressed.
         block_size: size of a row group.
         page_size: size of a page.
+        dictionary_enabled: whether columns may be dictionary encoded.
         bloom_enabled: whether base files carry a bloom filter.
         bloom_num_entries: keys that a bloom filter is made for.
         bloom_fpp: its rate of false positives.
@@ -34,6 +35,7 @@ class WriteOptions:
         bloom_type: DYNAMIC_V0 or SIMPLE.
         heartbeat_interval_ms: time between two heartbeats.
         heartbeat_tolerable_misses: heartbeats that a living writer may miss.
+        fill_missing: whether columns that the data lacks become null.
         failed_writes_policy: EAGER, LAZY or NEVER.
     """
 
@@ -45,6 +47,7 @@ class WriteOptions:
     compression_codec: str
     block_size: int
     page_size: int
+    dictionary_enabled: bool
     bloom_enabled: bool
     bloom_num_entries: int
     bloom_fpp: float
@@ -53,6 +56,7 @@ class WriteOptions:
     heartbeat_interval_ms: int
     heartbeat_tolerable_misses: int
     failed_writes_policy: str
+    fill_missing: bool
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -73,6 +77,7 @@ class WriteOptions:
             compression_codec=options.text("hoodie.parquet.compression.codec"),
             block_size=options.integer("hoodie.parquet.block.size"),
             page_size=options.integer("hoodie.parquet.page.size"),
+            dictionary_enabled=options.flag("hoodie.parquet.dictionary.enabled"),
             bloom_enabled=by_bloom if bloom_given is None else bool(bloom_given),
             bloom_num_entries=options.integer("hoodie.index.bloom.num_entries"),
             bloom_fpp=options.number("hoodie.index.bloom.fpp"),
@@ -81,4 +86,5 @@ class WriteOptions:
             heartbeat_interval_ms=options.integer("hoodie.client.heartbeat.interval_in_ms"),
             heartbeat_tolerable_misses=options.integer("hoodie.client.heartbeat.tolerable.misses"),
             failed_writes_policy=options.text("hoodie.clean.failed.writes.policy"),
+            fill_missing=options.flag("hoodie.write.set.null.for.missing.columns"),
         )

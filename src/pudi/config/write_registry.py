@@ -154,6 +154,14 @@ _INDEX = (
     ),
 )  # fmt: skip
 
+_SCHEMA = (
+    _flag(
+        key="hoodie.write.set.null.for.missing.columns",
+        doc="Whether columns that the data lacks become null; without it they are an error.",
+        default=False,
+    ),
+)
+
 _FILES = (
     _count(
         key="hoodie.parquet.small.file.limit",
@@ -190,7 +198,6 @@ _FILES = (
         key="hoodie.parquet.dictionary.enabled",
         doc="Whether columns are dictionary-encoded where that pays.",
         default=True,
-        unsupported=("false",),
     ),
     _flag(
         key="hoodie.parquet.bloom.filter.enabled",
@@ -275,5 +282,5 @@ _COMMIT = (
     ),
 )
 
-WRITE_OPTIONS: tuple[Option, ...] = (*_OPERATION, *_INDEX, *_FILES, *_COMMIT)
+WRITE_OPTIONS: tuple[Option, ...] = (*_OPERATION, *_INDEX, *_SCHEMA, *_FILES, *_COMMIT)
 """Every setting of a writer that has an effect, in the order of the option page."""

@@ -3,6 +3,7 @@
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, has_above_ffff
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.markers import Markers
+from pudi.filegroup.orcfile import OrcFileReader, open_base_file
 from pudi.filegroup.slices import BaseFile, FileSlice
 from pudi.filegroup.view import FileSystemView, Replacements
 
@@ -14,8 +15,10 @@ __all__ = [
     "FileSlice",
     "FileSystemView",
     "Markers",
+    "OrcFileReader",
     "ParquetOptions",
     "Replacements",
     "StorageListing",
     "has_above_ffff",
+    "open_base_file",
 ]

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.slices import BaseFile
-from pudi.format import BloomFilter, BloomOptions, footer_metadata
+from pudi.format import BloomFilter, BloomOptions, ColumnStatistics, column_statistics, footer_metadata
+from pudi.format.parquet import column_places
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 from pudi.storage import open_input, prefetch
 
@@ -26,7 +27,7 @@ class ParquetOptions:
     """How base files are written.
 
     Attributes:
-        codec: compression codec by pyarrow's name (`zstd`, `gzip`, `snappy`, `none`).
+        codec: compression codec by Hudi's name (`zstd`, `gzip`, `snappy`, `uncompressed`).
         row_group_bytes: uncompressed size at which a row group is closed (hoodie.parquet.block.size).
         page_bytes: size of data pages (hoodie.parquet.page.size).
         dictionary: whether columns may be dictionary encoded (hoodie.parquet.dictionary.enabled).
@@ -64,11 +65,17 @@ class BaseFileWriter:
         Returns:
             Size in bytes.
         """
+        content = self.encode(rows)
+        self.storage.create(path, content)
+        return int(content.size)
+
+    def encode(self, rows: pa.Table) -> pa.Buffer:
+        """The content of a base file of rows with their meta fields."""
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(
             sink,
             rows.schema.with_metadata(None),
-            compression=self.options.codec,
+            compression="none" if self.options.codec == "uncompressed" else self.options.codec,
             data_page_size=self.options.page_bytes,
             use_dictionary=_repeating(rows) if self.options.dictionary else False,
             write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
@@ -77,9 +84,7 @@ class BaseFileWriter:
         ) as writer:
             writer.write_table(rows, row_group_size=self._row_group_rows(rows))
             writer.add_key_value_metadata(self._footer(rows))
-        content = sink.getvalue()
-        self.storage.create(path, content)
-        return int(content.size)
+        return sink.getvalue()
 
     def _row_group_rows(self, rows: pa.Table) -> int:
         per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
@@ -112,6 +117,7 @@ class BaseFileReader:
     def __init__(self, storage: Storage, base: BaseFile, dictionary: Sequence[str] = ()) -> None:
         self._storage = storage
         self._base = base
+        self._places: dict[str, int] | None = None
         self._source = open_input(storage, base.path, base.size)
         try:
             self._file = pq.ParquetFile(self._source, pre_buffer=True, read_dictionary=list(dictionary))
@@ -127,6 +133,17 @@ class BaseFileReader:
     def schema(self) -> pa.Schema:
         """The file's columns, in its physical types."""
         return self._file.schema_arrow
+
+    @property
+    def num_groups(self) -> int:
+        """How many row groups the file has."""
+        return int(self.metadata.num_row_groups)
+
+    def statistics(self, column: str) -> list[ColumnStatistics | None]:
+        """For each row group what it says of a column; None where nothing is known."""
+        if self._places is None:
+            self._places = column_places(self.metadata)
+        return column_statistics(self.metadata, column, self._places)
 
     def read(self, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None) -> pa.Table:
         """Rows in their physical types.
@@ -147,12 +164,7 @@ class BaseFileReader:
 
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""
-        return CorruptError(
-            f"the base file can't be read: {reason}; restore it, or roll its commit back",
-            table=self._storage.root,
-            path=self._base.path,
-            instant=self._base.instant,
-        )
+        return corrupt_file(self._storage, self._base, reason)
 
     def _chunks(self, columns: Sequence[str] | None, groups: Sequence[int]) -> list[tuple[int, int]]:
         """Byte ranges of the column chunks that will be read."""
@@ -166,6 +178,16 @@ class BaseFileReader:
                     start = chunk.dictionary_page_offset or chunk.data_page_offset
                     ranges.append((min(start, chunk.data_page_offset), chunk.total_compressed_size))
         return ranges
+
+
+def corrupt_file(storage: Storage, base: BaseFile, reason: object) -> CorruptError:
+    """The error for a base file that can't be read."""
+    return CorruptError(
+        f"the base file can't be read: {reason}; restore it, or roll its commit back",
+        table=storage.root,
+        path=base.path,
+        instant=base.instant,
+    )
 
 
 def _repeating(rows: pa.Table) -> list[str]:

@@ -8,8 +8,8 @@ from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
 from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
 
-_PARQUET = "parquet"
-_OTHER_FORMATS = frozenset({"orc", "hfile", "lance"})
+_FORMATS = frozenset({"parquet", "orc"})
+_OTHER_FORMATS = frozenset({"hfile", "lance"})
 """Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
 
@@ -48,7 +48,7 @@ class BaseFile:
 
         Raises:
             NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
-                format than Parquet. Passing it over would lose rows.
+                format than Parquet and ORC. Passing it over would lose rows.
         """
         name = info.path.rpartition("/")[2]
         parsed = parse_data_file(name)
@@ -62,11 +62,11 @@ class BaseFile:
             return None
         if parsed.extension in _OTHER_FORMATS:
             raise NotSupportedError(
-                f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet ones only",
+                f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet and ORC",
                 path=info.path,
                 instant=parsed.instant,
             )
-        return cls(partition, parsed, info.size) if parsed.extension == _PARQUET else None
+        return cls(partition, parsed, info.size) if parsed.extension in _FORMATS else None
 
 
 @dataclass(frozen=True, slots=True)

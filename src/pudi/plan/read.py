@@ -11,7 +11,8 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import ColumnBounds, Expr, bind, columns, parse, prune
 from pudi.filegroup import FileSlice
 from pudi.record import KeyGenerator, partition_values
-from pudi.schema import META_FIELDS, with_meta_fields
+from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
+from pudi.schema.internal import SchemaHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class ReadPlan:
         commit_times: keep rows whose `_hoodie_commit_time` is among these; None keeps all.
         slices: what is read.
         pruned: how many slices partition pruning took out.
+        history: the schemas by which files are read, in a table with schema on read.
     """
 
     table: str
@@ -35,6 +37,11 @@ class ReadPlan:
     commit_times: frozenset[str] | None = None
     slices: tuple[FileSlice, ...] = ()
     pruned: int = 0
+    history: SchemaHistory | None = None
+
+    def names(self, instant: str) -> FieldNames | None:
+        """What columns are called in files of a commit; None where they are called the same."""
+        return None if self.history is None else self.history.names(instant)
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -74,6 +81,7 @@ def plan_read(
     meta_fields: bool,
     populated: bool,
     commit_times: frozenset[str] | None = None,
+    history: SchemaHistory | None = None,
 ) -> ReadPlan:
     """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
 
@@ -85,6 +93,7 @@ def plan_read(
         meta_fields: whether all columns include the meta fields.
         populated: whether the table's files have meta fields.
         commit_times: see `ReadPlan`.
+        history: see `ReadPlan`.
 
     Raises:
         InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean.
@@ -100,7 +109,7 @@ def plan_read(
         names = list(wanted)
         _check_columns(table, names, full)
     bound = None if where is None else bind(parse(where), full)
-    return ReadPlan(table, full, tuple(names), bound, commit_times)
+    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history)
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:

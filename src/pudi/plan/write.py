@@ -13,6 +13,7 @@ from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
 from pudi.merge import MergeRule
+from pudi.schema.internal import SchemaHistory
 
 
 class Operation(str, Enum):
@@ -39,6 +40,7 @@ class WriteSpec:
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
         index: the table's index.
         generated_keys: whether record keys get the instant put before them (tables without record keys).
+        history: the schemas by which old files are read, in a table with schema on read.
     """
 
     instant: str
@@ -51,6 +53,7 @@ class WriteSpec:
     max_file_bytes: int = 120 << 20
     index: Index = field(default_factory=Index)
     generated_keys: bool = False
+    history: SchemaHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pudi.action import MetaClient
 from pudi.engine.local import read_batches
 from pudi.engine.spark import read_frame
 from pudi.errors import SetupError
-from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.filegroup import FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.task import SliceReader
 
@@ -87,9 +87,9 @@ class Scan:
         reader = SliceReader(self._meta.storage, plan)
         kept = total = 0
         for file_slice in plan.slices:
-            file = BaseFileReader(self._meta.storage, file_slice.base)
-            total += file.metadata.num_row_groups
-            kept += len(reader.candidate_groups(file))
+            file = open_base_file(self._meta.storage, file_slice.base)
+            total += file.num_groups
+            kept += len(reader.candidate_groups(file, plan.names(file_slice.instant)))
         lines = [
             f"table       {plan.table}",
             f"columns     {', '.join(plan.columns)}",

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pudi.action import MetaClient, check_present, files_written
+from pudi.action import MetaClient, check_present, files_written, read_history
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
@@ -44,6 +44,7 @@ def snapshot_scan(
         where=where,
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
+        history=read_history(meta, seen, timeline),
     )
     view = meta.view(timeline, seen=seen, archived_until=instant)
     return Scan(meta, plan, lambda: _all(meta, view, seen))
@@ -91,6 +92,7 @@ def changes_scan(
         meta_fields=meta_fields,
         populated=True,
         commit_times=None if everything else frozenset(i.requested for i in chosen),
+        history=read_history(meta, end, timeline),
     )
     view = meta.view(timeline, seen=end)
     if everything or (high is None and any(i.archived for i in chosen)):

@@ -1,7 +1,7 @@
 """What a column is: meta fields, pudi's types, Avro and Spark schemas, and fitting data to a table schema."""
 
 from pudi.schema.avro_read import avro_to_arrow
-from pudi.schema.avro_text import add_meta_fields, unwritable_columns
+from pudi.schema.avro_text import add_meta_fields, evolved_text, unwritable_columns
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
 from pudi.schema.evolve import conform_read
@@ -15,16 +15,20 @@ from pudi.schema.fields import (
     with_meta_fields,
     without_meta_fields,
 )
+from pudi.schema.nested import FieldNames
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
+from pudi.schema.writing import FILL_MISSING, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
     "COMMIT_TIME",
     "FILE_NAME",
+    "FILL_MISSING",
     "META_FIELDS",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "FieldNames",
     "add_meta_fields",
     "arrow_to_avro",
     "arrow_to_spark_ddl",
@@ -32,9 +36,11 @@ __all__ = [
     "avro_to_arrow",
     "conform",
     "conform_read",
+    "evolved_text",
     "normalise",
     "spark_struct_to_arrow",
     "unwritable_columns",
     "with_meta_fields",
     "without_meta_fields",
+    "written_schema",
 ]

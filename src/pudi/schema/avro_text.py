@@ -6,7 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from pudi.schema.fields import META_FIELDS
+import pyarrow as pa
+
+from pudi.errors import PudiError
+from pudi.schema.avro_read import avro_to_arrow
+from pudi.schema.avro_write import arrow_to_avro
+from pudi.schema.fields import META_FIELDS, without_meta_fields
 
 _REWORDED = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
 
@@ -17,6 +22,38 @@ def add_meta_fields(avro_json: str) -> str:
     own = [field for field in schema["fields"] if field["name"] not in META_FIELDS]
     metas = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
     return json.dumps({**schema, "fields": [*metas, *own]}, separators=(",", ":"), ensure_ascii=False)
+
+
+def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
+    """The Avro schema of a table whose columns have become others: columns that stayed keep their wording.
+
+    Args:
+        avro_json: the schema so far.
+        schema: the table's columns now, without meta fields.
+        table_name: `hoodie.table.name`.
+
+    Returns:
+        The text as it was where nothing changed.
+
+    Raises:
+        SchemaError: a name or a type can't be stored in a Hudi table.
+    """
+    before = without_meta_fields(avro_to_arrow(avro_json))
+    if before.equals(schema):
+        return avro_json
+    fresh = arrow_to_avro(schema, table_name)
+    own = {field["name"]: field for field in json.loads(avro_json)["fields"]}
+    worded = [
+        own[name] if name in before.names and before.field(name).equals(schema.field(name)) else field
+        for name, field in ((field["name"], field) for field in json.loads(fresh)["fields"])
+    ]
+    mixed = {**json.loads(avro_json), "fields": worded}
+    text = json.dumps(mixed, separators=(",", ":"), ensure_ascii=False)
+    # a field may refer to a type that another one defines, which may be gone
+    try:
+        return text if avro_to_arrow(text).equals(schema) else fresh
+    except PudiError:
+        return fresh
 
 
 def unwritable_columns(avro_json: str) -> list[str]:

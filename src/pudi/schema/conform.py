@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 from pudi.errors import SchemaError
 from pudi.schema.fields import META_FIELDS
 from pudi.schema.nested import cast_array
+from pudi.schema.promote import promote
 
 _ADVICE = "cast the data, or change the table's schema first"
 
 
-def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None) -> pa.Table:
+def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None, evolved: bool = False) -> pa.Table:
     """The data with exactly the table's columns, in the table's order and types.
 
     Columns meet by name, case-sensitively. A column of another type is cast where no value changes:
@@ -26,14 +27,25 @@ def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None) -> p
         data: rows as the caller gave them.
         schema: the table schema, in pudi's types, without meta fields.
         table: location of the table, for messages.
+        evolved: whether the schema is what `written_schema` made of this data's: then columns, and fields of structs,
+            that the data lacks are null, and values are turned into other types as Hudi does (`promote`).
 
     Raises:
         SchemaError: a column is missing, is not the table's, holds nulls where the table has none,
             or can't be cast without loss. Names the columns and both types.
     """
+    if evolved:
+        data = _with_missing(data, schema)
     data = _match_names(data, schema, table)
-    columns = [_conform_column(data.column(field.name), field, table) for field in schema]
+    columns = [_conform_column(data.column(field.name), field, table, evolved=evolved) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _with_missing(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    for field in schema:
+        if field.name not in data.column_names:
+            data = data.append_column(field.name, pa.nulls(data.num_rows, field.type))
+    return data
 
 
 def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Table:
@@ -57,15 +69,15 @@ def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Tab
     raise SchemaError("; ".join(part for part in parts if part), table=table)
 
 
-def _conform_column(column: pa.ChunkedArray, field: pa.Field, table: str | None) -> pa.ChunkedArray:
+def _conform_column(column: pa.ChunkedArray, field: pa.Field, table: str | None, *, evolved: bool) -> pa.ChunkedArray:
     if not column.type.equals(field.type):
+        # Types that could never be cast are an error for no rows too.
+        chunks = column.chunks or [pa.nulls(0, column.type)]
+        leaf = _promoted if evolved else _lossless
         try:
-            chunks = [cast_array(chunk, field.type, field.name, _lossless, fill=False) for chunk in column.chunks]
+            chunks = [cast_array(chunk, field.type, field.name, leaf, fill=evolved) for chunk in chunks]
         except SchemaError as error:
             raise SchemaError(error.message, table=table) from error
-        if not chunks:
-            # Types that could never be cast are an error for no rows too.
-            chunks = [cast_array(pa.nulls(0, column.type), field.type, field.name, _lossless, fill=False)]
         column = pa.chunked_array(chunks, type=field.type)
     if not field.nullable and column.null_count:
         raise SchemaError(
@@ -84,6 +96,25 @@ def _lossless(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
             f"column {path!r} has type {array.type}, and not all of its values are {target} without loss "
             f"({error}): {_ADVICE}"
         ) from error
+
+
+def _promoted(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    # a float becomes a double by its decimal text, as a stored one does when its column is widened
+    floats = pa.types.is_float32(array.type) and pa.types.is_float64(target)
+    if _may_cast(array.type, target) and not floats:
+        return _lossless(array, target, path)
+    try:
+        made = promote(array, target, path)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"column {path!r} has {array.type} values that are no {target} ({error})") from error
+    if pa.types.is_decimal(target) and pa.types.is_floating(array.type) and not _same_number(array, made):
+        raise SchemaError(f"column {path!r} has {array.type} values with more digits than {target} has: {_ADVICE}")
+    return made
+
+
+def _same_number(floats: pa.Array, decimals: pa.Array) -> bool:
+    back = pc.cast(pc.cast(decimals, pa.float64()), floats.type)
+    return pc.all(pc.equal(back, floats), min_count=0).as_py() is not False
 
 
 def _may_cast(old: pa.DataType, new: pa.DataType) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,33 @@ Leaf = Callable[[pa.Array, pa.DataType, str], pa.Array]
 
 _MAX_OFFSET = 2**31 - 1
 
+ELEMENT, VALUE = "element", "value"
+"""What the inside of a list and the values of a map are called in paths and `FieldNames`."""
 
-def cast_array(array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool) -> pa.Array:
+
+@dataclass(frozen=True, slots=True)
+class FieldNames:
+    """What fields that are asked for are called where they are stored.
+
+    Attributes:
+        stored: by name asked for, the stored name, None for a field that isn't stored whatever has its name, and the
+            names of the fields inside, None where these are the same. Names that aren't among them are the same.
+    """
+
+    stored: Mapping[str, tuple[str | None, FieldNames | None]]
+
+    def of(self, name: str) -> tuple[str | None, FieldNames | None]:
+        """Stored name of a field, and the names inside of it."""
+        return self.stored.get(name, (name, None))
+
+
+def _inside(names: FieldNames | None, name: str) -> FieldNames | None:
+    return None if names is None else names.of(name)[1]
+
+
+def cast_array(
+    array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool, names: FieldNames | None = None
+) -> pa.Array:
     """The array as the target type: structs by field name, lists and maps inside, all else by `leaf`.
 
     An array that has the type already is returned as it is. Dictionaries, views and the like are
@@ -30,29 +56,32 @@ def cast_array(array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, f
         leaf: how a plain type becomes another one.
         fill: whether struct fields that the array lacks are filled with null, and those that the
             target lacks are left out; else both are errors.
+        names: what the fields inside are called in the array; None where they are called the same.
 
     Raises:
         SchemaError: the array can't become that type, or holds nulls where the target has none.
     """
-    if array.type.equals(target):
+    if names is None and array.type.equals(target):
         return array
     array = decode(array)
-    if array.type.equals(target):
+    if names is None and array.type.equals(target):
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        return _cast_struct(array, target, path, leaf, fill=fill)
+        return _cast_struct(array, target, path, leaf, fill=fill, names=names)
     if pa.types.is_map(target) and pa.types.is_map(array.type):
         low, offsets, high = _offsets(array)
         keys = cast_array(array.keys[low:high], target.key_type, f"{path}.key", leaf, fill=fill)
-        items = cast_array(array.items[low:high], target.item_type, f"{path}.value", leaf, fill=fill)
+        inner = _inside(names, VALUE)
+        items = cast_array(array.items[low:high], target.item_type, f"{path}.value", leaf, fill=fill, names=inner)
         _check_nulls(items, target.item_field, f"{path}.value")
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         return _with_offsets(array, target, offsets, entries)
     if pa.types.is_list(target) and pa.types.is_list(array.type):
         low, offsets, high = _offsets(array)
-        values = cast_array(array.values[low:high], target.value_type, f"{path}.element", leaf, fill=fill)
+        inner = _inside(names, ELEMENT)
+        values = cast_array(array.values[low:high], target.value_type, f"{path}.element", leaf, fill=fill, names=inner)
         _check_nulls(values, target.value_field, f"{path}.element")
         return _with_offsets(array, target, offsets, values)
     return leaf(array, target, path)
@@ -82,7 +111,9 @@ def decode(array: pa.Array) -> pa.Array:
     return array
 
 
-def _cast_struct(array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool) -> pa.Array:
+def _cast_struct(
+    array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool, names: FieldNames | None
+) -> pa.Array:
     have = {field.name: index for index, field in enumerate(array.type)}
     wanted = [field.name for field in target]
     extra = [name for name in have if name not in wanted]
@@ -91,8 +122,9 @@ def _cast_struct(array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *,
     children = []
     for field in target:
         inner = f"{path}.{field.name}"
-        if field.name in have:
-            child = cast_array(array.field(have[field.name]), field.type, inner, leaf, fill=fill)
+        stored, within = (field.name, None) if names is None else names.of(field.name)
+        if stored in have:
+            child = cast_array(array.field(have[stored]), field.type, inner, leaf, fill=fill, names=within)
         elif fill and field.nullable:
             child = pa.nulls(len(array), field.type)
         else:

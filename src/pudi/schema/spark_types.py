@@ -76,6 +76,33 @@ def arrow_to_spark_ddl(schema: pa.Schema) -> str:
     )
 
 
+def arrow_type_of(kind: object, name: str) -> pa.DataType:
+    """The Arrow type that a user names: an Arrow type itself, or a Spark one.
+
+    Args:
+        kind: a `pyarrow.DataType` or a Spark `DataType`.
+        name: the column, for messages.
+
+    Raises:
+        SchemaError: it's neither, or a type that a table can't hold.
+    """
+    if isinstance(kind, pa.DataType):
+        return kind
+    to_json = getattr(kind, "jsonValue", None)
+    if to_json is None:
+        raise SchemaError(f"column {name!r}: give an Arrow type, such as pyarrow.int64(), or a Spark one, not {kind!r}")
+    return _from_spark(to_json(), name, 0)
+
+
+def arrow_to_spark_type(field: pa.Field) -> str:
+    """The type of a column as DDL text, for `CAST`.
+
+    Raises:
+        NotSupportedError: Spark has no such type (a time of day).
+    """
+    return _ddl(field.type, field.name)
+
+
 def quote(name: str) -> str:
     """An identifier in Spark SQL's backticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from pudi.action import CommitResult, MetaClient, check_index, write
+from pudi.action import CommitResult, MetaClient, alter, check_index, write
+from pudi.action.alter import Change
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.engine.local import LocalEngine
 from pudi.engine.spark import SparkEngine, is_spark_frame
@@ -17,6 +18,8 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
+from pudi.schema import changes
+from pudi.schema.spark_types import arrow_type_of
 from pudi.timeline import Timeline
 
 _TO_COME = frozenset(
@@ -26,10 +29,6 @@ _TO_COME = frozenset(
         "insert_overwrite_table",
         "delete_partitions",
         "merge",
-        "add_column",
-        "rename_column",
-        "drop_column",
-        "change_type",
         "compact",
         "cluster",
         "clean",
@@ -245,6 +244,74 @@ class Table:
     ) -> CommitResult | None:
         """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name."""
         return self._write(data, operation, options, extra_metadata)
+
+    def add_column(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
+        """Add a nullable column behind the others; no file is touched, old records have null in it.
+
+        This and the other changes of columns switch schema on read on: from then on columns are told apart by ids.
+        Apache Hudi reads such a table right with `hoodie.schema.on.read.enable=true`.
+
+        Args:
+            name: its name; `place.x` adds a field to the struct `place`.
+            type: an Arrow type, or a Spark one.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            SchemaError: there is such a column, or a table can't hold the type.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed the schema meanwhile.
+        """
+        return self._alter(lambda schema: changes.add_column(schema, name, arrow_type_of(type, name)), options)
+
+    def rename_column(self, name: str, new_name: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
+        """Rename a column; no file is touched. Key, partition and ordering columns keep their names.
+
+        Args:
+            name: its name; `place.x` is a field of the struct `place`.
+            new_name: its new name, without the path.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            SchemaError: there is no such column, one of the new name, or it's a key, partition or ordering column.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed the schema meanwhile.
+        """
+        return self._alter(lambda schema: changes.rename_column(schema, name, new_name), options)
+
+    def drop_column(self, name: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
+        """Drop a column; its values are gone for good, also if a column of that name is added again.
+
+        Args:
+            name: its name; `place.x` is a field of the struct `place`.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            SchemaError: there is no such column, or it's a key, partition or ordering column, or the last of a struct.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed the schema meanwhile.
+        """
+        return self._alter(lambda schema: changes.drop_column(schema, name), options)
+
+    def change_type(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
+        """Give a column another type; stored values are turned into it when they're read.
+
+        A number may become a wider one, a decimal or text, a decimal a wider one or text, a date or binary text, text
+        a date, decimal or binary.
+
+        Args:
+            name: its name; `place.x` is a field of the struct `place`.
+            type: an Arrow type, or a Spark one.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            SchemaError: there is no such column, its type can't become that one, or keys are made of it.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed the schema meanwhile.
+        """
+        return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options)
+
+    def _alter(self, change: Change, options: Mapping[str, str] | None) -> CommitResult:
+        return alter(self._meta, change, resolve(options, self._options))
 
     def _write(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pudi.context import Context, Storage
 from pudi.merge import MergeRule
 from pudi.plan.write import PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
+from pudi.schema import written_schema
 from pudi.task.tag import KeyLookup, KeySearch
 from pudi.task.write import FileResult
 
@@ -26,6 +27,8 @@ class InputSpec:
         keys: how record key and partition path are made.
         keys_only: only key and partition columns are needed (deletes); others are ignored.
         combine: by this rule versions of one key are combined first, whatever their partitions (global indexes).
+        fill_missing: whether columns that the data lacks become null.
+        ordering: ordering fields.
     """
 
     table: str
@@ -33,10 +36,35 @@ class InputSpec:
     keys: KeyGenerator
     keys_only: bool = False
     combine: MergeRule | None = None
+    fill_missing: bool = False
+    ordering: tuple[str, ...] = ()
+
+    def evolved(self, data: pa.Schema) -> InputSpec:
+        """The same with the columns that the table has after a write of data with such columns.
+
+        Raises:
+            SchemaError: as `written_schema`.
+        """
+        if self.keys_only:
+            return self
+        schema = written_schema(
+            self.schema,
+            data,
+            keys=self.keys.record_key_fields,
+            partitions=self.keys.partition_fields,
+            ordering=self.ordering,
+            fill_missing=self.fill_missing,
+            root=self.table,
+        )
+        return replace(self, schema=schema)
 
 
 class KeyedInput(Protocol):
     """Records of one write, checked, with record key and partition path, evaluated once however often they're used."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns as they are once the records are in, without meta fields."""
 
     @property
     def counts(self) -> Mapping[str, int]:

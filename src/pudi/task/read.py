@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.expr import ColumnBounds, columns, evaluate, prune
-from pudi.filegroup import BaseFileReader, FileSlice
-from pudi.format import ColumnStatistics, column_statistics
-from pudi.format.parquet import column_places
+from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_file
+from pudi.format import ColumnStatistics
 from pudi.plan.read import ReadPlan, needed_columns
-from pudi.schema import COMMIT_TIME, conform_read
+from pudi.schema import COMMIT_TIME, FieldNames, conform_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +34,30 @@ class SliceReader:
         Raises:
             CorruptError: the file can't be read, or has not the columns it must have.
         """
-        file = BaseFileReader(self.storage, file_slice.base)
+        file = open_base_file(self.storage, file_slice.base)
+        names = self.plan.names(file_slice.instant)
         wanted = needed_columns(self.plan)
         physical = file.schema.names
         known = set(physical)
-        present = [name for name in wanted if name in known]
+        stored = [name if names is None else names.of(name)[0] for name in wanted]
+        present = [name for name in stored if name is not None and name in known]
         target = pa.schema([self.plan.schema.field(name) for name in wanted])
         if self.plan.commit_times is not None and COMMIT_TIME not in present:
             raise file.corrupt(f"no column {COMMIT_TIME}")
-        for group in self.candidate_groups(file):
+        for group in self.candidate_groups(file, names):
             # where none of the columns is in the file, its rows still count
             table = file.read(present or physical[:1], [group])
-            # a table without columns still has a length, which conforming it would lose
-            yield from self._keep(conform_read(table, target) if wanted else table).to_batches()
+            if wanted:  # a table without columns still has a length, which conforming it would lose
+                table = conform_read(table, target, path=file_slice.base.path, names=names)
+            yield from self._keep(table).to_batches()
 
-    def candidate_groups(self, file: BaseFileReader) -> list[int]:
-        """Row groups whose statistics allow a wanted row."""
-        groups = list(range(file.metadata.num_row_groups))
+    def candidate_groups(self, file: BaseFileReader | OrcFileReader, names: FieldNames | None = None) -> list[int]:
+        """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""
+        groups = list(range(file.num_groups))
         where, times = self.plan.where, self.plan.commit_times
         if where is None and times is None:
             return groups
-        bounds = self._bounds(file)
+        bounds = self._bounds(file, names)
         return [
             group
             for group in groups
@@ -63,19 +65,21 @@ class SliceReader:
             and (times is None or _may_hold(bounds[group].get(COMMIT_TIME), times))
         ]
 
-    def _bounds(self, file: BaseFileReader) -> list[dict[str, ColumnStatistics]]:
+    def _bounds(
+        self, file: BaseFileReader | OrcFileReader, names: FieldNames | None
+    ) -> list[dict[str, ColumnStatistics]]:
         """Statistics of the filtered columns by row group; a column whose type is not the table's has none."""
-        bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.metadata.num_row_groups)]
-        physical, metadata = file.schema, file.metadata
-        places = column_places(metadata)
+        bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.num_groups)]
+        physical = file.schema
         filtered = set() if self.plan.where is None else set(columns(self.plan.where))
         if self.plan.commit_times is not None:
             filtered.add(COMMIT_TIME)
         for name in filtered:
-            position = physical.get_field_index(name)
+            stored = name if names is None else names.of(name)[0]
+            position = -1 if stored is None else physical.get_field_index(stored)
             if position < 0 or physical.field(position).type != self.plan.schema.field(name).type:
                 continue
-            for group, found in enumerate(column_statistics(metadata, name, places)):
+            for group, found in enumerate(file.statistics(physical.field(position).name)):
                 if found is not None:
                     bounds[group][name] = found
         return bounds

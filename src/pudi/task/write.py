@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
-from pudi.format import BaseFileName, WriteStat
+from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.merge import DELETED, Overlay, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
@@ -77,6 +77,14 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     return FileResult(task.number, received, writer.rewrite(rows, task.base))
 
 
+def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
+    """Size of a base file of new records, without the bloom filter; nothing is written. `rows` as for `write_file`."""
+    plain = replace(spec, parquet=replace(spec.parquet, bloom=None))
+    name = BaseFileName("sample", write_token(0, 0, 0), spec.instant)
+    table = _SliceWriter(storage, plain, FileTask(0, "", name.file_id), name).rows_of(rows)
+    return int(BaseFileWriter(storage, plain.avro_schema, plain.parquet).encode(table).size)
+
+
 @dataclass(frozen=True, slots=True)
 class _SliceWriter:
     storage: Storage
@@ -86,10 +94,13 @@ class _SliceWriter:
 
     def create(self, rows: pa.Table) -> WriteStat:
         """First base file of a file group."""
+        return self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
+
+    def rows_of(self, rows: pa.Table) -> pa.Table:
+        """The rows of a file of new records."""
         columns = [self._new_meta(name, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
         columns += [rows[name] for name in self.spec.schema.names]
-        table = pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
-        return self._write(table, inserts=rows.num_rows, updates=0, deletes=0, prev=None)
+        return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
     def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat | None:
         """Next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
@@ -122,8 +133,10 @@ class _SliceWriter:
         wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
         if pa.types.is_dictionary(physical.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
             wanted = wanted.set(0, pa.field(COMMIT_TIME, physical.field(COMMIT_TIME).type))
-        rows = reader.read([name for name in wanted.names if name in present])
-        return conform_read(rows, wanted, path=base.path)
+        names = None if self.spec.history is None else self.spec.history.names(base.instant)
+        stored = [name if names is None else names.of(name)[0] for name in wanted.names]
+        rows = reader.read([name for name in stored if name is not None and name in present])
+        return conform_read(rows, wanted, path=base.path, names=names)
 
     def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
         """Old and new versions in the new file's order, new ones with their meta fields, all with the file's name."""

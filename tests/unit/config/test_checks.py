@@ -39,7 +39,7 @@ def test_a_plain_table_is_read_and_written() -> None:
         ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.timeline.layout.version", "1"),
         ("hoodie.bootstrap.base.path", "s3://elsewhere"),
-        ("hoodie.table.base.file.format", "ORC"),
+        ("hoodie.table.base.file.format", "HFILE"),
         ("hoodie.table.multiple.base.file.formats.enable", "true"),
         ("hoodie.table.storage.layout", "LSM"),
         ("hoodie.table.format", "iceberg"),

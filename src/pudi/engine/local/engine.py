@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.engine.local.records import LocalRecords, LocalTagged, keyed
+from pudi.engine.local.records import LocalRecords, LocalTagged, keyed, to_arrow
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
@@ -40,8 +40,12 @@ class LocalEngine:
 
     def prepare(self, data: Any, spec: InputSpec) -> LocalRecords:
         """Check the input and give its records their keys; see `pudi.task.engine.Engine`."""
-        rows = keyed(data, spec)
-        return LocalRecords(rows if spec.combine is None else latest_per_key(rows, RECORD_KEY, spec.combine))
+        rows = to_arrow(data, spec.table)
+        spec = spec.evolved(rows.schema)
+        rows = keyed(rows, spec)
+        return LocalRecords(
+            rows if spec.combine is None else latest_per_key(rows, RECORD_KEY, spec.combine), spec.schema
+        )
 
     def tag(
         self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
@@ -89,7 +93,7 @@ class LocalEngine:
     ) -> Sequence[FileResult]:
         """Write all records to new file groups: one for each partition, more where it holds many records."""
         unique = context.new_id()
-        most = max(1, int(file_bytes(spec) / (records.record_bytes or 1)))
+        most = max(1, int(file_bytes(storage, spec, records.rows) / (records.record_bytes or 1)))
         if spec.deduplicate:  # versions of one key must meet in one file to be combined
             most = max(1, records.rows.num_rows)
         parts = [

@@ -37,9 +37,8 @@ def to_arrow(data: object, table: str) -> pa.Table:
     )
 
 
-def keyed(data: object, spec: InputSpec) -> pa.Table:
+def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     """Records with their keys: record key, partition path, and the table's columns (for deletes, keys alone)."""
-    rows = to_arrow(data, spec.table)
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in spec.keys.columns]
         twice = [f.name for f in wanted if rows.column_names.count(f.name) > 1]
@@ -48,7 +47,7 @@ def keyed(data: object, spec: InputSpec) -> pa.Table:
         present = [f.name for f in wanted if f.name in rows.column_names]
         rows = conform(rows.select(present), pa.schema(wanted), table=spec.table)
     else:
-        rows = conform(rows, spec.schema, table=spec.table)
+        rows = conform(rows, spec.schema, table=spec.table, evolved=True)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)
     if spec.keys_only:
         return pa.table([keys, partitions], names=[RECORD_KEY, PARTITION_PATH])
@@ -61,9 +60,11 @@ class LocalRecords:
 
     Args:
         rows: record key, partition path, and the table's columns.
+        schema: the table's columns as they are once the records are in.
     """
 
     rows: pa.Table
+    schema: pa.Schema
 
     @cached_property
     def partitions(self) -> dict[str, pa.Array]:

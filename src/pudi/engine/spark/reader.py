@@ -14,7 +14,7 @@ from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.session import check_session, functions, struct_type
 from pudi.engine.spark.tasks import SliceTasks
 from pudi.expr import to_spark_sql
-from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.plan.read import needed_columns
 from pudi.schema import COMMIT_TIME, arrow_to_spark_json
@@ -73,13 +73,19 @@ def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[
     """The slices that Spark's reader reads right, and the others."""
     samples = {file_slice.instant: file_slice for file_slice in plan.slices}
     with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
-        footers = pool.map(lambda s: BaseFileReader(storage, s.base).schema, samples.values())
-        fits: Mapping[str, bool] = {i: _fits(footer, plan) for i, footer in zip(samples, footers, strict=True)}
+        fits: Mapping[str, bool] = dict(
+            zip(samples, pool.map(lambda s: _fits(storage, s, plan), samples.values()), strict=True)
+        )
     native = [s for s in plan.slices if fits[s.instant]]
     return native, [s for s in plan.slices if not fits[s.instant]]
 
 
-def _fits(physical: pa.Schema, plan: ReadPlan) -> bool:
+def _fits(storage: Storage, file_slice: FileSlice, plan: ReadPlan) -> bool:
+    """Whether Spark's reader reads a slice, and all of its commit, right: Parquet, of the table's names and types."""
+    file = open_base_file(storage, file_slice.base)
+    if not isinstance(file, BaseFileReader) or plan.names(file_slice.instant) is not None:
+        return False
+    physical = file.schema
     for name in needed_columns(plan):
         field = plan.schema.field(name)
         place = physical.get_field_index(name)

@@ -16,7 +16,7 @@ from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
 from pudi.record import check_paths, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_struct_to_arrow
-from pudi.schema.spark_types import quote
+from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.task.engine import InputSpec
 
 _ARROW_OVERHEAD = 4.0
@@ -112,6 +112,11 @@ class SparkRecords:
         return found
 
     @property
+    def schema(self) -> pa.Schema:
+        """The table's columns as they are once the records are in."""
+        return self.spec.schema
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """Records by partition path."""
         return {partition: group.records for partition, group in self.groups.items()}
@@ -172,13 +177,22 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
     check_session(data.sparkSession)
     with spark_errors(spec.table, "looking at the data's columns"):
         given = spark_struct_to_arrow(_columns(data, spec))
+    spec = spec.evolved(given)
     wanted = _wanted(spec)
     conform(
         given.empty_table().select([n for n in given.names if not spec.keys_only or n in wanted.names]),
         wanted,
         table=spec.table,
+        evolved=not spec.keys_only,
     )
-    return SparkRecords(data.select(*(quote(name) for name in wanted.names)), spec)
+    return SparkRecords(data.selectExpr(*(_column(field, given) for field in wanted)), spec)
+
+
+def _column(field: pa.Field, given: pa.Schema) -> str:
+    """A column of the data as it is, null where the data lacks it."""
+    if field.name in given.names:
+        return quote(field.name)
+    return f"CAST(NULL AS {arrow_to_spark_type(field)}) AS {quote(field.name)}"
 
 
 def _columns(data: Any, spec: InputSpec) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class FileTasks:
         if self.spec.operation is Operation.DELETE:
             rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
         else:
-            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root)
+            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root, evolved=True)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
         if leaving is not None and pc.any(leaving).as_py():
             rows = rows.append_column(LEAVING, leaving)
@@ -223,6 +223,7 @@ class BulkTask:
     _bytes: dict[str, int] = field(default_factory=dict)
     _files: int = 0
     _rows: int = 0
+    _limit: int | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns."""
@@ -234,13 +235,13 @@ class BulkTask:
                 del step
                 while not self.spec.deduplicate and (full := self._full()) is not None:
                     yield self._write(full)
-            for partition in sorted(self._held):
-                yield self._write(partition)
+            while self._held:
+                yield self._write(min(self._held))
         except PudiError as error:
             yield _failure(error)
 
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
-        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root)
+        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root, evolved=True)
         keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
         self._rows += data.num_rows
         rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
@@ -255,13 +256,29 @@ class BulkTask:
         if not self._bytes:
             return None
         largest = max(self._bytes, key=self._bytes.__getitem__)
-        due = self._bytes[largest] >= file_bytes(self.spec) or sum(self._bytes.values()) >= _HELD_BYTES
+        due = self._bytes[largest] >= self._file_bytes(largest) or sum(self._bytes.values()) >= _HELD_BYTES
         return largest if due else None
 
+    def _file_bytes(self, partition: str) -> int:
+        """Arrow bytes at which a file is closed; measured once."""
+        if self._limit is None:
+            rows = pa.concat_tables(self._held[partition])
+            found = file_bytes(self.storage, self.spec, rows)
+            if rows.nbytes < found:  # too few to tell
+                return found
+            self._limit = found
+        return self._limit
+
     def _write(self, partition: str) -> pa.RecordBatch:
-        parts = [part.drop_columns([PARTITION_PATH]) for part in self._held.pop(partition)]
-        del self._bytes[partition]
-        rows = pa.concat_tables(parts)
+        limit = self._file_bytes(partition)
+        rows = pa.concat_tables(self._held.pop(partition))
+        size = self._bytes.pop(partition)
+        most = max(1, int(limit * rows.num_rows / max(1, size)))
+        if rows.num_rows > most and not self.spec.deduplicate:
+            rest = rows.slice(most)
+            self._held[partition], self._bytes[partition] = [rest], rest.nbytes
+            rows = rows.slice(0, most)
+        rows = rows.drop_columns([PARTITION_PATH])
         place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
         rows = rows.add_column(1, PARTITION_PATH, place)
         spark_partition, stage, attempt = task_ids()
@@ -316,7 +333,7 @@ class KeyColumns:
         first = 0
         for batch in batches:
             rows = pa.Table.from_batches([batch])
-            needed = conform(rows.select(self.schema.names), self.schema, table=self.table)
+            needed = conform(rows.select(self.schema.names), self.schema, table=self.table, evolved=True)
             keys = self.keys.record_keys(needed, (task_ids()[0], first))
             first += rows.num_rows
             partitions = self.keys.partition_paths(needed).cast(pa.string())

@@ -1,0 +1,138 @@
+"""Change a table's columns by id, without touching a file (schema on read; BaseHoodieWriteClient.commitTableChange)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.pending import pending, switch_metadata_table_off
+from pudi.action.result import CommitResult
+from pudi.action.rollback import repair
+from pudi.action.schema_history import read_history, write_history
+from pudi.concurrency import ConflictCheck
+from pudi.config import Options, WriteOptions, check_consistent, check_writable
+from pudi.errors import ConflictError, NotSupportedError, SchemaError
+from pudi.format import Action, CommitMetadata
+from pudi.schema import evolved_text, with_meta_fields, without_meta_fields
+from pudi.schema.internal import InternalSchema, SchemaHistory
+from pudi.timeline import Timeline
+
+ALTER_SCHEMA = "ALTER_SCHEMA"
+"""Operation of such commits (WriteOperationType)."""
+
+Change: TypeAlias = Callable[[InternalSchema], InternalSchema]
+
+
+def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
+    """Commit a change of the table's columns.
+
+    Args:
+        meta: the table.
+        change: the next schema of one.
+        resolved: the writer's options.
+
+    Raises:
+        SchemaError: the columns can't be changed so.
+        NotSupportedError: the table is of a kind that this release can't write, or Hudi could not read it then.
+        ConflictError: another writer changed the schema meanwhile; nothing was done.
+    """
+    options = WriteOptions.of(resolved)
+    began = meta.context.clock.monotonic()
+    root = meta.storage.root
+    meta.reload()
+    check_writable(meta.config, root, resolved)
+    check_consistent(meta.config, resolved, root)
+    before, schema_json, history = _state(meta, meta.store.load())
+    try:
+        after = change(before)
+    except SchemaError as error:
+        raise SchemaError(error.message, table=root) from error
+    _check_nameable(after.arrow(), root)
+    _check_roles(meta, before, after)
+    timeline = repair(meta, options)
+    if _state(meta, timeline)[:2] != (before, schema_json):
+        raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
+    switch_metadata_table_off(meta, resolved)
+    text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
+    with pending(meta, Action.COMMIT, options) as instant:
+        newest = replace(after, version=int(instant.requested))
+        metadata = CommitMetadata(
+            partition_to_write_stats={},
+            extra_metadata={SCHEMA_KEY: text, INTERNAL_SCHEMA_KEY: newest.to_json()},
+            operation_type=ALTER_SCHEMA,
+        )
+
+        def check(now: Timeline) -> None:
+            # files of a commit that was requested later and completed earlier would be read by a schema they don't have
+            if ConflictCheck(meta.store, instant, metadata, timeline, None).new_commits(now):
+                raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
+
+        write_history(meta, instant.requested, history.with_version(newest))
+        done = meta.store.complete(instant, metadata, check)
+    return CommitResult(
+        instant=done.requested,
+        completion_time=done.completion or "",
+        operation=ALTER_SCHEMA,
+        records_inserted=0,
+        records_updated=0,
+        records_deleted=0,
+        files_written=0,
+        bytes_written=0,
+        duration=meta.context.clock.monotonic() - began,
+        phases={},
+    )
+
+
+def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:
+    """The table's schema by ids, its Avro text, and the schemas so far; ids are given if it has had none."""
+    text = meta.schema_json(timeline)
+    history = read_history(meta, timeline, timeline)
+    if history is None:
+        first = InternalSchema.of(with_meta_fields(meta.schema(timeline)))
+        history = SchemaHistory(first, (first,))
+    return history.current, text, history
+
+
+def _check_nameable(schema: pa.Schema, root: str) -> None:
+    for field in schema:
+        if _holds_local_time(field.type):
+            raise NotSupportedError(
+                f"column {field.name!r} holds timestamps without a time zone: Hudi 1.2 can't read the name of that "
+                "type in a schema by ids, so that it could read the table no more; write the data into a new table",
+                table=root,
+            )
+
+
+def _holds_local_time(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    return any(_holds_local_time(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(kind in {pa.string(), pa.binary()} or pa.types.is_date(kind))
+
+
+def _check_roles(meta: MetaClient, before: InternalSchema, after: InternalSchema) -> None:
+    """Columns that make keys, partitions and order must stay; what keys and partitions are made of keeps its type."""
+    config = meta.config
+    fixed: Collection[str] = {*config.record_key_fields, *config.partition_fields}
+    old, new = before.arrow(), after.arrow()
+    for name in {*fixed, *config.ordering_fields} & {*old.names}:
+        if name not in new.names:
+            raise SchemaError(
+                f"column {name!r} is a key, partition or ordering column: it can be neither renamed nor dropped",
+                table=meta.storage.root,
+            )
+        kinds = old.field(name).type, new.field(name).type
+        numbers = name not in fixed and not any(map(_is_text, kinds))
+        if not numbers and not kinds[0].equals(kinds[1]) and not all(pa.types.is_integer(kind) for kind in kinds):
+            raise SchemaError(
+                f"column {name!r} is a key, partition or ordering column; as {kinds[1]} instead of {kinds[0]} the same "
+                "values would make other keys or another order",
+                table=meta.storage.root,
+            )

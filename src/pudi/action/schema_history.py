@@ -1,0 +1,60 @@
+"""Schema on read: the schemas that a table has had, from its commits and schema files, and back."""
+
+from __future__ import annotations
+
+from pudi.action.meta_client import MetaClient
+from pudi.errors import CorruptError
+from pudi.format import SCHEMA_DIR, Action, InstantFile, State, parse_instant_file
+from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
+from pudi.timeline import Timeline
+from pudi.timeline.instant import next_instant
+
+
+def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHistory | None:
+    """The schemas by which a table's files are read; None for a table without schema on read.
+
+    As in Hudi, schema on read is what the newest commit that can say a schema says; a commit without it ends it.
+
+    Args:
+        meta: the table.
+        seen: the timeline as far as the read looks.
+        now: all of the active timeline, whose commits make schema files valid.
+
+    Raises:
+        CorruptError: a schema can't be read, or the schema files are gone.
+    """
+    text = meta.schema_by_id(seen)
+    if text is None:
+        return None
+    current = InternalSchema.from_json(text)
+    path = _newest_file(meta, now)
+    if path is None:
+        raise CorruptError(
+            "the table's columns are told apart by id (schema on read), and the files that say which ids its older "
+            "files have are gone; restore them",
+            table=meta.storage.root,
+            path=SCHEMA_DIR,
+        )
+    history = SchemaHistory(current, parse_history(meta.storage.read(path).decode("utf-8", "replace")))
+    return history.with_version(current)
+
+
+def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> None:
+    """Store the schemas under a commit that is about to complete (FileBasedInternalSchemaStorageManager)."""
+    pending = InstantFile(instant, Action.SCHEMACOMMIT, State.REQUESTED)
+    done = pending.completed(next_instant(meta.context.clock.now_ms(), None, meta.config.timezone))
+    texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
+    for file, text in texts:
+        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name()}", text.encode())
+
+
+def _newest_file(meta: MetaClient, now: Timeline) -> str | None:
+    completed = {instant.requested for instant in now.commits}
+    oldest = min(completed, default="")
+    found: dict[str, str] = {}
+    for info in meta.storage.list_dir(SCHEMA_DIR)[0]:
+        file = parse_instant_file(info.path.rpartition("/")[2])
+        if file is not None and file.action is Action.SCHEMACOMMIT and file.state is State.COMPLETED:
+            found[file.requested] = info.path
+    valid = [time for time in found if time in completed] or [time for time in found if time < oldest]
+    return found[max(valid)] if valid else None

@@ -1,0 +1,191 @@
+"""What a write makes of a table's columns: the table's schema and the data's in, the table's new schema out.
+
+Rules as Hudi 1.2 has them by default: `HoodieSchemaUtils.deduceWriterSchema`, that is, data of a narrower type is
+turned into the table's (`SchemaChangeUtils.shouldPromoteType`), and the table takes on a wider type that can read what
+is there (`HoodieSchemaCompatibilityChecker`). tests/interop asks real Hudi about every pair of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.errors import SchemaError
+from pudi.schema.fields import META_FIELDS
+from pudi.schema.types import TIMESTAMP, is_any_list, list_of, map_of, normalise_type
+
+FILL_MISSING = "hoodie.write.set.null.for.missing.columns"
+"""The option under which data may lack columns (HoodieCommonConfig.SET_NULL_FOR_MISSING_COLUMNS)."""
+
+
+def written_schema(
+    table: pa.Schema,
+    data: pa.Schema,
+    *,
+    keys: Collection[str] = (),
+    partitions: Collection[str] = (),
+    ordering: Collection[str] = (),
+    fill_missing: bool = False,
+    root: str | None = None,
+) -> pa.Schema:
+    """The table's columns after a write of data with such columns.
+
+    The table's columns keep their order, whatever the data's; columns that only the data has follow, nullable. A column
+    is nullable if it is in either, but for record keys.
+
+    Args:
+        table: the table's columns in pudi's types, without meta fields.
+        data: the data's columns, of any Arrow types; meta fields among them don't count.
+        keys: record key fields.
+        partitions: partition fields.
+        ordering: ordering fields.
+        fill_missing: whether columns that the data lacks become null (`FILL_MISSING`), instead of an error.
+        root: location of the table, for errors.
+
+    Raises:
+        SchemaError: a column is missing, or has a type that neither becomes the table's nor can take its place, or
+            would give the same records other keys or partitions. Names the column and both types.
+    """
+    given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
+    twice = sorted({f.name for f in given if sum(other.name == f.name for other in given) > 1})
+    if twice:
+        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=root)
+    try:
+        merged = _Merge(fill_missing).fields(list(table), [_incoming(f, table) for f in given], "")
+    except SchemaError as error:
+        raise SchemaError(error.message, table=root) from error
+    for name in {*keys, *partitions} & {*table.names}:
+        _check_key(table.field(name), merged[table.names.index(name)].type, root)
+    for name in {*ordering} & {*table.names}:
+        _check_order(table.field(name), merged[table.names.index(name)].type, root)
+    required = {name for name in keys if name in table.names and not table.field(name).nullable}
+    return pa.schema([f.with_nullable(False) if f.name in required else f for f in merged])
+
+
+def may_promote(data: pa.DataType, table: pa.DataType) -> bool:
+    """Whether values of one plain type are turned into another (SchemaChangeUtils.isTypeUpdateAllow)."""
+    types = pa.types
+    number = types.is_integer(data) or types.is_floating(data)
+    if types.is_decimal(table):
+        return bool(number or data == pa.string() or (types.is_decimal(data) and _decimal_fits(data, table)))
+    if table == pa.string():
+        return bool(number or types.is_decimal(data) or data in {pa.date32(), pa.binary()})
+    if data == pa.string():
+        return table in {pa.date32(), pa.binary()}
+    return _widens(data, table)
+
+
+def _can_read(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether a column may take on a new plain type, since that can be read from what is there.
+
+    Hudi's checker lets a long become a local timestamp too, and then its reader fails on the old files: not here.
+    """
+    types = pa.types
+    if types.is_decimal(old) and types.is_decimal(new):
+        return bool(new.precision - new.scale >= old.precision - old.scale and new.scale >= old.scale)
+    if new == pa.string():
+        return bool(types.is_integer(old) or types.is_floating(old) or types.is_decimal(old) or old == pa.binary())
+    if new == pa.binary():
+        return bool(old == pa.string())
+    if new == TIMESTAMP:
+        return bool(old == pa.int64())
+    return _widens(old, new)
+
+
+def _widens(old: pa.DataType, new: pa.DataType) -> bool:
+    order = [pa.int32(), pa.int64(), pa.float32(), pa.float64()]
+    return old in order and new in order and order.index(old) < order.index(new)
+
+
+def _decimal_fits(data: pa.DataType, table: pa.DataType) -> bool:
+    whole = table.precision - table.scale >= data.precision - data.scale
+    return bool(table.scale == data.scale and table.precision >= data.precision) or (
+        bool(whole) and bool(table.scale > data.scale)
+    )
+
+
+def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
+    """The data's field in pudi's types; the table's type for what has none (nulls, uint64), which values decide on."""
+    try:
+        return pa.field(field.name, normalise_type(field.type, field.name), field.nullable)
+    except SchemaError:
+        if field.name in table.names and (pa.types.is_null(field.type) or pa.types.is_uint64(field.type)):
+            return pa.field(field.name, table.field(field.name).type, field.nullable)
+        raise
+
+
+def _check_key(field: pa.Field, new: pa.DataType, root: str | None) -> None:
+    integers = pa.types.is_integer(field.type) and (pa.types.is_integer(new) or new == pa.string())
+    if not field.type.equals(new) and not integers:
+        raise SchemaError(
+            f"column {field.name!r} is part of the key or the partition path; with type {new} instead of the table's "
+            f"{field.type} the same values would make other keys: cast the data",
+            table=root,
+        )
+
+
+def _check_order(field: pa.Field, new: pa.DataType, root: str | None) -> None:
+    numbers = _widens(field.type, new) or (pa.types.is_decimal(field.type) and pa.types.is_decimal(new))
+    if not field.type.equals(new) and not numbers:
+        raise SchemaError(
+            f"column {field.name!r} orders records; with type {new} instead of the table's {field.type} the same "
+            "values would be in another order: cast the data",
+            table=root,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    fill_missing: bool
+
+    def fields(self, old: list[pa.Field], new: list[pa.Field], path: str) -> list[pa.Field]:
+        """The fields of a table or struct: the old ones in order, then those that only the data has."""
+        given = {field.name: field for field in new}
+        known = {field.name for field in old}
+        added = [field for field in new if field.name not in known]
+        missing = [field.name for field in old if field.name not in given]
+        self._check_names(missing, added, known, path)
+        kept = [self._field(f, given[f.name], path) if f.name in given else f.with_nullable(True) for f in old]
+        return [*kept, *(field.with_nullable(True) for field in added)]
+
+    def _field(self, old: pa.Field, new: pa.Field, path: str) -> pa.Field:
+        kind = self.type(old.type, new.type, f"{path}.{old.name}" if path else old.name)
+        return pa.field(old.name, kind, old.nullable or new.nullable)
+
+    def type(self, old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
+        """What a column's type becomes."""
+        types = pa.types
+        if old.equals(new):
+            return old
+        if types.is_struct(old) and types.is_struct(new):
+            return pa.struct(self.fields(list(old), list(new), path))
+        if is_any_list(old) and is_any_list(new):
+            item = self.type(old.value_type, new.value_type, f"{path}.element")
+            return list_of(item, nullable=old.value_field.nullable or new.value_field.nullable)
+        if types.is_map(old) and types.is_map(new):
+            value = self.type(old.item_type, new.item_type, f"{path}.value")
+            return map_of(value, nullable=old.item_field.nullable or new.item_field.nullable)
+        if not types.is_nested(old) and not types.is_nested(new):
+            if may_promote(new, old):
+                return old
+            if _can_read(old, new):
+                return new
+        raise SchemaError(
+            f"column {path!r} has type {new} in the data and {old} in the table: neither becomes the other; cast the "
+            "data, or change the column's type first"
+        )
+
+    def _check_names(self, missing: list[str], added: Iterable[pa.Field], known: set[str], path: str) -> None:
+        by_case = {name.casefold(): name for name in known}
+        prefix = f"{path}." if path else ""
+        twins = [(f.name, by_case[f.name.casefold()]) for f in added if f.name.casefold() in by_case]
+        parts = []
+        if missing and not (self.fill_missing and not twins):
+            parts.append(f"columns missing from the data: {', '.join(prefix + name for name in missing)}")
+        if twins:
+            parts.append(f"names differ in case: {', '.join(f'{new} for {prefix}{old}' for new, old in twins)}")
+        if parts:
+            advice = "rename or add them, or give option " + FILL_MISSING + "=true, which makes missing ones null"
+            raise SchemaError("; ".join([*parts, advice]))
