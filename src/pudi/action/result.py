@@ -18,6 +18,8 @@ class CommitResult:
         records_updated: records replaced by a newer version.
         records_deleted: records taken out.
         files_written: data files.
+        files_replaced: file groups that an overwrite or a delete of partitions took out of the table; their records
+            are not counted.
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
         phases: seconds by phase.
@@ -33,3 +35,4 @@ class CommitResult:
     bytes_written: int
     duration: float
     phases: Mapping[str, float] = field(default_factory=dict)
+    files_replaced: int = 0

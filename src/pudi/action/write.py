@@ -1,4 +1,8 @@
-"""Write records in one commit: keys, tagging, placing, files, and the completed instant that makes them visible."""
+"""Write in one commit: keys, tagging, placing, files, and the completed instant that makes them visible.
+
+`Write` is the frame: checks, repair, the pending instant, the files, the conflict check and the completion. Verbs that
+take no records, or replace file groups, are made of it in modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.finish import add_partitions, remove_leftovers
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.action.presence import check_present, files_written
 from pudi.action.properties import update_properties
@@ -16,26 +21,23 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError
+from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice, Markers, ParquetOptions
 from pudi.format import (
     METADATA_DIR,
     Action,
     BloomOptions,
     CommitMetadata,
-    PartitionMetadata,
     State,
     WriteStat,
     encode_commit_metadata,
-    encode_partition_metadata,
     new_file_id,
-    partition_metadata_path,
 )
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
-from pudi.task import Engine, KeyLookup
+from pudi.task import Engine, FileResult, KeyLookup
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
 
@@ -72,11 +74,22 @@ def write(
         ConflictError: another writer won; nothing of this write is visible.
     """
     options = WriteOptions.of(resolved)
-    return _Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
+    return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
 
 
-@dataclass(slots=True)
-class _Write:
+@dataclass
+class Write:
+    """One write, from the check of its input to its result.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        operation: what is done.
+        resolved: the writer's options.
+        options: their typed view.
+        extra_metadata: more to say in the commit.
+    """
+
     meta: MetaClient
     engine: Engine
     operation: Operation
@@ -86,6 +99,7 @@ class _Write:
     phases: dict[str, float] = field(default_factory=dict)
 
     def run(self, data: Any) -> CommitResult | None:
+        """Write; see `write`."""
         meta = self.meta
         began = meta.context.clock.monotonic()
         meta.reload()
@@ -94,12 +108,12 @@ class _Write:
         schema_json = meta.schema_json(meta.store.load())
         schema = self._writable_schema(schema_json)
         with self._phase("prepare"):
-            records = self.engine.prepare(data, self._input_spec(schema))
+            records = self._take_in(data, schema)
         try:
             if self.operation is not Operation.BULK_INSERT:
                 with self._phase("count"):
-                    empty = not records.counts
-                if empty:
+                    idle = self._idle(records)
+                if idle:
                     return None
             with self._phase("repair"):
                 timeline = repair(meta, self.options)
@@ -109,7 +123,7 @@ class _Write:
                 done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)
-                if isinstance(plan, WritePlan) and not plan.tasks:
+                if isinstance(plan, WritePlan) and not plan.tasks and not self._replaces_some:
                     return None
                 done = self._commit(timeline, schema_json, tagged, plan)
         finally:
@@ -118,6 +132,27 @@ class _Write:
             return None
         instant, stats = done
         return self._result(instant, stats, meta.context.clock.monotonic() - began)
+
+    def _take_in(self, data: Any, schema: pa.Schema) -> Any:
+        """The records, checked and with their keys."""
+        return self.engine.prepare(data, self._input_spec(schema))
+
+    def _idle(self, records: Any) -> bool:
+        """Whether there is nothing to do, so that no commit is made; raises where the records don't fit the verb."""
+        return not records.counts
+
+    @property
+    def _replaced(self) -> Mapping[str, tuple[str, ...]] | None:
+        """Ids of the file groups that this write takes out of the table, by partition path; None for plain commits."""
+        return None
+
+    @property
+    def _replaces_some(self) -> bool:
+        return any((self._replaced or {}).values())
+
+    def _pending_contents(self) -> tuple[bytes, bytes]:
+        """What the requested and the inflight file say."""
+        return b"", b""
 
     def _writable_schema(self, schema_json: str) -> pa.Schema:
         unwritable = unwritable_columns(schema_json)
@@ -141,15 +176,15 @@ class _Write:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
         meta = self.meta
         with self._phase("list"):
-            slices = self._slices(timeline, records)
+            slices = self._slices(timeline, sorted(records.counts))
         limits = self.engine.whole_limits
-        if limits is not None:
+        if limits is not None and records.counts:
             sizing = NO_INSERTS if self.operation is Operation.DELETE else self._sizing(timeline, records)
             whole = whole_partitions(records.counts, slices, sizing, limits)
             if whole is not None:
                 return records, whole
         with self._phase("tag"):
-            lookups = [] if self.operation is Operation.INSERT else [KeyLookup(s) for s in slices]
+            lookups = [KeyLookup(s) for s in slices] if self.operation.looks_up else []
             tagged = self.engine.tag(records, meta.storage, lookups)
             profile: WriteProfile = tagged.profile
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
@@ -159,19 +194,20 @@ class _Write:
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
 
-    def _slices(self, timeline: Timeline, records: Any) -> list[FileSlice]:
-        """The latest slices of the partitions that records fall into."""
+    def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
+        """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""
         meta = self.meta
         view = meta.view(timeline)
         try:
-            slices = view.slices_of(sorted(records.counts))
+            slices = view.all_slices() if partitions is None else view.slices_of(partitions)
         except NotFoundError as error:
             raise ConflictError(
                 f"another writer changed the table while this write was planned ({error.message}); retry",
                 table=meta.storage.root,
             ) from error
         newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
-        check_present(meta, view, slices, {group: t for group, t in newest.items() if group[0] in records.counts})
+        seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
+        check_present(meta, view, slices, seen)
         return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
@@ -188,22 +224,17 @@ class _Write:
     ) -> tuple[Instant, list[WriteStat]] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
-        with self._pending() as instant:
+        with self._pending(*self._pending_contents()) as instant:
             spec = self._spec(instant.requested, schema_json)
             with self._phase("write"):
-                if plan is None:
-                    results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
-                elif isinstance(plan, WritePlan):
-                    results = self.engine.write(records, meta.storage, spec, plan)
-                else:
-                    results = self.engine.write_partitions(records, meta.storage, spec, plan, meta.context)
+                results = self._write_files(records, spec, plan)
             stats = [r.stat for r in results if r.stat is not None]
-            if not stats:  # no records, or deletes of what isn't there
+            if not stats and not self._replaces_some:  # no records, or deletes of what isn't there
                 take_back(meta, instant)
                 return None
             with self._phase("commit"):
-                self._remove_leftovers(instant, stats)
-                self._add_partitions(instant, stats)
+                remove_leftovers(meta, instant, stats)
+                add_partitions(meta, instant, stats)
                 metadata = self._metadata(stats, schema_json)
                 done = meta.store.complete(
                     instant,
@@ -213,8 +244,16 @@ class _Write:
                 Markers(meta.storage, instant.requested).delete()
         return done, stats
 
+    def _write_files(self, records: Any, spec: WriteSpec, plan: _Plan | None) -> Sequence[FileResult]:
+        meta = self.meta
+        if plan is None:
+            return self.engine.bulk_write(records, meta.storage, spec, meta.context)
+        if not isinstance(plan, WritePlan):
+            return self.engine.write_partitions(records, meta.storage, spec, plan, meta.context)
+        return self.engine.write(records, meta.storage, spec, plan) if plan.tasks else ()
+
     @contextmanager
-    def _pending(self) -> Iterator[Instant]:
+    def _pending(self, requested: bytes, inflight: bytes) -> Iterator[Instant]:
         """An inflight commit with a heartbeat. On an error it's taken back, unless it completed all the same."""
         meta = self.meta
         hearts: list[Heartbeat] = []
@@ -225,8 +264,8 @@ class _Write:
 
         instant: Instant | None = None
         try:
-            instant = meta.store.request(Action.COMMIT, on_requested=beat)
-            instant = meta.store.start(instant)
+            instant = meta.store.request(self._action, requested, on_requested=beat)
+            instant = meta.store.start(instant, inflight)
             yield instant
         except BaseException as error:
             for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
@@ -237,9 +276,13 @@ class _Write:
         for heart in hearts:
             heart.stop()
 
+    @property
+    def _action(self) -> Action:
+        return Action.REPLACECOMMIT if self.operation.replaces else Action.COMMIT
+
     def _undo(self, instant: Instant) -> None:
         try:
-            found = self.meta.store.load().find(instant.requested, Action.COMMIT)
+            found = self.meta.store.load().find(instant.requested, self._action)
             if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
                 take_back(self.meta, instant)
         except PudiError:
@@ -247,12 +290,6 @@ class _Write:
 
     def _spec(self, requested: str, schema_json: str) -> WriteSpec:
         config, options = self.meta.config, self.options
-        deduplicates = {
-            Operation.UPSERT: True,
-            Operation.INSERT: options.combine_before_insert,
-            Operation.BULK_INSERT: options.combine_before_insert,
-            Operation.DELETE: True,
-        }
         bloom = BloomOptions(
             num_entries=options.bloom_num_entries,
             fpp=options.bloom_fpp,
@@ -265,7 +302,7 @@ class _Write:
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
-            deduplicate=deduplicates[self.operation],
+            deduplicate=True if self.operation.looks_up else options.combine_before_insert,
             max_file_bytes=options.max_file_size,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
@@ -275,25 +312,6 @@ class _Write:
             ),
         )
 
-    def _remove_leftovers(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
-        """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
-        named = Markers(self.meta.storage, instant.requested).files()
-        extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
-        if extra:
-            self.meta.storage.delete(extra)
-
-    def _add_partitions(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
-        """Say that a folder is a partition, for those that may be new."""
-        clock = self.meta.context.clock
-        created = sorted({s.partition_path or "" for s in stats if s.prev_base_file is None})
-        for partition in created:
-            depth = len(partition.split("/")) if partition else 0
-            content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), clock.now_ms())
-            try:
-                self.meta.storage.create(partition_metadata_path(partition), content)
-            except TableExistsError:
-                continue
-
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str) -> CommitMetadata:
         by_partition: dict[str, list[WriteStat]] = {}
         for stat in stats:
@@ -302,6 +320,7 @@ class _Write:
             partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
             extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json},
             operation_type=self.operation.value,
+            partition_to_replace_file_ids=self._replaced,
         )
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
@@ -344,6 +363,7 @@ class _Write:
             records_updated=sum(s.num_update_writes or 0 for s in stats),
             records_deleted=sum(s.num_deletes or 0 for s in stats),
             files_written=len(stats),
+            files_replaced=sum(map(len, (self._replaced or {}).values())),
             bytes_written=sum(s.total_write_bytes or 0 for s in stats),
             duration=duration,
             phases=dict(self.phases),

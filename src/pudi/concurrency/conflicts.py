@@ -20,7 +20,8 @@ class ConflictCheck:
 
     Two writes contradict each other when both wrote or replaced a file group. Stricter than Hudi: also when both put
     new keys into one partition while ours promises unique keys (upsert), since both may have inserted the same key
-    into different file groups. A clustering that is pending on a file group owns it. What our files were made from
+    into different file groups, and when another one wrote into a partition that ours replaces, since its records would
+    stay beside ours. A clustering that is pending on a file group owns it. What our files were made from
     must still stand.
 
     Attributes:
@@ -56,12 +57,18 @@ class ConflictCheck:
 
     def _check_commit(self, other: Instant) -> None:
         theirs = self.store.commit_metadata(other)
-        both = _groups(self.written) & (_groups(theirs) | _replaced(theirs))
+        both = self._own_groups & (_groups(theirs) | _replaced(theirs))
         if both:
             partition, file_id = min(both)
             raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
                 f"{partition!r}"
+            )
+        theirs_only = {p for p, stats in theirs.partition_to_write_stats.items() if stats and self._replaces(p)}
+        if theirs_only:
+            raise self._conflict(
+                f"commit {other.requested}, completed meanwhile, wrote into partition {min(theirs_only)!r}, which this "
+                "write replaces"
             )
         shared = _insert_partitions(self.written) & _insert_partitions(theirs) if self.keys_unique else set()
         if shared:
@@ -69,6 +76,14 @@ class ConflictCheck:
                 f"commit {other.requested}, completed meanwhile, also inserted records into partition {min(shared)!r}, "
                 "perhaps the same keys"
             )
+
+    @property
+    def _own_groups(self) -> set[_Group]:
+        return _groups(self.written) | _replaced(self.written)
+
+    def _replaces(self, partition: str) -> bool:
+        whole = self.written.operation_type == "INSERT_OVERWRITE_TABLE"
+        return whole or partition in (self.written.partition_to_replace_file_ids or {})
 
     def _check_clustering(self, other: Instant) -> None:
         path = self.store.path(other, State.REQUESTED)
@@ -81,7 +96,7 @@ class ConflictCheck:
             }
         except (CorruptError, KeyError, TypeError) as error:
             raise self._conflict(f"clustering {other.requested} is pending and its plan can't be read") from error
-        both = _groups(self.written) & planned
+        both = self._own_groups & planned
         if both:
             partition, file_id = min(both)
             raise self._conflict(

@@ -12,6 +12,12 @@ BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 BLOOM = "BLOOM"
 
 
+def names_of(options: Options, key: str) -> tuple[str, ...] | None:
+    """The names that an option's text lists, separated by commas; None where it isn't given or names none."""
+    text = options.optional_text(key) or ""
+    return tuple(name for part in text.split(",") if (name := part.strip())) or None
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How to write, whatever the operation. Sizes are bytes, times milliseconds unless said otherwise.
@@ -36,6 +42,8 @@ class WriteOptions:
         heartbeat_interval_ms: time between two heartbeats.
         heartbeat_tolerable_misses: heartbeats that a living writer may miss.
         failed_writes_policy: EAGER, LAZY or NEVER.
+        overwrite_mode: DYNAMIC or STATIC: what an overwrite without named partitions replaces.
+        static_partitions: partitions that an overwrite replaces, None for none named.
     """
 
     operation: str
@@ -55,6 +63,8 @@ class WriteOptions:
     heartbeat_interval_ms: int
     heartbeat_tolerable_misses: int
     failed_writes_policy: str
+    overwrite_mode: str
+    static_partitions: tuple[str, ...] | None
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -84,4 +94,6 @@ class WriteOptions:
             heartbeat_interval_ms=options.integer("hoodie.client.heartbeat.interval_in_ms"),
             heartbeat_tolerable_misses=options.integer("hoodie.client.heartbeat.tolerable.misses"),
             failed_writes_policy=options.text("hoodie.clean.failed.writes.policy"),
+            overwrite_mode=options.text("hoodie.datasource.overwrite.mode"),
+            static_partitions=names_of(options, "hoodie.static.overwrite.partition.paths"),
         )

@@ -35,9 +35,10 @@ _OPERATION = (
         key="hoodie.datasource.write.operation",
         doc="What `pudi.spark.write` does; a `Table` has a verb for each.",
         default="upsert",
-        choices=("upsert", "insert", "bulk_insert", "delete"),
-        unsupported=("insert_overwrite", "insert_overwrite_table", "delete_partition", "bootstrap", "cluster",
-                     "compact", "upsert_prepped", "insert_prepped", "bulk_insert_prepped", "delete_prepped"),
+        choices=("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table",
+                 "delete_partition"),
+        unsupported=("bootstrap", "cluster", "compact", "upsert_prepped", "insert_prepped", "bulk_insert_prepped",
+                     "delete_prepped"),
     ),
     _flag(
         key="hoodie.combine.before.insert",
@@ -70,6 +71,22 @@ _OPERATION = (
         choices=("NONE",),
         unsupported=("GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
                      "PARTITION_PATH_REPARTITION_AND_SORT"),
+    ),
+    _write(
+        key="hoodie.datasource.overwrite.mode",
+        doc="What `insert_overwrite` replaces: the partitions that records fall into (dynamic) or, where none are "
+        "named, all of the table (static).",
+        default="DYNAMIC",
+        choices=("DYNAMIC", "STATIC"),
+    ),
+    _write(
+        key="hoodie.static.overwrite.partition.paths",
+        doc="Partition paths, separated by commas, that `insert_overwrite` replaces whatever the records.",
+    ),
+    _write(
+        key="hoodie.datasource.write.partitions.to.delete",
+        doc="Partition paths, separated by commas, that the operation delete_partition deletes; `*` stands for any "
+        "text. Without it those that the records fall into.",
     ),
     _parallelism("upsert"),
     _parallelism("insert"),

@@ -21,6 +21,19 @@ class Operation(str, Enum):
     BULK_INSERT = "BULK_INSERT"
     UPSERT = "UPSERT"
     DELETE = "DELETE"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    DELETE_PARTITION = "DELETE_PARTITION"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether file groups are taken out of the table: the commit is a replacecommit."""
+        return self in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION}
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether records meet those of the table by key."""
+        return self in {Operation.UPSERT, Operation.DELETE}
 
 
 @dataclass(frozen=True, slots=True)

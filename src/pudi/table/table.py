@@ -10,21 +10,18 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient, write
+from pudi.action.replace import overwrite
 from pudi.config import TableConfig, check_consistent, resolve
-from pudi.engine.local import LocalEngine
-from pudi.engine.spark import SparkEngine, is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
+from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
 
 _TO_COME = frozenset(
     [
         "update",
-        "insert_overwrite",
-        "insert_overwrite_table",
-        "delete_partitions",
         "merge",
         "add_column",
         "rename_column",
@@ -47,7 +44,7 @@ _TO_COME = frozenset(
 )
 
 
-class Table:
+class Table(Verbs):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
@@ -252,12 +249,10 @@ class Table:
         options: Mapping[str, str] | None,
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        resolved = resolve(options, self._options)
-        meta = self._meta
-        if options and any(key.startswith("hoodie.write.lock.") for key in options):
-            meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
-        engine = SparkEngine(data.sparkSession) if is_spark_frame(data) else LocalEngine()
-        return write(meta, engine, data, operation, resolved, extra_metadata)
+        meta, resolved = self._for_call(options)
+        if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
+            return overwrite(meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata)
+        return write(meta, engine_of(data), data, operation, resolved, extra_metadata)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

@@ -140,7 +140,7 @@ def write_partition(
         CorruptError: a base file can't be read.
     """
     everything = {task.partition: np.arange(rows.num_rows)}
-    lookups = [] if spec.operation is Operation.INSERT else [KeyLookup(s) for s in task.slices]
+    lookups = [KeyLookup(s) for s in task.slices] if spec.operation.looks_up else []
     tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups)
     counts = profile(tagged)
     if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do

@@ -58,7 +58,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     received = rows.num_rows
     if spec.deduplicate and spec.operation is not Operation.DELETE:
         rows = latest_per_key(rows, RECORD_KEY, spec.rule)
-    if spec.operation in {Operation.INSERT, Operation.BULK_INSERT} or task.base is None:
+    if not spec.operation.looks_up or task.base is None:
         rows = _live(rows)
     if not rows.num_rows:
         return FileResult(task.number, received, None)
