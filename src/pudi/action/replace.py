@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
 from pudi.action.write import Write
 from pudi.config import Options, WriteOptions
@@ -175,28 +176,9 @@ class _Overwrite(_Replace):
         return encode_requested_replace_metadata(RequestedReplaceMetadata()), encode_commit_metadata(profile)
 
 
-@dataclass(frozen=True, slots=True)
-class NoRecords:
-    """What a write without input takes in."""
-
-    counts: Mapping[str, int] = field(default_factory=dict)
-    record_bytes: float | None = None
-
-    def release(self) -> None:
-        """Nothing is held."""
-
-
 @dataclass
-class _DeletePartitions(_Replace):
-    """Args: where: chooses the partitions in place of `partitions`."""
-
+class _DeletePartitions(WriteWithoutInput, _Replace):
     where: str | None = None
-
-    def _take_in(self, data: Any, schema: pa.Schema) -> NoRecords:
-        return NoRecords()
-
-    def _idle(self, records: Any) -> bool:
-        return False
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
         with self._phase("list"):

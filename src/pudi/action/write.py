@@ -35,7 +35,7 @@ from pudi.format import (
 )
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
-from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
+from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes, with_flag
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, FileResult, KeyLookup
 from pudi.task.engine import InputSpec
@@ -88,6 +88,7 @@ class Write:
         resolved: the writer's options.
         options: their typed view.
         extra_metadata: more to say in the commit.
+        flagged: whether records come with a flag for deletes, see `WriteSpec`.
     """
 
     meta: MetaClient
@@ -97,6 +98,7 @@ class Write:
     options: WriteOptions
     extra_metadata: dict[str, str]
     phases: dict[str, float] = field(default_factory=dict)
+    flagged: bool = False
 
     def run(self, data: Any) -> CommitResult | None:
         """Write; see `write`."""
@@ -167,7 +169,7 @@ class Write:
     def _input_spec(self, schema: pa.Schema) -> InputSpec:
         return InputSpec(
             table=self.meta.storage.root,
-            schema=schema,
+            schema=with_flag(schema) if self.flagged else schema,
             keys=self.meta.keys,
             keys_only=self.operation is Operation.DELETE,
         )
@@ -304,6 +306,7 @@ class Write:
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
             deduplicate=True if self.operation.looks_up else options.combine_before_insert,
             max_file_bytes=options.max_file_size,
+            flagged=self.flagged,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
                 row_group_bytes=options.block_size,

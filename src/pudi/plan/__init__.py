@@ -1,5 +1,7 @@
 """What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
 
+from pudi.plan.change import Change
+from pudi.plan.merge import MergeJoin
 from pudi.plan.read import ReadPlan, plan_read
 from pudi.plan.write import (
     FileTask,
@@ -15,8 +17,10 @@ from pudi.plan.write import (
 )
 
 __all__ = [
+    "Change",
     "FileTask",
     "InsertRoute",
+    "MergeJoin",
     "Operation",
     "PartitionTask",
     "ReadPlan",

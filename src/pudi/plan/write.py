@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
-from pudi.merge import MergeRule
+from pudi.merge import DELETED, MergeRule
 
 
 class Operation(str, Enum):
@@ -36,6 +36,11 @@ class Operation(str, Enum):
         return self in {Operation.UPSERT, Operation.DELETE}
 
 
+def with_flag(schema: pa.Schema) -> pa.Schema:
+    """A table's columns with the flag that says of a record that it's a delete."""
+    return schema if DELETED in schema.names else schema.append(pa.field(DELETED, pa.bool_()))
+
+
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
     """What every task of one write needs to know; picklable.
@@ -49,6 +54,7 @@ class WriteSpec:
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
+        flagged: whether records come with a flag for deletes that the table may have no column for.
     """
 
     instant: str
@@ -59,6 +65,12 @@ class WriteSpec:
     deduplicate: bool
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
+    flagged: bool = False
+
+    @property
+    def incoming(self) -> pa.Schema:
+        """Columns that records come with, beside their keys."""
+        return with_flag(self.schema) if self.flagged else self.schema
 
 
 @dataclass(frozen=True, slots=True)

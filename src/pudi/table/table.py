@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient, write
+from pudi.action.change import change_where
 from pudi.action.replace import overwrite
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -21,8 +22,6 @@ from pudi.timeline import Timeline
 
 _TO_COME = frozenset(
     [
-        "update",
-        "merge",
         "add_column",
         "rename_column",
         "drop_column",
@@ -145,33 +144,38 @@ class Table(Verbs):
         return self._write(data, Operation.UPSERT, options)
 
     def delete(
-        self, data: Any = None, *, where: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        data: Any = None,
+        *,
+        where: str | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        """Delete records by key, whatever their ordering value; keys that are not there are no error.
+        """Delete records by key or by predicate, whatever their ordering value; keys not there are no error.
 
         Args:
             data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
-            where: deleting by predicate is not supported yet.
+            where: in their place, a SQL predicate; only files that may hold such records are read and rewritten.
+            spark: a session to delete by predicate on; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:
-            What was done; None when none of the keys is there.
+            What was done; None when there is no such record.
 
         Raises:
             TypeError: `data` is a text: a predicate belongs into `where`.
-            NotSupportedError: `where` is given, or the table can't be written by this release.
+            InvalidArgumentError: neither or both of `data` and `where` are given, or a wrong predicate.
+            NotSupportedError: SQL beyond the subset, or the table can't be written by this release.
             SchemaError: a key or partition column is missing.
             ConflictError: another writer won; nothing of this write is visible.
         """
         if isinstance(data, str):
             raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
+        if (data is None) == (where is None):
+            raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
-            raise NotSupportedError(
-                "delete(where=…) is not supported yet: read the keys with scan(where=…) and pass them to delete(data)",
-                table=self.path,
-            )
-        if data is None:
-            raise InvalidArgumentError("delete needs the keys of the records to delete", table=self.path)
+            meta, resolved = self._for_call(options)
+            return change_where(meta, engine_of(data, spark), None, where, resolved)
         return self._write(data, Operation.DELETE, options)
 
     def scan(

@@ -63,14 +63,23 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     if not rows.num_rows:
         return FileResult(task.number, received, None)
     name = BaseFileName(task.file_id, token, spec.instant)
-    writer = _SliceWriter(storage, spec, task, name)
+    writer = SliceWriter(storage, spec, task, name)
     if task.base is None:
         return FileResult(task.number, received, writer.create(rows))
     return FileResult(task.number, received, writer.rewrite(rows, task.base))
 
 
 @dataclass(frozen=True, slots=True)
-class _SliceWriter:
+class SliceWriter:
+    """Writes the file of one task.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        task: which file.
+        name: its name.
+    """
+
     storage: Storage
     spec: WriteSpec
     task: FileTask
@@ -88,7 +97,7 @@ class _SliceWriter:
 
         None when every record is a delete of a key that isn't there: the file stays as it is.
         """
-        old = self._read(base)
+        old = self.read(base)
         if self.spec.operation is Operation.INSERT:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         else:
@@ -97,10 +106,14 @@ class _SliceWriter:
             )
         if not laid.matched and not len(laid.inserted):
             return None
+        return self.replace(old, rows, laid, base)
+
+    def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> WriteStat:
+        """Next version of a file group: what `laid` makes of the base file's rows and of newer versions."""
         table = self._merge(old, rows, laid)
         return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
 
-    def _read(self, base: BaseFile) -> pa.Table:
+    def read(self, base: BaseFile) -> pa.Table:
         """The base file's rows in the table's types, without what is the same for all rows of the new file."""
         try:
             reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))

@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.engine.local.records import LocalRecords, LocalTagged, keyed
+from pudi.engine.local.merging import MergedRows, merge_rows, source_of
+from pudi.engine.local.records import LocalRecords, LocalTagged, keyed, to_arrow
 from pudi.format import new_file_id, write_token
-from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileResult, KeyLookup, write_file
 from pudi.task.bulk import file_bytes
+from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
 from pudi.task.partition import assign, tag_partitions, write_partition
 
@@ -69,6 +71,20 @@ class LocalEngine:
             return write_partition(storage, spec, task, rows, context.new_id(), write_token(task.number, 0, 0))
 
         return [result for results in self._map(run, tasks) for result in results]
+
+    def change(
+        self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
+    ) -> Sequence[FileResult]:
+        """Change rows in files; see `pudi.task.engine.Engine`."""
+        return self._map(lambda t: change_file(storage, spec, t, change, write_token(t.number, 0, 0)), tasks)
+
+    def merge_source(self, data: Any, table: str) -> tuple[pa.Table, pa.Schema]:
+        """Rows to merge; see `pudi.task.engine.Engine`."""
+        return source_of(to_arrow(data, table), table)
+
+    def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
+        """The records that a merge writes; see `pudi.task.engine.Engine`."""
+        return MergedRows(merge_rows(source, storage, join, self._map))
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
