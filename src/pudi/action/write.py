@@ -13,18 +13,16 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.action.finish import add_partitions, remove_leftovers
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.action.presence import check_present, files_written
-from pudi.action.properties import update_properties
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
+from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.concurrency import ConflictCheck, Heartbeat
-from pudi.config import Options, TableConfig, WriteOptions, check_consistent, check_writable, must_switch_off_metadata
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError
+from pudi.config import Options, WriteOptions, check_consistent, check_writable
+from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice, Markers, ParquetOptions
 from pudi.format import (
-    METADATA_DIR,
     Action,
     BloomOptions,
     CommitMetadata,
@@ -35,7 +33,7 @@ from pudi.format import (
 )
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, PartitionTask, WritePlan, WriteProfile, WriteSpec, place, whole_partitions
-from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes, with_flag
+from pudi.plan.write import NO_INSERTS, Sizing, SortMode, average_record_bytes, with_flag
 from pudi.schema import add_meta_fields, avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.task import Engine, FileResult, KeyLookup
 from pudi.task.engine import InputSpec
@@ -74,6 +72,13 @@ def write(
         ConflictError: another writer won; nothing of this write is visible.
     """
     options = WriteOptions.of(resolved)
+    if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
+        operation = Operation.INSERT
+    if operation is Operation.BULK_INSERT and options.duplicates != "none":
+        raise NotSupportedError(
+            "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert",
+            table=meta.storage.root,
+        )
     return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
 
 
@@ -119,7 +124,7 @@ class Write:
                     return None
             with self._phase("repair"):
                 timeline = repair(meta, self.options)
-                self._switch_metadata_table_off()
+                switch_metadata_table_off(meta, self.resolved)
             self._check_schema(timeline, schema_json)
             if self.operation is Operation.BULK_INSERT:
                 done = self._commit(timeline, schema_json, records, None)
@@ -132,8 +137,7 @@ class Write:
             records.release()
         if done is None:
             return None
-        instant, stats = done
-        return self._result(instant, stats, meta.context.clock.monotonic() - began)
+        return CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
         """The records, checked and with their keys."""
@@ -180,14 +184,17 @@ class Write:
         with self._phase("list"):
             slices = self._slices(timeline, sorted(records.counts))
         limits = self.engine.whole_limits
-        if limits is not None and records.counts:
+        new_only = self.operation is Operation.INSERT and self.options.duplicates != "none"
+        if limits is not None and records.counts and not new_only:
             sizing = NO_INSERTS if self.operation is Operation.DELETE else self._sizing(timeline, records)
             whole = whole_partitions(records.counts, slices, sizing, limits)
             if whole is not None:
                 return records, whole
         with self._phase("tag"):
-            lookups = [KeyLookup(s) for s in slices] if self.operation.looks_up else []
+            lookups = [KeyLookup(s) for s in slices] if self.operation.looks_up or new_only else []
             tagged = self.engine.tag(records, meta.storage, lookups)
+            if new_only:
+                tagged = self._new(tagged)
             profile: WriteProfile = tagged.profile
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
@@ -195,6 +202,17 @@ class Write:
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
+
+    def _new(self, tagged: Any) -> Any:
+        """The records whose key the table doesn't hold; raises where others are to be refused."""
+        known = sum(tagged.profile.updates.values())
+        if known and self.options.duplicates == "fail":
+            raise InvalidArgumentError(
+                f"{known} records have a key that the table holds already; nothing was written. Use upsert, or "
+                "hoodie.datasource.insert.dup.policy=drop to leave them out",
+                table=self.meta.storage.root,
+            )
+        return tagged.new_only() if known else tagged
 
     def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
         """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""
@@ -223,7 +241,7 @@ class Write:
 
     def _commit(
         self, timeline: Timeline, schema_json: str, records: Any, plan: _Plan | None
-    ) -> tuple[Instant, list[WriteStat]] | None:
+    ) -> tuple[Instant, CommitMetadata] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
         with self._pending(*self._pending_contents()) as instant:
@@ -244,7 +262,7 @@ class Write:
                     lambda now: self._check_still_right(instant, metadata, timeline, now),
                 )
                 Markers(meta.storage, instant.requested).delete()
-        return done, stats
+        return done, metadata
 
     def _write_files(self, records: Any, spec: WriteSpec, plan: _Plan | None) -> Sequence[FileResult]:
         meta = self.meta
@@ -290,6 +308,15 @@ class Write:
         except PudiError:
             return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
 
+    @property
+    def _combines(self) -> bool:
+        """Whether versions of one key among the records are combined first."""
+        options = self.options
+        if self.operation is Operation.UPSERT:
+            return options.combine_before_upsert
+        drops = self.operation is Operation.INSERT and options.duplicates == "drop"
+        return self.operation is Operation.DELETE or drops or options.combine_before_insert
+
     def _spec(self, requested: str, schema_json: str) -> WriteSpec:
         config, options = self.meta.config, self.options
         bloom = BloomOptions(
@@ -304,8 +331,11 @@ class Write:
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
             rule=MergeRule(MergeMode(config.merge_mode), config.ordering_fields),
-            deduplicate=True if self.operation.looks_up else options.combine_before_insert,
+            deduplicate=self._combines,
             max_file_bytes=options.max_file_size,
+            merges_inserts=not options.allow_duplicates,
+            sort=SortMode(options.sort_mode),
+            bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
@@ -341,36 +371,6 @@ class Write:
                 "another writer changed the table's schema meanwhile; read the table again and retry",
                 table=self.meta.storage.root,
             )
-
-    def _switch_metadata_table_off(self) -> None:
-        """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""
-        meta = self.meta
-        if not must_switch_off_metadata(meta.config, self.resolved):
-            return
-        root = meta.storage.root
-        with meta.lock:
-            changed = update_properties(
-                meta.storage,
-                meta.context,
-                lambda old: TableConfig.parse(old, table=root).without_metadata_table(table=root).to_properties(),
-            )
-            meta.config = TableConfig.parse(changed, table=root)
-            meta.storage.delete([info.path for info in meta.storage.list(METADATA_DIR)])
-
-    def _result(self, done: Instant, stats: Sequence[WriteStat], duration: float) -> CommitResult:
-        return CommitResult(
-            instant=done.requested,
-            completion_time=done.completion or "",
-            operation=self.operation.value,
-            records_inserted=sum(s.num_inserts or 0 for s in stats),
-            records_updated=sum(s.num_update_writes or 0 for s in stats),
-            records_deleted=sum(s.num_deletes or 0 for s in stats),
-            files_written=len(stats),
-            files_replaced=sum(map(len, (self._replaced or {}).values())),
-            bytes_written=sum(s.total_write_bytes or 0 for s in stats),
-            duration=duration,
-            phases=dict(self.phases),
-        )
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -28,6 +28,12 @@ class WriteOptions:
         operation: what `pudi.spark.write` does: upsert, insert, bulk_insert or delete.
         index_type: SIMPLE or BLOOM.
         combine_before_insert: whether records of one insert that share a key are combined first.
+        combine_before_upsert: whether records of one upsert that share a key are combined first.
+        allow_duplicates: whether an insert may add a key that its file group holds already.
+        drop_duplicates: whether upserts become inserts of new keys only.
+        duplicates: what an insert does with keys that the table holds: none (it adds them), drop or fail.
+        sort_mode: how the records of a bulk insert are sorted, by Hudi's name.
+        bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         small_file_limit: base files below this size are filled up by inserts; 0 or less fills none.
         max_file_size: size that base files are planned for.
         record_size_estimate: size of a record, as long as no commit tells.
@@ -49,6 +55,12 @@ class WriteOptions:
     operation: str
     index_type: str
     combine_before_insert: bool
+    combine_before_upsert: bool
+    allow_duplicates: bool
+    drop_duplicates: bool
+    duplicates: str
+    sort_mode: str
+    bulk_tasks: int
     small_file_limit: int
     max_file_size: int
     record_size_estimate: int
@@ -75,11 +87,18 @@ class WriteOptions:
     def of(cls, options: Options) -> WriteOptions:
         """The typed view of resolved options; `Options()` gives the defaults."""
         index_type = options.text("hoodie.index.type")
+        drop = options.flag("hoodie.datasource.write.insert.drop.duplicates")
         bloom_given = options.get("hoodie.parquet.bloom.filter.enabled")
         return cls(
             operation=options.text("hoodie.datasource.write.operation"),
             index_type=index_type,
             combine_before_insert=options.flag("hoodie.combine.before.insert"),
+            combine_before_upsert=options.flag("hoodie.combine.before.upsert"),
+            allow_duplicates=options.flag("hoodie.merge.allow.duplicate.on.inserts"),
+            drop_duplicates=drop,
+            duplicates="drop" if drop else options.text("hoodie.datasource.insert.dup.policy"),
+            sort_mode=options.text("hoodie.bulkinsert.sort.mode"),
+            bulk_tasks=options.integer("hoodie.bulkinsert.shuffle.parallelism"),
             small_file_limit=options.integer("hoodie.parquet.small.file.limit"),
             max_file_size=options.integer("hoodie.parquet.max.file.size"),
             record_size_estimate=options.integer("hoodie.copyonwrite.record.size.estimate"),

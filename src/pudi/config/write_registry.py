@@ -47,30 +47,39 @@ _OPERATION = (
     ),
     _flag(
         key="hoodie.combine.before.upsert",
-        doc="Whether records of one upsert that share a key are combined first.",
+        doc="Whether records of one upsert that share a key are combined first. Without it the last one that arrives "
+        "updates a file, and all of them are written where the key is new.",
         default=True,
-        unsupported=("false",),
     ),
     _flag(
         key="hoodie.combine.before.delete",
-        doc="Whether keys that a delete names more than once are combined first.",
+        doc="Whether keys that a delete names more than once are combined first; the result is the same.",
         default=True,
-        unsupported=("false",),
     ),
     _flag(
         key="hoodie.merge.allow.duplicate.on.inserts",
         doc="Whether an insert may add a key that its file group holds already.",
         default=True,
-        unsupported=("false",),
-        instead="use upsert, which never adds a key twice",
+    ),
+    _flag(
+        key="hoodie.datasource.write.insert.drop.duplicates",
+        doc="Whether an insert leaves out records whose key the table holds; an upsert becomes such an insert.",
+        default=False,
+    ),
+    _write(
+        key="hoodie.datasource.insert.dup.policy",
+        doc="What an insert does with records whose key the table holds: adds them (none), leaves them out (drop) or "
+        "is refused (fail).",
+        default="none",
+        choices=("none", "drop", "fail"),
     ),
     _write(
         key="hoodie.bulkinsert.sort.mode",
-        doc="How the records of a bulk insert are sorted.",
+        doc="How the records of a bulk insert are sorted and brought to tasks: not at all, by partition path and key "
+        "over all tasks or in each of them, or a partition's records to one task.",
         default="NONE",
-        choices=("NONE",),
-        unsupported=("GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
-                     "PARTITION_PATH_REPARTITION_AND_SORT"),
+        choices=("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
+                 "PARTITION_PATH_REPARTITION_AND_SORT"),
     ),
     _write(
         key="hoodie.datasource.overwrite.mode",
@@ -90,7 +99,12 @@ _OPERATION = (
     ),
     _parallelism("upsert"),
     _parallelism("insert"),
-    _parallelism("bulkinsert"),
+    _count(
+        key="hoodie.bulkinsert.shuffle.parallelism",
+        doc="Spark tasks of a bulk insert; 0 lets Spark decide.",
+        default=0,
+        minimum=0,
+    ),
     _parallelism("delete"),
 )  # fmt: skip
 

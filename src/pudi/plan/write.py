@@ -36,6 +36,26 @@ class Operation(str, Enum):
         return self in {Operation.UPSERT, Operation.DELETE}
 
 
+class SortMode(str, Enum):
+    """How the records of a bulk insert are sorted and brought to tasks (BulkInsertSortMode).
+
+    GLOBAL_SORT: by partition path and record key, tasks take ranges of them. PARTITION_SORT: by both within each task.
+    PARTITION_PATH_REPARTITION: a partition's records go to one task; with AND_SORT each task goes through one partition
+    after the other.
+    """
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+
+    @property
+    def by_key(self) -> bool:
+        """Whether the records of a file are in the order of their keys."""
+        return self in {SortMode.GLOBAL_SORT, SortMode.PARTITION_SORT}
+
+
 def with_flag(schema: pa.Schema) -> pa.Schema:
     """A table's columns with the flag that says of a record that it's a delete."""
     return schema if DELETED in schema.names else schema.append(pa.field(DELETED, pa.bool_()))
@@ -54,6 +74,9 @@ class WriteSpec:
         deduplicate: whether versions of one key within the input are combined first.
         parquet: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
+        merges_inserts: whether an insert into a file that is there updates the keys that the file holds.
+        sort: order of a bulk insert.
+        bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         flagged: whether records come with a flag for deletes that the table may have no column for.
     """
 
@@ -65,7 +88,15 @@ class WriteSpec:
     deduplicate: bool
     parquet: ParquetOptions
     max_file_bytes: int = 120 << 20
+    merges_inserts: bool = False
+    sort: SortMode = SortMode.NONE
+    bulk_tasks: int = 0
     flagged: bool = False
+
+    @property
+    def meets_by_key(self) -> bool:
+        """Whether records that go to a file meet those of the file by key."""
+        return self.operation.looks_up or (self.merges_inserts and self.operation is Operation.INSERT)
 
     @property
     def incoming(self) -> pa.Schema:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.plan.write import WriteSpec
+from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH
 
 FILE_BYTES = 128 << 20
@@ -18,6 +18,13 @@ FILE_BYTES = 128 << 20
 def file_bytes(spec: WriteSpec) -> int:
     """Arrow bytes of records at which a bulk insert closes a file; compressed, they stay below the largest size."""
     return min(FILE_BYTES, spec.max_file_bytes)
+
+
+def sorted_places(partitions: Mapping[str, pa.Array], keys: pa.ChunkedArray, sort: SortMode) -> dict[str, pa.Array]:
+    """Row numbers of each partition path in the order in which their records are written; equal keys as they come."""
+    if not sort.by_key:
+        return dict(partitions)
+    return {partition: rows.take(pc.sort_indices(keys.take(rows))) for partition, rows in sorted(partitions.items())}
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:

@@ -56,6 +56,9 @@ class Tagged(Protocol):
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
 
+    def new_only(self) -> Any:
+        """Without the records whose key was found."""
+
 
 class MergedRows(Protocol):
     """Records that a merge writes."""

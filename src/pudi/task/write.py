@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat
-from pudi.merge import DELETED, Overlay, latest_per_key, overlay
+from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,
@@ -56,8 +56,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         CorruptError: the base file to replace can't be read.
     """
     received = rows.num_rows
-    if spec.deduplicate and spec.operation is not Operation.DELETE:
-        rows = latest_per_key(rows, RECORD_KEY, spec.rule)
+    rows = _combined(spec, task, rows)
     if not spec.operation.looks_up or task.base is None:
         rows = _live(rows)
     if not rows.num_rows:
@@ -98,7 +97,7 @@ class SliceWriter:
         None when every record is a delete of a key that isn't there: the file stays as it is.
         """
         old = self.read(base)
-        if self.spec.operation is Operation.INSERT:
+        if not self.spec.meets_by_key:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         else:
             laid = overlay(
@@ -181,6 +180,17 @@ class SliceWriter:
             partition_path=partition,
             file_size_in_bytes=size,
         )
+
+
+def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
+    """The records with one version of each key, where the write combines them or a file takes each key once."""
+    if spec.operation is Operation.DELETE:
+        return rows
+    if spec.deduplicate:
+        return latest_per_key(rows, RECORD_KEY, spec.rule)
+    if task.base is not None and spec.meets_by_key:  # the last to arrive, as in HoodieWriteMergeHandle's map of keys
+        return latest_per_key(rows, RECORD_KEY, MergeRule(MergeMode.COMMIT_TIME))
+    return rows
 
 
 def _live(rows: pa.Table) -> pa.Table:

@@ -18,7 +18,7 @@ from pudi.format import new_file_id, write_token
 from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileResult, KeyLookup, write_file
-from pudi.task.bulk import file_bytes
+from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
 from pudi.task.partition import assign, tag_partitions, write_partition
@@ -94,15 +94,17 @@ class LocalEngine:
         most = max(1, int(file_bytes(spec) / (records.record_bytes or 1)))
         if spec.deduplicate:  # versions of one key must meet in one file to be combined
             most = max(1, records.rows.num_rows)
+        keys = records.rows[RECORD_KEY]
         parts = [
             (partition, rows.slice(start, most))
-            for partition, rows in records.partitions.items()
+            for partition, rows in sorted_places(records.partitions, keys, spec.sort).items()
             for start in range(0, len(rows), most)
         ]
         tasks = [FileTask(n, partition, new_file_id(unique, n)) for n, (partition, _) in enumerate(parts)]
 
         def run(task: FileTask) -> FileResult:
-            rows = records.rows if len(parts) == 1 else records.rows.take(parts[task.number][1])
+            whole = len(parts) == 1 and not spec.sort.by_key
+            rows = records.rows if whole else records.rows.take(parts[task.number][1])
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, tasks)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.engine.spark.bulk import bulk_frame
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
@@ -21,7 +22,7 @@ from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
 from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
-from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema import RECORD_KEY
 from pudi.task import FileResult, KeyLookup
 from pudi.task.engine import InputSpec
 
@@ -123,10 +124,7 @@ class SparkEngine:
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
         """Write all records to new file groups in one job, without counting them first."""
-        frame = records.frame
-        if spec.deduplicate:
-            frame = records.keyed.repartition(PARTITION_PATH, RECORD_KEY)
-            frame = frame.sortWithinPartitions(ARRIVAL).select(*columns_of_data(spec.schema.names))
+        frame = bulk_frame(records, spec)
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
         answers = _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)
         return [result for answer in answers for result in answer.results]

@@ -60,6 +60,10 @@ class SparkTagged:
             inserts={p: group.records for (p, f), group in self.groups.items() if f is None},
         )
 
+    def new_only(self) -> SparkTagged:
+        """Without the records whose key was found."""
+        return SparkTagged(self.records, self.frame.where(f"{FILE_ID} IS NULL"))
+
 
 def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup]) -> SparkTagged:
     """Find the records' keys in file slices.
