@@ -37,6 +37,9 @@ SMALL = {
 }
 """Options for small tables: no metadata table, few tasks, small bloom filters."""
 
+_OPERATIONS = {"delete_partitions": "delete_partition"}
+"""Hudi's names of the verbs that pudi calls otherwise."""
+
 _COMPLETED = re.compile(r"(\d+)(?:_(\d+))?\.(commit|deltacommit|replacecommit)")
 
 
@@ -68,7 +71,12 @@ class HudiTable:
         """Run a verb (`upsert`, …); the new commit's requested and completion time."""
         before = len(commits(self.path)) if (self.path / ".hoodie").exists() else 0
         frame = to_frame(self.spark, data).coalesce(1)  # one task keeps the batch's order, which decides ties
-        options = {**SMALL, **self.options, "hoodie.datasource.write.operation": verb}
+        options = {**SMALL, **self.options, "hoodie.datasource.write.operation": _OPERATIONS.get(verb, verb)}
+        if verb == "delete_partitions":
+            field = options["hoodie.datasource.write.partitionpath.field"]
+            hive = options["hoodie.datasource.write.hive_style_partitioning"] == "true"
+            paths = [f"{field}={value}" if hive else value for value in data[field].unique().to_pylist()]
+            options["hoodie.datasource.write.partitions.to.delete"] = ",".join(paths)
         frame.write.format("hudi").options(**options).mode(mode).save(str(self.path))
         after = commits(self.path)
         assert len(after) == before + 1, f"Hudi made {len(after) - before} commits where one was expected"

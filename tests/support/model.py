@@ -7,7 +7,7 @@ them only and leaves the others stale).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from support.rows import Row
@@ -69,6 +69,40 @@ class Model:
         """Remove records by key, whatever their ordering values."""
         gone = {_identity(self._stamped(row, instant)) for row in rows}
         self._commit([old for old in self._rows() if _identity(old) not in gone], instant, completion)
+
+    def insert_overwrite(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Put rows in place of what is in their partitions."""
+        new = [self._stamped(row, instant) for row in rows]
+        folders = {row["_hoodie_partition_path"] for row in new}
+        kept = [old for old in self._rows() if old["_hoodie_partition_path"] not in folders]
+        self._commit([*kept, *new], instant, completion)
+
+    def insert_overwrite_table(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Put rows in place of all that is there."""
+        self._commit([self._stamped(row, instant) for row in rows], instant, completion)
+
+    def delete_partitions(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Remove all that is in the partitions that rows fall into."""
+        folders = {self.partition_path(row) for row in rows}
+        kept = [old for old in self._rows() if old["_hoodie_partition_path"] not in folders]
+        self._commit(kept, instant, completion)
+
+    def change(self, instant: str, completion: str, new: Callable[[Row], Row | None]) -> None:
+        """Have a function say of each row what it becomes: itself, another row, or None."""
+        rows = []
+        for old in self._rows():
+            row = new(old)
+            if row is not None:
+                rows.append(old if row == old else {**row, "_hoodie_commit_time": instant})
+        self._commit(rows, instant, completion)
+
+    def is_idle(self, verb: str, rows: Iterable[Row]) -> bool:
+        """Whether a verb would find nothing to take out, so that a writer may make no commit."""
+        wanted = [self._stamped(row, "") for row in rows]
+        if verb == "delete":
+            return not {_identity(row) for row in wanted} & {_identity(row) for row in self._rows()}
+        folders = {row["_hoodie_partition_path"] for row in self._rows()}
+        return verb == "delete_partitions" and not {row["_hoodie_partition_path"] for row in wanted} & folders
 
     def snapshot(self) -> list[Row]:
         """The rows now, with commit time, record key and partition path among their columns."""

@@ -43,7 +43,10 @@ class PudiTable:
 
     def write(self, verb: str, data: pa.Table) -> tuple[str, str]:
         """Run a verb (`upsert`, …); the new commit's requested and completion time."""
-        result: Any = getattr(self.table, verb)(self.engine.frame(data))
+        if verb == "delete_partitions":
+            result: Any = self.table.delete_partitions(partition_paths(self.table, data))
+        else:
+            result = getattr(self.table, verb)(self.engine.frame(data))
         assert result is not None, f"{verb} of {data.num_rows} rows made no commit"
         return result.instant, result.completion_time
 
@@ -58,3 +61,10 @@ class PudiTable:
     def changes(self, since: str | None = None, until: str | None = None) -> list[Row]:
         """What changed between completion times."""
         return self.engine.read(self.table.changes(since, until))
+
+
+def partition_paths(table: pudi.Table, data: pa.Table) -> list[str]:
+    """The partitions that rows fall into, of tables with one partition column or none."""
+    fields = table.config.partition_fields
+    values = data[fields[0]].unique().to_pylist() if fields else []
+    return [f"{fields[0]}={value}" if table.config.hive_style else value for value in values]

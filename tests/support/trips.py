@@ -20,6 +20,8 @@ FIELDS: list[tuple[str, pa.DataType]] = [
     ("city", pa.string()),
 ]
 SCHEMA = pa.schema(FIELDS)
+REPLACING = ("insert_overwrite", "insert_overwrite_table", "delete_partitions")
+"""Verbs that take file groups out of a table; the last one takes trips for the partitions that they fall into."""
 
 
 def trip(number: int, ts: int | None, rider: str | None = "ann", city: str | None = None) -> dict[str, Any]:
@@ -63,6 +65,11 @@ def steps(seed: int, count: int, verbs: Sequence[str] = ("insert", "upsert", "up
             size = chance.randint(1, 8)
             yield Step(verb, table(trip(known + i, clock, chance.choice([None, "bob"])) for i in range(size)))
             known += size
+        elif verb in REPLACING:
+            city = chance.choice(CITIES)
+            numbers = chance.sample(range(known + 5), 6)
+            yield Step(verb, table(trip(number, clock, "over", city) for number in numbers))
+            known += 5
         elif verb == "delete":
             numbers = [*chance.sample(range(known), 5), known + 1000]
             yield Step(verb, table(trip(number, 0) for number in numbers))

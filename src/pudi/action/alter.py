@@ -9,10 +9,11 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
-from pudi.action.pending import pending, switch_metadata_table_off
+from pudi.action.pending import pending
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history, write_history
+from pudi.action.steps import switch_metadata_table_off
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotSupportedError, SchemaError

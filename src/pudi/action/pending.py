@@ -1,4 +1,4 @@
-"""What every write goes through: an inflight instant with a heartbeat, and the metadata table switched off if asked."""
+"""What every write goes through: an inflight instant with a heartbeat."""
 
 from __future__ import annotations
 
@@ -6,18 +6,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.properties import update_properties
 from pudi.action.rollback import take_back
 from pudi.concurrency import Heartbeat
-from pudi.config import Options, TableConfig, WriteOptions, must_switch_off_metadata
+from pudi.config import WriteOptions
 from pudi.errors import PudiError
-from pudi.format import METADATA_DIR, Action, State
+from pudi.format import Action, CommitMetadata, State
 from pudi.timeline import Instant
 
 
 @contextmanager
-def pending(meta: MetaClient, action: Action, options: WriteOptions) -> Iterator[Instant]:
-    """An inflight instant with a heartbeat. On an error it's taken back, unless it completed all the same."""
+def pending(
+    meta: MetaClient,
+    action: Action,
+    options: WriteOptions,
+    requested: bytes = b"",
+    inflight: bytes | CommitMetadata = b"",
+) -> Iterator[Instant]:
+    """An inflight instant with a heartbeat. On an error it's taken back, unless it completed all the same.
+
+    Args:
+        meta: the table.
+        action: what is going to be done.
+        options: the writer's.
+        requested: content of the requested file.
+        inflight: content of the inflight file.
+    """
     hearts: list[Heartbeat] = []
 
     def beat(requested: str) -> None:
@@ -26,8 +39,8 @@ def pending(meta: MetaClient, action: Action, options: WriteOptions) -> Iterator
 
     instant: Instant | None = None
     try:
-        instant = meta.store.request(action, on_requested=beat)
-        instant = meta.store.start(instant)
+        instant = meta.store.request(action, requested, on_requested=beat)
+        instant = meta.store.start(instant, inflight)
         yield instant
     except BaseException as error:
         for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
@@ -46,18 +59,3 @@ def _undo(meta: MetaClient, instant: Instant) -> None:
             take_back(meta, instant)
     except PudiError:
         return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
-
-
-def switch_metadata_table_off(meta: MetaClient, resolved: Options) -> None:
-    """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""
-    if not must_switch_off_metadata(meta.config, resolved):
-        return
-    root = meta.storage.root
-    with meta.lock:
-        changed = update_properties(
-            meta.storage,
-            meta.context,
-            lambda old: TableConfig.parse(old, table=root).without_metadata_table(table=root).to_properties(),
-        )
-        meta.config = TableConfig.parse(changed, table=root)
-        meta.storage.delete([info.path for info in meta.storage.list(METADATA_DIR)])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pudi.format import CommitMetadata
+from pudi.timeline import Instant
+
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
@@ -18,6 +21,8 @@ class CommitResult:
         records_updated: records replaced by a newer version.
         records_deleted: records taken out.
         files_written: data files.
+        files_replaced: file groups that an overwrite or a delete of partitions took out of the table; their records
+            are not counted.
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
         phases: seconds by phase.
@@ -33,3 +38,22 @@ class CommitResult:
     bytes_written: int
     duration: float
     phases: Mapping[str, float] = field(default_factory=dict)
+    files_replaced: int = 0
+
+    @classmethod
+    def of(cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float]) -> CommitResult:
+        """What a completed instant did, by its metadata."""
+        stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
+        return cls(
+            instant=done.requested,
+            completion_time=done.completion or "",
+            operation=metadata.operation_type or "",
+            records_inserted=sum(s.num_inserts or 0 for s in stats),
+            records_updated=sum(s.num_update_writes or 0 for s in stats),
+            records_deleted=sum(s.num_deletes or 0 for s in stats),
+            files_written=len(stats),
+            bytes_written=sum(s.total_write_bytes or 0 for s in stats),
+            duration=duration,
+            phases=dict(phases),
+            files_replaced=sum(map(len, (metadata.partition_to_replace_file_ids or {}).values())),
+        )

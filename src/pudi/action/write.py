@@ -1,4 +1,8 @@
-"""Write records in one commit: keys, tagging, placing, files, and the completed instant that makes them visible."""
+"""Write in one commit: keys, tagging, placing, files, and the completed instant that makes them visible.
+
+`Write` is the frame: checks, repair, the pending instant, the files, the conflict check and the completion. Verbs that
+take no records, or replace file groups, are made of it in modules of their own.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,24 @@ import pyarrow as pa
 
 from pudi.action.index import find_index, key_scope
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
-from pudi.action.pending import pending, switch_metadata_table_off
+from pudi.action.pending import pending
 from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
+from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError, TableExistsError
+from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers, ParquetOptions
 from pudi.format import (
     Action,
     BloomOptions,
     CommitMetadata,
-    PartitionMetadata,
     WriteStat,
-    encode_partition_metadata,
     new_file_id,
-    partition_metadata_path,
 )
 from pudi.index import Index
 from pudi.merge import MergeMode, MergeRule
@@ -44,7 +46,7 @@ from pudi.plan import (
     place_buckets,
     whole_partitions,
 )
-from pudi.plan.write import NO_INSERTS, Sizing, average_record_bytes
+from pudi.plan.write import NO_INSERTS, Sizing, SortMode, average_record_bytes, with_flag
 from pudi.record import KeyGenerator, check_key_types
 from pudi.schema import (
     add_meta_fields,
@@ -56,7 +58,7 @@ from pudi.schema import (
 )
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
-from pudi.task import Engine, KeyLookup, KeySearch
+from pudi.task import Engine, FileResult, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
 
@@ -93,11 +95,30 @@ def write(
         ConflictError: another writer won; nothing of this write is visible.
     """
     options = WriteOptions.of(resolved)
-    return _Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
+    if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
+        operation = Operation.INSERT
+    if operation is Operation.BULK_INSERT and options.duplicates != "none":
+        raise NotSupportedError(
+            "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert",
+            table=meta.storage.root,
+        )
+    return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
 
 
-@dataclass(slots=True)
-class _Write:
+@dataclass
+class Write:
+    """One write, from the check of its input to its result.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        operation: what is done.
+        resolved: the writer's options.
+        options: their typed view.
+        extra_metadata: more to say in the commit.
+        flagged: whether records come with a flag for deletes, see `WriteSpec`.
+    """
+
     meta: MetaClient
     engine: Engine
     operation: Operation
@@ -110,8 +131,10 @@ class _Write:
     schema_before: str = ""
     ids_before: str | None = None
     history: SchemaHistory | None = None
+    flagged: bool = False
 
     def run(self, data: Any) -> CommitResult | None:
+        """Write; see `write`."""
         meta = self.meta
         began = meta.context.clock.monotonic()
         meta.reload()
@@ -126,33 +149,53 @@ class _Write:
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
         check_key_types(self.keys, schema, table=meta.storage.root)
         with self._phase("prepare"):
-            records = self.engine.prepare(data, self._input_spec(schema))
+            records = self._take_in(data, schema)
         try:
             bulk = self.operation is Operation.BULK_INSERT and self.index.buckets is None
             if not bulk:
                 with self._phase("count"):
-                    empty = not records.counts
-                if empty:
+                    idle = self._idle(records)
+                if idle:
                     return None
             with self._phase("repair"):
                 timeline = repair(meta, self.options)
                 switch_metadata_table_off(meta, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
-            schema_json = evolved_text(self.schema_before, records.schema, meta.config.name)
+            schema_json = self._next_schema(records)
             if bulk:
                 done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)
-                if isinstance(plan, WritePlan) and not plan.tasks:
+                if isinstance(plan, WritePlan) and not plan.tasks and not self._replaces_some:
                     return None
                 done = self._commit(timeline, schema_json, tagged, plan)
         finally:
             records.release()
         if done is None:
             return None
-        instant, stats = done
-        return self._result(instant, stats, meta.context.clock.monotonic() - began)
+        return CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
+
+    def _take_in(self, data: Any, schema: pa.Schema) -> Any:
+        """The records, checked and with their keys."""
+        return self.engine.prepare(data, self._input_spec(schema))
+
+    def _idle(self, records: Any) -> bool:
+        """Whether there is nothing to do, so that no commit is made; raises where the records don't fit the verb."""
+        return not records.counts
+
+    @property
+    def _replaced(self) -> Mapping[str, tuple[str, ...]] | None:
+        """Ids of the file groups that this write takes out of the table, by partition path; None for plain commits."""
+        return None
+
+    @property
+    def _replaces_some(self) -> bool:
+        return any((self._replaced or {}).values())
+
+    def _pending_contents(self) -> tuple[bytes, bytes | CommitMetadata]:
+        """What the requested and the inflight file say."""
+        return b"", b""
 
     def _writable_schema(self, schema_json: str) -> pa.Schema:
         unwritable = unwritable_columns(schema_json)
@@ -167,7 +210,7 @@ class _Write:
     def _input_spec(self, schema: pa.Schema) -> InputSpec:
         return InputSpec(
             table=self.meta.storage.root,
-            schema=schema,
+            schema=with_flag(schema) if self.flagged else schema,
             keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
             combine=self._rule if self._everywhere else None,
@@ -192,18 +235,21 @@ class _Write:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
         meta = self.meta
         with self._phase("list"):
-            slices = self._slices(timeline, records)
+            slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
         limits = None if self._everywhere else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
-        if limits is not None:
+        new_only = self._new_only
+        if limits is not None and records.counts and not new_only:
             sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
             if whole is not None:
                 return records, whole
         with self._phase("tag"):
-            looks = self.operation is not Operation.INSERT and self.index.buckets is None
+            looks = (self.operation.looks_up or new_only) and self.index.buckets is None
             lookups = [KeyLookup(s) for s in slices] if looks else []
             tagged = self.engine.tag(records, meta.storage, lookups, self._search(records))
+            if new_only:
+                tagged = self._new(tagged)
             profile: WriteProfile = tagged.profile
         if self.index.buckets is not None:
             return tagged, place_buckets(profile, slices, self.operation, meta.context.new_id, meta.storage.root)
@@ -214,23 +260,51 @@ class _Write:
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
         return tagged, plan
 
+    @property
+    def _new_only(self) -> bool:
+        """Whether an insert leaves out or refuses records whose key the table holds."""
+        wanted = self.operation is Operation.INSERT and self.options.duplicates != "none"
+        if wanted and (self.index.buckets is not None or self.index.is_global):
+            raise NotSupportedError(
+                "looking for duplicates of inserted records needs index SIMPLE or BLOOM; upsert with this index",
+                table=self.meta.storage.root,
+            )
+        return wanted
+
+    def _next_schema(self, records: Any) -> str:
+        """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
+        if self.flagged:
+            return self.schema_before
+        return evolved_text(self.schema_before, records.schema, self.meta.config.name)
+
     def _search(self, records: Any) -> KeySearch:
         return KeySearch(self.index, self.operation, self._rule, records.schema)
 
-    def _slices(self, timeline: Timeline, records: Any) -> list[FileSlice]:
-        """The latest slices of the partitions that records fall into; all where keys may be anywhere."""
+    def _new(self, tagged: Any) -> Any:
+        """The records whose key the table doesn't hold; raises where others are to be refused."""
+        known = sum(tagged.profile.updates.values())
+        if known and self.options.duplicates == "fail":
+            raise InvalidArgumentError(
+                f"{known} records have a key that the table holds already; nothing was written. Use upsert, or "
+                "hoodie.datasource.insert.dup.policy=drop to leave them out",
+                table=self.meta.storage.root,
+            )
+        return tagged.new_only() if known else tagged
+
+    def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
+        """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""
         meta = self.meta
         view = meta.view(timeline)
         try:
-            slices = view.all_slices() if self._everywhere else view.slices_of(sorted(records.counts))
+            slices = view.all_slices() if partitions is None else view.slices_of(partitions)
         except NotFoundError as error:
             raise ConflictError(
                 f"another writer changed the table while this write was planned ({error.message}); retry",
                 table=meta.storage.root,
             ) from error
         newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
-        looked_at = {g: t for g, t in newest.items() if self._everywhere or g[0] in records.counts}
-        check_present(meta, view, slices, looked_at)
+        seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
+        check_present(meta, view, slices, seen)
         return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
@@ -244,26 +318,21 @@ class _Write:
 
     def _commit(
         self, timeline: Timeline, schema_json: str, records: Any, plan: _Plan | None
-    ) -> tuple[Instant, list[WriteStat]] | None:
+    ) -> tuple[Instant, CommitMetadata] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
-        with pending(meta, Action.COMMIT, self.options) as instant:
+        with pending(meta, self._action, self.options, *self._pending_contents()) as instant:
             history = self._next_history(instant.requested, schema_json)
             spec = self._spec(instant.requested, schema_json, history)
             with self._phase("write"):
-                if plan is None:
-                    results = self.engine.bulk_write(records, meta.storage, spec, meta.context)
-                elif isinstance(plan, WritePlan):
-                    results = self.engine.write(records, meta.storage, spec, plan)
-                else:
-                    results = self.engine.write_partitions(records, meta.storage, spec, plan, meta.context)
+                results = self._write_files(records, spec, plan)
             stats = [r.stat for r in results if r.stat is not None]
-            if not stats:  # no records, or deletes of what isn't there
+            if not stats and not self._replaces_some:  # no records, or deletes of what isn't there
                 take_back(meta, instant)
                 return None
             with self._phase("commit"):
-                self._remove_leftovers(instant, stats)
-                self._add_partitions(instant, stats)
+                remove_leftovers(meta, instant, stats)
+                add_partitions(meta, instant, stats)
                 metadata = self._metadata(stats, schema_json, history)
                 if history is not None:
                     write_history(meta, instant.requested, history)
@@ -273,7 +342,15 @@ class _Write:
                     lambda now: self._check_still_right(instant, metadata, timeline, now),
                 )
                 Markers(meta.storage, instant.requested).delete()
-        return done, stats
+        return done, metadata
+
+    def _write_files(self, records: Any, spec: WriteSpec, plan: _Plan | None) -> Sequence[FileResult]:
+        meta = self.meta
+        if plan is None:
+            return self.engine.bulk_write(records, meta.storage, spec, meta.context)
+        if not isinstance(plan, WritePlan):
+            return self.engine.write_partitions(records, meta.storage, spec, plan, meta.context)
+        return self.engine.write(records, meta.storage, spec, plan) if plan.tasks else ()
 
     def _next_history(self, requested: str, schema_json: str) -> SchemaHistory | None:
         """The schemas by id as this commit leaves them, in a table that has such (saveInternalSchema)."""
@@ -283,14 +360,21 @@ class _Write:
         after = reconciled(current, with_meta_fields(avro_to_arrow(schema_json)))
         return self.history if after == current else self.history.with_version(replace(after, version=int(requested)))
 
+    @property
+    def _action(self) -> Action:
+        return Action.REPLACECOMMIT if self.operation.replaces else Action.COMMIT
+
+    @property
+    def _combines(self) -> bool:
+        """Whether versions of one key among the records are combined first."""
+        options = self.options
+        if self.operation is Operation.UPSERT:
+            return options.combine_before_upsert
+        drops = self.operation is Operation.INSERT and options.duplicates == "drop"
+        return self.operation is Operation.DELETE or drops or options.combine_before_insert
+
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options
-        deduplicates = {
-            Operation.UPSERT: True,
-            Operation.INSERT: options.combine_before_insert,
-            Operation.BULK_INSERT: options.combine_before_insert,
-            Operation.DELETE: True,
-        }
         bloom = BloomOptions(
             num_entries=options.bloom_num_entries,
             fpp=options.bloom_fpp,
@@ -305,9 +389,13 @@ class _Write:
             rule=self._rule,
             index=self.index,
             generated_keys=self.keys.generates,
-            deduplicate=deduplicates[self.operation],
+            deduplicate=self._combines,
             max_file_bytes=options.max_file_size,
             history=history,
+            merges_inserts=not options.allow_duplicates,
+            sort=SortMode(options.sort_mode),
+            bulk_tasks=options.bulk_tasks,
+            flagged=self.flagged,
             parquet=ParquetOptions(
                 codec=options.compression_codec,
                 row_group_bytes=options.block_size,
@@ -316,25 +404,6 @@ class _Write:
                 bloom=bloom if options.bloom_enabled else None,
             ),
         )
-
-    def _remove_leftovers(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
-        """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
-        named = Markers(self.meta.storage, instant.requested).files()
-        extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
-        if extra:
-            self.meta.storage.delete(extra)
-
-    def _add_partitions(self, instant: Instant, stats: Sequence[WriteStat]) -> None:
-        """Say that a folder is a partition, for those that may be new."""
-        clock = self.meta.context.clock
-        created = sorted({s.partition_path or "" for s in stats if s.prev_base_file is None})
-        for partition in created:
-            depth = len(partition.split("/")) if partition else 0
-            content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), clock.now_ms())
-            try:
-                self.meta.storage.create(partition_metadata_path(partition), content)
-            except TableExistsError:
-                continue
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:
         by_partition: dict[str, list[WriteStat]] = {}
@@ -345,6 +414,7 @@ class _Write:
             partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
             extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json, **by_id},
             operation_type=self.operation.value,
+            partition_to_replace_file_ids=self._replaced,
         )
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
@@ -362,20 +432,6 @@ class _Write:
                 "another writer changed the table's schema meanwhile; read the table again and retry",
                 table=self.meta.storage.root,
             )
-
-    def _result(self, done: Instant, stats: Sequence[WriteStat], duration: float) -> CommitResult:
-        return CommitResult(
-            instant=done.requested,
-            completion_time=done.completion or done.requested,
-            operation=self.operation.value,
-            records_inserted=sum(s.num_inserts or 0 for s in stats),
-            records_updated=sum(s.num_update_writes or 0 for s in stats),
-            records_deleted=sum(s.num_deletes or 0 for s in stats),
-            files_written=len(stats),
-            bytes_written=sum(s.total_write_bytes or 0 for s in stats),
-            duration=duration,
-            phases=dict(self.phases),
-        )
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

@@ -30,7 +30,8 @@ class ConflictCheck:
 
     Two writes contradict each other when both wrote or replaced a file group. Stricter than Hudi: also when both put
     new keys into one partition while ours promises unique keys (upsert), since both may have inserted the same key
-    into different file groups. A clustering that is pending on a file group owns it. What our files were made from
+    into different file groups, and when another one wrote into a partition that ours replaces, since its records would
+    stay beside ours. A clustering that is pending on a file group owns it. What our files were made from
     must still stand.
 
     Attributes:
@@ -66,12 +67,19 @@ class ConflictCheck:
 
     def _check_commit(self, other: Instant) -> None:
         theirs = self.store.commit_metadata(other)
-        both = self._owned(_groups(self.written)) & self._owned(_groups(theirs) | _replaced(theirs))
+        mine = self._owned(_groups(self.written) | _replaced(self.written))
+        both = mine & self._owned(_groups(theirs) | _replaced(theirs))
         if both:
             partition, file_id = min(both)
             raise self._conflict(
                 f"commit {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
                 f"{partition!r}"
+            )
+        theirs_only = {p for p, stats in theirs.partition_to_write_stats.items() if stats and self._replaces(p)}
+        if theirs_only:
+            raise self._conflict(
+                f"commit {other.requested}, completed meanwhile, wrote into partition {min(theirs_only)!r}, which this "
+                "write replaces"
             )
         shared = self._shared_partitions(theirs)
         if shared:
@@ -93,6 +101,10 @@ class ConflictCheck:
             return mine if others else set()
         return mine & others if self.keys_unique is KeyScope.PARTITION else set()
 
+    def _replaces(self, partition: str) -> bool:
+        whole = self.written.operation_type == "INSERT_OVERWRITE_TABLE"
+        return whole or partition in (self.written.partition_to_replace_file_ids or {})
+
     def _check_clustering(self, other: Instant) -> None:
         path = self.store.path(other, State.REQUESTED)
         try:
@@ -104,7 +116,7 @@ class ConflictCheck:
             }
         except (CorruptError, KeyError, TypeError) as error:
             raise self._conflict(f"clustering {other.requested} is pending and its plan can't be read") from error
-        both = _groups(self.written) & planned
+        both = (_groups(self.written) | _replaced(self.written)) & planned
         if both:
             partition, file_id = min(both)
             raise self._conflict(

@@ -84,12 +84,6 @@ _SCHEMA = (
 )
 
 _WRITING = (
-    _lacking_flag(key="hoodie.datasource.write.insert.drop.duplicates", doc="Insert new keys only.",
-                  instead="use upsert"),
-    _lacking(key="hoodie.datasource.insert.dup.policy", doc="Keys inserted twice.", default="none",
-             instead="use upsert"),
-    _lacking(key="hoodie.datasource.write.partitions.to.delete", doc="Partitions to delete."),
-    _lacking(key="hoodie.datasource.overwrite.mode", doc="How an overwrite replaces."),
     _lacking(key="hoodie.datasource.write.commitmeta.key.prefix", doc="Options kept in commits.", default="_"),
     _lacking(key="hoodie.index.class", doc="Index class.", default="", instead=_NO_CODE),
     _lacking(key="hoodie.bulkinsert.user.defined.partitioner.class", doc="Partitioner.", instead=_NO_CODE),

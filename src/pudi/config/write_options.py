@@ -12,6 +12,12 @@ BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 _BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
 
 
+def names_of(options: Options, key: str) -> tuple[str, ...] | None:
+    """The names that an option's text lists, separated by commas; None where it isn't given or names none."""
+    text = options.optional_text(key) or ""
+    return tuple(name for part in text.split(",") if (name := part.strip())) or None
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How to write, whatever the operation. Sizes are bytes, times milliseconds unless said otherwise.
@@ -21,6 +27,12 @@ class WriteOptions:
     Attributes:
         operation: what `pudi.spark.write` does: upsert, insert, bulk_insert or delete.
         combine_before_insert: whether records of one insert that share a key are combined first.
+        combine_before_upsert: whether records of one upsert that share a key are combined first.
+        allow_duplicates: whether an insert may add a key that its file group holds already.
+        drop_duplicates: whether upserts become inserts of new keys only.
+        duplicates: what an insert does with keys that the table holds: none (it adds them), drop or fail.
+        sort_mode: how the records of a bulk insert are sorted, by Hudi's name.
+        bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         small_file_limit: base files below this size are filled up by inserts; 0 or less fills none.
         max_file_size: size that base files are planned for.
         record_size_estimate: size of a record, as long as no commit tells.
@@ -37,10 +49,18 @@ class WriteOptions:
         heartbeat_tolerable_misses: heartbeats that a living writer may miss.
         fill_missing: whether columns that the data lacks become null.
         failed_writes_policy: EAGER, LAZY or NEVER.
+        overwrite_mode: DYNAMIC or STATIC: what an overwrite without named partitions replaces.
+        static_partitions: partitions that an overwrite replaces, None for none named.
     """
 
     operation: str
     combine_before_insert: bool
+    combine_before_upsert: bool
+    allow_duplicates: bool
+    drop_duplicates: bool
+    duplicates: str
+    sort_mode: str
+    bulk_tasks: int
     small_file_limit: int
     max_file_size: int
     record_size_estimate: int
@@ -57,6 +77,8 @@ class WriteOptions:
     heartbeat_tolerable_misses: int
     failed_writes_policy: str
     fill_missing: bool
+    overwrite_mode: str
+    static_partitions: tuple[str, ...] | None
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -67,10 +89,17 @@ class WriteOptions:
     def of(cls, options: Options) -> WriteOptions:
         """The typed view of resolved options; `Options()` gives the defaults."""
         by_bloom = options.text("hoodie.index.type") in _BLOOM_INDEXES
+        drop = options.flag("hoodie.datasource.write.insert.drop.duplicates")
         bloom_given = options.get("hoodie.parquet.bloom.filter.enabled")
         return cls(
             operation=options.text("hoodie.datasource.write.operation"),
             combine_before_insert=options.flag("hoodie.combine.before.insert"),
+            combine_before_upsert=options.flag("hoodie.combine.before.upsert"),
+            allow_duplicates=options.flag("hoodie.merge.allow.duplicate.on.inserts"),
+            drop_duplicates=drop,
+            duplicates="drop" if drop else options.text("hoodie.datasource.insert.dup.policy"),
+            sort_mode=options.text("hoodie.bulkinsert.sort.mode"),
+            bulk_tasks=options.integer("hoodie.bulkinsert.shuffle.parallelism"),
             small_file_limit=options.integer("hoodie.parquet.small.file.limit"),
             max_file_size=options.integer("hoodie.parquet.max.file.size"),
             record_size_estimate=options.integer("hoodie.copyonwrite.record.size.estimate"),
@@ -87,4 +116,6 @@ class WriteOptions:
             heartbeat_tolerable_misses=options.integer("hoodie.client.heartbeat.tolerable.misses"),
             failed_writes_policy=options.text("hoodie.clean.failed.writes.policy"),
             fill_missing=options.flag("hoodie.write.set.null.for.missing.columns"),
+            overwrite_mode=options.text("hoodie.datasource.overwrite.mode"),
+            static_partitions=names_of(options, "hoodie.static.overwrite.partition.paths"),
         )

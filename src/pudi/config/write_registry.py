@@ -35,9 +35,10 @@ _OPERATION = (
         key="hoodie.datasource.write.operation",
         doc="What `pudi.spark.write` does; a `Table` has a verb for each.",
         default="upsert",
-        choices=("upsert", "insert", "bulk_insert", "delete"),
-        unsupported=("insert_overwrite", "insert_overwrite_table", "delete_partition", "bootstrap", "cluster",
-                     "compact", "upsert_prepped", "insert_prepped", "bulk_insert_prepped", "delete_prepped"),
+        choices=("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table",
+                 "delete_partition"),
+        unsupported=("bootstrap", "cluster", "compact", "upsert_prepped", "insert_prepped", "bulk_insert_prepped",
+                     "delete_prepped"),
     ),
     _flag(
         key="hoodie.combine.before.insert",
@@ -46,15 +47,14 @@ _OPERATION = (
     ),
     _flag(
         key="hoodie.combine.before.upsert",
-        doc="Whether records of one upsert that share a key are combined first.",
+        doc="Whether records of one upsert that share a key are combined first. Without it the last one that arrives "
+        "updates a file, and all of them are written where the key is new.",
         default=True,
-        unsupported=("false",),
     ),
     _flag(
         key="hoodie.combine.before.delete",
-        doc="Whether keys that a delete names more than once are combined first.",
+        doc="Whether keys that a delete names more than once are combined first; the result is the same.",
         default=True,
-        unsupported=("false",),
     ),
     _flag(
         key="hoodie.write.complex.keygen.new.encoding",
@@ -65,20 +65,51 @@ _OPERATION = (
         key="hoodie.merge.allow.duplicate.on.inserts",
         doc="Whether an insert may add a key that its file group holds already.",
         default=True,
-        unsupported=("false",),
-        instead="use upsert, which never adds a key twice",
+    ),
+    _flag(
+        key="hoodie.datasource.write.insert.drop.duplicates",
+        doc="Whether an insert leaves out records whose key the table holds; an upsert becomes such an insert.",
+        default=False,
+    ),
+    _write(
+        key="hoodie.datasource.insert.dup.policy",
+        doc="What an insert does with records whose key the table holds: adds them (none), leaves them out (drop) or "
+        "is refused (fail).",
+        default="none",
+        choices=("none", "drop", "fail"),
     ),
     _write(
         key="hoodie.bulkinsert.sort.mode",
-        doc="How the records of a bulk insert are sorted.",
+        doc="How the records of a bulk insert are sorted and brought to tasks: not at all, by partition path and key "
+        "over all tasks or in each of them, or a partition's records to one task.",
         default="NONE",
-        choices=("NONE",),
-        unsupported=("GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
-                     "PARTITION_PATH_REPARTITION_AND_SORT"),
+        choices=("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION",
+                 "PARTITION_PATH_REPARTITION_AND_SORT"),
+    ),
+    _write(
+        key="hoodie.datasource.overwrite.mode",
+        doc="What `insert_overwrite` replaces: the partitions that records fall into (dynamic) or, where none are "
+        "named, all of the table (static).",
+        default="DYNAMIC",
+        choices=("DYNAMIC", "STATIC"),
+    ),
+    _write(
+        key="hoodie.static.overwrite.partition.paths",
+        doc="Partition paths, separated by commas, that `insert_overwrite` replaces whatever the records.",
+    ),
+    _write(
+        key="hoodie.datasource.write.partitions.to.delete",
+        doc="Partition paths, separated by commas, that the operation delete_partition deletes; `*` stands for any "
+        "text. Without it those that the records fall into.",
     ),
     _parallelism("upsert"),
     _parallelism("insert"),
-    _parallelism("bulkinsert"),
+    _count(
+        key="hoodie.bulkinsert.shuffle.parallelism",
+        doc="Spark tasks of a bulk insert; 0 lets Spark decide.",
+        default=0,
+        minimum=0,
+    ),
     _parallelism("delete"),
 )  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pudi.expr.arrow import evaluate, to_arrow
-from pudi.expr.binder import bind, negate
+from pudi.expr.assign import constant, evaluate_all, replace_columns
+from pudi.expr.binder import bind, bind_value, negate
 from pudi.expr.bounds import BoundsArrays, ColumnBounds, prune, prune_many
 from pudi.expr.parser import parse
 from pudi.expr.spark_sql import ARITHMETIC_ERROR, to_spark_sql
@@ -15,15 +16,19 @@ __all__ = [
     "ColumnBounds",
     "Expr",
     "bind",
+    "bind_value",
     "columns",
     "conjunction",
+    "constant",
     "evaluate",
+    "evaluate_all",
     "leaf_columns",
     "negate",
     "parse",
     "partition_only",
     "prune",
     "prune_many",
+    "replace_columns",
     "split_conjuncts",
     "to_arrow",
     "to_spark_sql",

@@ -65,6 +65,31 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
     return bound
 
 
+def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
+    """Resolves and types a parsed expression whose value goes into a column.
+
+    A constant becomes the column's type as a cast would make it; anything else is cast where both engines agree on it,
+    and fails for values that don't fit (Spark's ANSI store assignment).
+
+    Args:
+        expr: what `parse` gave, or a constant.
+        schema: of the rows that it will be evaluated on.
+        target: the column's type.
+
+    Raises:
+        InvalidArgumentError: no such column, a constant that is none of the type's values.
+        NotSupportedError: a type or cast that expressions don't have.
+    """
+    if isinstance(expr, Column) and (column := _find(expr.path, schema)).type == target:
+        return column  # of any type, nested ones too
+    bound = _value(expr, schema)
+    if _guarded_depth(bound) > _MAX_GUARDS:
+        raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR")
+    if isinstance(bound, Literal):
+        return literals.coerce(bound, target) or _cast_literal(bound, target)
+    return _explicit_cast(bound, target)
+
+
 def _guarded_depth(expr: Expr) -> int:
     """Levels of operands that both engines must compute a second time, to know whether another one may fail."""
     below = max(map(_guarded_depth, children(expr)), default=0)

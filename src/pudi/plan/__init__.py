@@ -1,12 +1,15 @@
 """What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
 
 from pudi.plan.buckets import bucket_name, place_buckets
+from pudi.plan.change import Change
+from pudi.plan.merge import MergeJoin
 from pudi.plan.read import ReadPlan, plan_read
 from pudi.plan.write import (
     FileTask,
     InsertRoute,
     Operation,
     PartitionTask,
+    SortMode,
     WholeLimits,
     WritePlan,
     WriteProfile,
@@ -16,11 +19,14 @@ from pudi.plan.write import (
 )
 
 __all__ = [
+    "Change",
     "FileTask",
     "InsertRoute",
+    "MergeJoin",
     "Operation",
     "PartitionTask",
     "ReadPlan",
+    "SortMode",
     "WholeLimits",
     "WritePlan",
     "WriteProfile",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
-from pudi.merge import MergeRule
+from pudi.merge import DELETED, MergeRule
 from pudi.schema.internal import SchemaHistory
 
 
@@ -23,6 +23,44 @@ class Operation(str, Enum):
     BULK_INSERT = "BULK_INSERT"
     UPSERT = "UPSERT"
     DELETE = "DELETE"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
+    DELETE_PARTITION = "DELETE_PARTITION"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether file groups are taken out of the table: the commit is a replacecommit."""
+        return self in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION}
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether records meet those of the table by key."""
+        return self in {Operation.UPSERT, Operation.DELETE}
+
+
+class SortMode(str, Enum):
+    """How the records of a bulk insert are sorted and brought to tasks (BulkInsertSortMode).
+
+    GLOBAL_SORT: by partition path and record key, tasks take ranges of them. PARTITION_SORT: by both within each task.
+    PARTITION_PATH_REPARTITION: a partition's records go to one task; with AND_SORT each task goes through one partition
+    after the other.
+    """
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+
+    @property
+    def by_key(self) -> bool:
+        """Whether the records of a file are in the order of their keys."""
+        return self in {SortMode.GLOBAL_SORT, SortMode.PARTITION_SORT}
+
+
+def with_flag(schema: pa.Schema) -> pa.Schema:
+    """A table's columns with the flag that says of a record that it's a delete."""
+    return schema if DELETED in schema.names else schema.append(pa.field(DELETED, pa.bool_()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +79,10 @@ class WriteSpec:
         index: the table's index.
         generated_keys: whether record keys get the instant put before them (tables without record keys).
         history: the schemas by which old files are read, in a table with schema on read.
+        merges_inserts: whether an insert into a file that is there updates the keys that the file holds.
+        sort: order of a bulk insert.
+        bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
+        flagged: whether records come with a flag for deletes that the table may have no column for.
     """
 
     instant: str
@@ -54,6 +96,20 @@ class WriteSpec:
     index: Index = field(default_factory=Index)
     generated_keys: bool = False
     history: SchemaHistory | None = None
+    merges_inserts: bool = False
+    sort: SortMode = SortMode.NONE
+    bulk_tasks: int = 0
+    flagged: bool = False
+
+    @property
+    def meets_by_key(self) -> bool:
+        """Whether records that go to a file meet those of the file by key."""
+        return self.operation.looks_up or (self.merges_inserts and self.operation is Operation.INSERT)
+
+    @property
+    def incoming(self) -> pa.Schema:
+        """Columns that records come with, beside their keys."""
+        return with_flag(self.schema) if self.flagged else self.schema
 
 
 @dataclass(frozen=True, slots=True)

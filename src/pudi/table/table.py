@@ -11,24 +11,20 @@ import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient, alter, check_index, write
 from pudi.action.alter import Change
+from pudi.action.change import change_where
+from pudi.action.replace import overwrite
 from pudi.config import TableConfig, check_consistent, resolve
-from pudi.engine.local import LocalEngine
-from pudi.engine.spark import SparkEngine, is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema import changes
 from pudi.schema.spark_types import arrow_type_of
+from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
 
 _TO_COME = frozenset(
     [
-        "update",
-        "insert_overwrite",
-        "insert_overwrite_table",
-        "delete_partitions",
-        "merge",
         "compact",
         "cluster",
         "clean",
@@ -46,7 +42,7 @@ _TO_COME = frozenset(
 )
 
 
-class Table:
+class Table(Verbs):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
@@ -148,33 +144,38 @@ class Table:
         return self._write(data, Operation.UPSERT, options)
 
     def delete(
-        self, data: Any = None, *, where: str | None = None, options: Mapping[str, str] | None = None
+        self,
+        data: Any = None,
+        *,
+        where: str | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        """Delete records by key, whatever their ordering value; keys that are not there are no error.
+        """Delete records by key or by predicate, whatever their ordering value; keys not there are no error.
 
         Args:
             data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
-            where: deleting by predicate is not supported yet.
+            where: in their place, a SQL predicate; only files that may hold such records are read and rewritten.
+            spark: a session to delete by predicate on; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:
-            What was done; None when none of the keys is there.
+            What was done; None when there is no such record.
 
         Raises:
             TypeError: `data` is a text: a predicate belongs into `where`.
-            NotSupportedError: `where` is given, or the table can't be written by this release.
+            InvalidArgumentError: neither or both of `data` and `where` are given, or a wrong predicate.
+            NotSupportedError: SQL beyond the subset, or the table can't be written by this release.
             SchemaError: a key or partition column is missing.
             ConflictError: another writer won; nothing of this write is visible.
         """
         if isinstance(data, str):
             raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
+        if (data is None) == (where is None):
+            raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
-            raise NotSupportedError(
-                "delete(where=…) is not supported yet: read the keys with scan(where=…) and pass them to delete(data)",
-                table=self.path,
-            )
-        if data is None:
-            raise InvalidArgumentError("delete needs the keys of the records to delete", table=self.path)
+            meta, resolved = self._for_call(options)
+            return change_where(meta, engine_of(data, spark), None, where, resolved)
         return self._write(data, Operation.DELETE, options)
 
     def scan(
@@ -320,12 +321,10 @@ class Table:
         options: Mapping[str, str] | None,
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        resolved = resolve(options, self._options)
-        meta = self._meta
-        if options and any(key.startswith("hoodie.write.lock.") for key in options):
-            meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
-        engine = SparkEngine(data.sparkSession) if is_spark_frame(data) else LocalEngine()
-        return write(meta, engine, data, operation, resolved, extra_metadata)
+        meta, resolved = self._for_call(options)
+        if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
+            return overwrite(meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata)
+        return write(meta, engine_of(data), data, operation, resolved, extra_metadata)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.plan.write import WriteSpec
+from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH
 from pudi.task.write import stored_bytes
 
@@ -41,6 +41,13 @@ def file_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
     grown = max(1, stored_bytes(storage, spec, sample) - empty)
     room = max(spec.max_file_bytes - empty, spec.max_file_bytes // 2)
     return max(1, min(FILE_BYTES, int(room * sample.nbytes / grown)))
+
+
+def sorted_places(partitions: Mapping[str, pa.Array], keys: pa.ChunkedArray, sort: SortMode) -> dict[str, pa.Array]:
+    """Row numbers of each partition path in the order in which their records are written; equal keys as they come."""
+    if not sort.by_key:
+        return dict(partitions)
+    return {partition: rows.take(pc.sort_indices(keys.take(rows))) for partition, rows in sorted(partitions.items())}
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:

@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.merge import MergeRule
-from pudi.plan.write import PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
+from pudi.plan.change import Change
+from pudi.plan.merge import MergeJoin
+from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import written_schema
 from pudi.task.tag import KeyLookup, KeySearch
@@ -85,6 +87,20 @@ class Tagged(Protocol):
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
 
+    def new_only(self) -> Any:
+        """Without the records whose key was found."""
+
+
+class MergedRows(Protocol):
+    """Records that a merge writes."""
+
+    @property
+    def data(self) -> Any:
+        """The records, in the form that `prepare` takes."""
+
+    def release(self) -> None:
+        """Give back what keeps them."""
+
 
 class Engine(Protocol):
     """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
@@ -125,6 +141,33 @@ class Engine(Protocol):
             spec: the write.
             tasks: one for each partition that has records.
             context: makes ids.
+        """
+
+    def change(
+        self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
+    ) -> Sequence[FileResult]:
+        """Write the next versions of the files in which a change finds rows; no records come in.
+
+        Args:
+            storage: the table's files.
+            spec: the write.
+            tasks: the files to look into.
+            change: what becomes of which rows.
+        """
+
+    def merge_source(self, data: Any, table: str) -> tuple[Any, pa.Schema]:
+        """Rows to merge in the form that `merge_rows` takes, without meta fields, and their columns."""
+
+    def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
+        """The records that a merge writes; see `MergeJoin`.
+
+        Args:
+            source: what `merge_source` gave.
+            storage: the table's files.
+            join: how source and table meet, and what comes of it.
+
+        Raises:
+            InvalidArgumentError: several source rows meet one of the table, or one would change its partition.
         """
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:

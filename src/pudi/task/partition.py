@@ -136,6 +136,12 @@ def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
     return WriteProfile(updates, inserts)
 
 
+def only_new(part: TaggedPartition) -> TaggedPartition:
+    """One partition's records without those whose key was found."""
+    new = part.located[part.codes] < 0
+    return replace(part, rows=part.rows[new], codes=part.codes[new], elsewhere={})
+
+
 def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[int, np.ndarray]:
     """Numbers of the records that each task of a plan gets, ascending; tasks that no record leads to are left out."""
     routes = {route.partition: route for route in plan.routes}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat, write_token
-from pudi.merge import DELETED, Overlay, latest_per_key, overlay
+from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -60,10 +60,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         CorruptError: the base file to replace can't be read.
     """
     received = rows.num_rows
-    rows = _leaving_deleted(rows)
-    if spec.deduplicate and spec.operation is not Operation.DELETE:
-        rows = latest_per_key(rows, RECORD_KEY, spec.rule)
-    if spec.operation in {Operation.INSERT, Operation.BULK_INSERT} or task.base is None:
+    rows = _combined(spec, task, _leaving_deleted(rows))
+    if not spec.operation.looks_up or task.base is None:
         rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
     if not rows.num_rows:
         return FileResult(task.number, received, None)
@@ -71,7 +69,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         keys = generated_prefix(spec.instant, rows[RECORD_KEY])
         rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     name = BaseFileName(task.file_id, token, spec.instant)
-    writer = _SliceWriter(storage, spec, task, name)
+    writer = SliceWriter(storage, spec, task, name)
     if task.base is None:
         return FileResult(task.number, received, writer.create(rows))
     return FileResult(task.number, received, writer.rewrite(rows, task.base))
@@ -81,12 +79,21 @@ def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
     """Size of a base file of new records, without the bloom filter; nothing is written. `rows` as for `write_file`."""
     plain = replace(spec, parquet=replace(spec.parquet, bloom=None))
     name = BaseFileName("sample", write_token(0, 0, 0), spec.instant)
-    table = _SliceWriter(storage, plain, FileTask(0, "", name.file_id), name).rows_of(rows)
+    table = SliceWriter(storage, plain, FileTask(0, "", name.file_id), name).rows_of(rows)
     return int(BaseFileWriter(storage, plain.avro_schema, plain.parquet).encode(table).size)
 
 
 @dataclass(frozen=True, slots=True)
-class _SliceWriter:
+class SliceWriter:
+    """Writes the file of one task.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        task: which file.
+        name: its name.
+    """
+
     storage: Storage
     spec: WriteSpec
     task: FileTask
@@ -107,8 +114,8 @@ class _SliceWriter:
 
         None when every record is a delete of a key that isn't there: the file stays as it is.
         """
-        old = self._read(base)
-        if self.spec.operation in {Operation.INSERT, Operation.BULK_INSERT}:
+        old = self.read(base)
+        if not self.spec.meets_by_key:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         else:
             laid = overlay(
@@ -116,10 +123,14 @@ class _SliceWriter:
             )
         if not laid.matched and not len(laid.inserted):
             return None
+        return self.replace(old, rows, laid, base)
+
+    def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> WriteStat:
+        """Next version of a file group: what `laid` makes of the base file's rows and of newer versions."""
         table = self._merge(old, rows, laid)
         return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
 
-    def _read(self, base: BaseFile) -> pa.Table:
+    def read(self, base: BaseFile) -> pa.Table:
         """The base file's rows in the table's types, without what is the same for all rows of the new file."""
         try:
             reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))
@@ -189,6 +200,17 @@ class _SliceWriter:
             partition_path=partition,
             file_size_in_bytes=size,
         )
+
+
+def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
+    """The records with one version of each key, where the write combines them or a file takes each key once."""
+    if spec.operation is Operation.DELETE:
+        return rows
+    if spec.deduplicate:
+        return latest_per_key(rows, RECORD_KEY, spec.rule)
+    if task.base is not None and spec.meets_by_key:  # the last to arrive, as in HoodieWriteMergeHandle's map of keys
+        return latest_per_key(rows, RECORD_KEY, MergeRule(MergeMode.COMMIT_TIME))
+    return rows
 
 
 def _leaving_deleted(rows: pa.Table) -> pa.Table:

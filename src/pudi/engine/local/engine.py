@@ -12,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.engine.local.merging import MergedRows, merge_rows, source_of
 from pudi.engine.local.records import LocalRecords, LocalTagged, keyed, to_arrow
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
-from pudi.plan import FileTask, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileResult, KeyLookup, KeySearch, write_file
-from pudi.task.bulk import file_bytes
+from pudi.task.bulk import file_bytes, sorted_places
+from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
 from pudi.task.everywhere import tag_everywhere
 from pudi.task.partition import assign, tag_buckets, tag_partitions, write_partition
@@ -88,6 +90,20 @@ class LocalEngine:
 
         return [result for results in self._map(run, tasks) for result in results]
 
+    def change(
+        self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
+    ) -> Sequence[FileResult]:
+        """Change rows in files; see `pudi.task.engine.Engine`."""
+        return self._map(lambda t: change_file(storage, spec, t, change, write_token(t.number, 0, 0)), tasks)
+
+    def merge_source(self, data: Any, table: str) -> tuple[pa.Table, pa.Schema]:
+        """Rows to merge; see `pudi.task.engine.Engine`."""
+        return source_of(to_arrow(data, table), table)
+
+    def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
+        """The records that a merge writes; see `pudi.task.engine.Engine`."""
+        return MergedRows(merge_rows(source, storage, join, self._map))
+
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
@@ -96,15 +112,17 @@ class LocalEngine:
         most = max(1, int(file_bytes(storage, spec, records.rows) / (records.record_bytes or 1)))
         if spec.deduplicate:  # versions of one key must meet in one file to be combined
             most = max(1, records.rows.num_rows)
+        keys = records.rows[RECORD_KEY]
         parts = [
             (partition, rows.slice(start, most))
-            for partition, rows in records.partitions.items()
+            for partition, rows in sorted_places(records.partitions, keys, spec.sort).items()
             for start in range(0, len(rows), most)
         ]
         tasks = [FileTask(n, partition, new_file_id(unique, n)) for n, (partition, _) in enumerate(parts)]
 
         def run(task: FileTask) -> FileResult:
-            rows = records.rows if len(parts) == 1 else records.rows.take(parts[task.number][1])
+            whole = len(parts) == 1 and not spec.sort.by_key
+            rows = records.rows if whole else records.rows.take(parts[task.number][1])
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, tasks)

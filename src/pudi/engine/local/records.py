@@ -13,7 +13,7 @@ from pudi.plan import WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec
-from pudi.task.partition import TaggedPartition, profile
+from pudi.task.partition import TaggedPartition, only_new, profile
 
 
 def to_arrow(data: object, table: str) -> pa.Table:
@@ -101,3 +101,7 @@ class LocalTagged:
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
         return profile(self.partitions)
+
+    def new_only(self) -> LocalTagged:
+        """Without the records whose key was found."""
+        return LocalTagged(self.records, {partition: only_new(part) for partition, part in self.partitions.items()})

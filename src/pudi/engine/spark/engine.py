@@ -8,16 +8,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from pudi.context import Context, Storage
+from pudi.engine.spark.bulk import bulk_frame
+from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
 from pudi.engine.spark.session import spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
-from pudi.plan import Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
-from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.schema import RECORD_KEY
 from pudi.task import FileResult, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
 from pudi.task.write import LEAVING
@@ -25,6 +30,8 @@ from pudi.task.write import LEAVING
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
 _WHOLE: WholeLimits | None = WholeLimits(partitions=64, base_bytes=32 << 20, records=50_000)
+_MOST_CHANGES = 10_000
+"""Spark tasks that files to change are spread over, at most."""
 _GROUP_WEIGHT = 16 << 20
 """Work that a Spark task should have, so that starting its Python worker is worth it."""
 _RECORD_WEIGHT, _FILE_WEIGHT = 200, 1 << 20
@@ -96,14 +103,32 @@ class SparkEngine:
         _check_complete(records.groups.items(), [task.partition for task in tasks], answers, storage.root)
         return [result for answer in answers for result in answer.results]
 
+    def change(
+        self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
+    ) -> Sequence[FileResult]:
+        """Change rows in files, each in a task of its own; see `pudi.task.engine.Engine`."""
+        numbers = self.spark.range(0, len(tasks), 1, min(len(tasks), _MOST_CHANGES))
+        run = ChangeTasks(storage, spec, tasks, change, WorkerCheck(storage, spec.instant)).run
+        answers = _collect(numbers.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        if [answer.task for answer in answers] != list(range(len(tasks))):
+            raise UnavailableError(
+                "Spark lost or doubled tasks that change files; nothing was written", table=storage.root
+            )
+        return [result for answer in answers for result in answer.results]
+
+    def merge_source(self, data: Any, table: str) -> tuple[Any, pa.Schema]:
+        """Rows to merge; see `pudi.task.engine.Engine`."""
+        return source_of(data, table)
+
+    def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
+        """The records that a merge writes; see `pudi.task.engine.Engine`."""
+        return merge_rows(source, storage, join)
+
     def bulk_write(
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
         """Write all records to new file groups in one job, without counting them first."""
-        frame = records.frame
-        if spec.deduplicate:
-            frame = records.keyed.repartition(PARTITION_PATH, RECORD_KEY)
-            frame = frame.sortWithinPartitions(ARRIVAL).select(*columns_of_data(spec.schema.names))
+        frame = bulk_frame(records, spec)
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
         answers = _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)
         return [result for answer in answers for result in answer.results]
@@ -112,7 +137,7 @@ class SparkEngine:
         """Records that have their task's number, those of one task in one Spark partition."""
         placement = Placement.of(weights, records, self._groups(sum(weights)))
         salt = f"element_at(from_json('{list(placement.salts)}', 'ARRAY<INT>'), {TASK} + 1) AS {SALT}"
-        data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.schema.names)
+        data = [] if spec.operation is Operation.DELETE else columns_of_data(spec.incoming.names)
         found = frame.selectExpr("*", salt).repartition(placement.partitions, SALT)
         leaving = [LEAVING] if LEAVING in frame.columns else []
         return found.selectExpr(TASK, ARRIVAL, HASH, RECORD_KEY, *leaving, *data)

@@ -70,6 +70,10 @@ class SparkTagged:
             inserts={p: group.records for (p, f), group in self.groups.items() if f is None},
         )
 
+    def new_only(self) -> SparkTagged:
+        """Without the records whose key was found."""
+        return SparkTagged(self.records, self.frame.where(f"{FILE_ID} IS NULL"))
+
 
 def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> SparkTagged:
     """Find the records' file groups; see `pudi.task.engine.Engine`."""

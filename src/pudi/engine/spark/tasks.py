@@ -171,9 +171,9 @@ class FileTasks:
             del received
             for number, places in _by_task(table):
                 rows = table.take(places)
-                yield _answer(number, rows.num_rows, _fingerprint(rows[HASH]), self._write(self.tasks[number], rows))
+                yield answer(number, rows.num_rows, _fingerprint(rows[HASH]), self._write(self.tasks[number], rows))
         except PudiError as error:
-            yield _failure(error)
+            yield failure(error)
 
     def _write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
         keys = rows[RECORD_KEY].cast(pa.string())
@@ -182,7 +182,8 @@ class FileTasks:
         if self.spec.operation is Operation.DELETE:
             rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
         else:
-            data = conform(rows.select(self.spec.schema.names), self.spec.schema, table=self.storage.root, evolved=True)
+            wanted = self.spec.incoming
+            data = conform(rows.select(wanted.names), wanted, table=self.storage.root, evolved=True)
             rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partition)
         if leaving is not None and pc.any(leaving).as_py():
             rows = rows.append_column(LEAVING, leaving)
@@ -238,7 +239,7 @@ class BulkTask:
             while self._held:
                 yield self._write(min(self._held))
         except PudiError as error:
-            yield _failure(error)
+            yield failure(error)
 
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
         data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root, evolved=True)
@@ -287,7 +288,7 @@ class BulkTask:
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
         result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
-        return _answer(number, result.received, 0, [result])
+        return answer(number, result.received, 0, [result])
 
 
 def _unique(job: str, place: str) -> str:
@@ -388,11 +389,12 @@ def _fingerprint(hashes: pa.ChunkedArray) -> int:
     return int(np.bitwise_xor.reduce(hashes.to_numpy(), dtype=np.int64)) if len(hashes) else 0
 
 
-def _answer(task: int, received: int, fingerprint: int, results: list[FileResult]) -> pa.RecordBatch:
+def answer(task: int, received: int, fingerprint: int, results: list[FileResult]) -> pa.RecordBatch:
+    """What a task did, as a row of `RESULT_COLUMNS`."""
     return _row(task, received, fingerprint, pickle.dumps(results), None)
 
 
-def _failure(error: PudiError) -> pa.RecordBatch:
+def failure(error: PudiError) -> pa.RecordBatch:
     """An error as a value: raised in the driver with its type, and not retried by Spark."""
     return _row(0, 0, 0, None, pickle.dumps(error))
 

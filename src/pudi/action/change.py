@@ -1,0 +1,66 @@
+"""Update or delete records by predicate: only files that may hold such records are looked into and rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.no_input import WriteWithoutInput
+from pudi.action.result import CommitResult
+from pudi.config import Options, WriteOptions
+from pudi.errors import InvalidArgumentError
+from pudi.plan import Change, FileTask, Operation, WritePlan, WriteSpec, plan_read
+from pudi.plan.change import bind_assignments
+from pudi.task import Engine, FileResult
+from pudi.timeline import Timeline
+
+
+def change_where(
+    meta: MetaClient, engine: Engine, values: Mapping[str, object] | None, where: str | None, resolved: Options
+) -> CommitResult | None:
+    """Update or delete the records that a predicate is true for.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        values: by column, SQL text of its new value or a constant that is no text; None deletes.
+        where: SQL predicate; None for all records, which only an update takes.
+        resolved: the writer's options.
+
+    Returns:
+        What was done, or None when the predicate is true for no record.
+
+    Raises:
+        InvalidArgumentError: an unknown column, one of the key or the partition is set, a wrong expression.
+        NotSupportedError: SQL beyond the subset, or a table that this release can't write.
+        ConflictError: another writer won; nothing of this write is visible.
+    """
+    if where is None and values is None:
+        raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
+    operation = Operation.DELETE if values is None else Operation.UPSERT
+    options = WriteOptions.of(resolved)
+    return _Change(meta, engine, operation, resolved, options, {}, values=values, where=where).run(None)
+
+
+@dataclass
+class _Change(WriteWithoutInput):
+    values: Mapping[str, object] | None = None
+    where: str | None = None
+    _change: Change | None = None
+
+    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
+        meta = self.meta
+        root, config, schema = meta.storage.root, meta.config, meta.schema(timeline)
+        read = plan_read(root, schema, wanted=(), where=self.where, meta_fields=True, populated=True)
+        fixed = (*config.record_key_fields, *config.partition_fields)
+        values = None if self.values is None else bind_assignments(self.values, schema, schema, fixed, root)
+        self._change = Change(read, values)
+        with self._phase("list"):
+            slices = read.with_slices(self._slices(timeline, None), meta.keys).slices
+        return records, WritePlan(tuple(FileTask(n, s.partition, s.file_id, s.base) for n, s in enumerate(slices)))
+
+    def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
+        assert self._change is not None
+        return self.engine.change(self.meta.storage, spec, plan.tasks, self._change)

@@ -1,0 +1,268 @@
+"""Merge a source into a table: clauses with expressions in, one upsert of the records that they make out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.write import Write
+from pudi.config import Options, WriteOptions
+from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
+from pudi.expr import Expr, bind, conjunction, parse, replace_columns, split_conjuncts
+from pudi.expr.tree import Column, Compare
+from pudi.plan import Operation, plan_read
+from pudi.plan.change import bind_assignments, bind_one
+from pudi.plan.merge import SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.task import Engine
+from pudi.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause as the user wrote it.
+
+    Attributes:
+        kind: what it does.
+        values: SQL text or constant by column; None for all of the source's columns.
+        condition: SQL predicate; None for all rows.
+    """
+
+    kind: MergeKind
+    values: Mapping[str, object] | None = None
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """A merge as the user wrote it.
+
+    Attributes:
+        on: names of columns that both sides have, or a condition of equalities; None for the table's key.
+        clauses: in the user's order.
+        source: what expressions call the source.
+        target: what they call the table.
+    """
+
+    on: str | Sequence[str] | None
+    clauses: tuple[Clause, ...]
+    source: str = SOURCE
+    target: str = TARGET
+
+
+def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, resolved: Options) -> CommitResult | None:
+    """Merge a source into a table in one commit.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        data: the source, in a form that the engine takes.
+        request: how, and what comes of it.
+        resolved: the writer's options.
+
+    Returns:
+        What was done, or None when no clause takes a row.
+
+    Raises:
+        InvalidArgumentError: a wrong clause or expression, several source rows match one row of the table, or an
+            update would change its key or partition.
+        NotSupportedError: SQL beyond the subset, or a table that this release can't write.
+        ConflictError: another writer won; nothing of this write is visible.
+    """
+    root = meta.storage.root
+    meta.reload()
+    timeline = meta.store.load()
+    source, columns = engine.merge_source(data, root)
+    join = _Binder(meta, meta.schema(timeline), columns, request).join(timeline)
+    made = engine.merge_rows(source, meta.storage, join)
+    try:
+        options = WriteOptions.of(resolved)
+        write = _Merge(meta, engine, Operation.UPSERT, resolved, options, {}, flagged=True, seen=timeline)
+        return write.run(made.data)
+    finally:
+        made.release()
+
+
+@dataclass
+class _Merge(Write):
+    seen: Timeline | None = None
+
+    def _plan(self, timeline: Timeline, records: Any) -> Any:
+        if self.seen is not None and set(self.seen.commits) != set(timeline.commits):
+            raise ConflictError(
+                "another writer changed the table while source and table were compared; retry",
+                table=self.meta.storage.root,
+            )
+        return super()._plan(timeline, records)
+
+
+class _Binder:
+    """Makes a bound `MergeJoin` of what the user wrote."""
+
+    def __init__(self, meta: MetaClient, table: pa.Schema, source: pa.Schema, request: MergeRequest) -> None:
+        self._meta, self._table, self._source, self._request = meta, table, source, request
+        self._root = meta.storage.root
+        config = meta.config
+        self._fixed = tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
+        source_side = pa.field(SOURCE, pa.struct(list(source)))
+        self._rows = {
+            True: pa.schema([pa.field(TARGET, pa.struct(list(table))), source_side]),
+            False: pa.schema([source_side]),
+        }
+
+    def join(self, timeline: Timeline) -> MergeJoin:
+        """The bound merge, over the slices of the table at a timeline."""
+        clauses = self._request.clauses
+        if not clauses:
+            raise InvalidArgumentError(
+                "the merge has no clause: add when_matched_update, when_matched_delete or when_not_matched_insert",
+                table=self._root,
+            )
+        on = self._on()
+        matched = tuple(self._clause(c, on) for c in clauses if c.kind is not MergeKind.INSERT)
+        not_matched = tuple(self._clause(c, on) for c in clauses if c.kind is MergeKind.INSERT)
+        read = plan_read(self._root, self._table, wanted=None, where=None, meta_fields=False, populated=False)
+        read = read.with_slices(self._meta.view(timeline).all_slices(), self._meta.keys)
+        return MergeJoin(read, on, matched, not_matched)
+
+    def _on(self) -> tuple[tuple[str, str], ...]:
+        wanted, config = self._request.on, self._meta.config
+        if wanted is None:
+            folders = [name for name in config.partition_fields if name in self._source.names]
+            wanted = list(dict.fromkeys((*config.record_key_fields, *folders)))
+        if isinstance(wanted, str) and wanted not in self._table.names:
+            pairs = self._equalities(wanted)
+        else:
+            names = [wanted] if isinstance(wanted, str) else list(wanted)
+            pairs = [(name, name) for name in names]
+        if not pairs:
+            raise InvalidArgumentError("on names no column", table=self._root)
+        for target, source in pairs:
+            both = Compare("=", Column((TARGET, target)), Column((SOURCE, source)))
+            self._named(lambda both=both: bind(both, self._rows[True]), "on")  # type: ignore[misc]
+        return tuple(pairs)
+
+    def _equalities(self, text: str) -> list[tuple[str, str]]:
+        pairs = []
+        for part in split_conjuncts(self._named(lambda: self._qualified(parse(text), matched=True), "on")):
+            sides = {}
+            if isinstance(part, Compare) and part.op == "=":
+                sides = {s.path[0]: s.path[1] for s in (part.left, part.right) if isinstance(s, Column)}
+            if len(sides) != 2:
+                raise NotSupportedError(
+                    f"on takes equalities of a column of each side, joined by AND, not {part}: put other conditions "
+                    "into the clauses",
+                    table=self._root,
+                )
+            pairs.append((self._spelt(sides[TARGET], self._table), self._spelt(sides[SOURCE], self._source)))
+        return pairs
+
+    @staticmethod
+    def _spelt(name: str, schema: pa.Schema) -> str:
+        return next((known for known in schema.names if known.lower() == name.lower()), name)
+
+    def _clause(self, clause: Clause, on: Sequence[tuple[str, str]]) -> MergeClause:
+        matched = clause.kind is not MergeKind.INSERT
+        condition, rows = None, self._rows[matched]
+        if clause.condition is not None:
+            text = clause.condition
+            condition = self._named(lambda: bind(self._qualified(parse(text), matched), rows), "condition")
+        if clause.kind is MergeKind.DELETE:
+            return MergeClause(clause.kind, condition)
+        if clause.values is None:
+            values = self._all(clause.kind, on)
+        else:
+            values = {self._column(name): self._expression(value, matched) for name, value in clause.values.items()}
+        if clause.kind is MergeKind.INSERT:
+            return MergeClause(clause.kind, condition, self._inserted(values))
+        if not values:  # the source has nothing but keys
+            return MergeClause(clause.kind, condition, (), self._same(on))
+        bound = bind_assignments(values, rows, self._table, self._fixed, self._root)
+        return MergeClause(clause.kind, condition, bound, self._same(on) if clause.values is None else None)
+
+    def _all(self, kind: MergeKind, on: Sequence[tuple[str, str]]) -> dict[str, object]:
+        """Every column of the source; an update leaves out those that say which record a row is."""
+        used = {source for target, source in on if target != source}
+        unknown = [name for name in self._source.names if name not in self._table.names and name not in used]
+        missing = [name for name in self._table.names if name not in self._source.names]
+        if unknown:
+            raise SchemaError(
+                f"columns that the table does not have: {', '.join(unknown)}; name the columns to set", table=self._root
+            )
+        if kind is MergeKind.INSERT and missing:
+            raise SchemaError(
+                f"columns missing from the source: {', '.join(missing)}; name the columns to insert", table=self._root
+            )
+        fixed = self._fixed if kind is MergeKind.UPDATE else ()
+        names = [name for name in self._source.names if name in self._table.names and name not in fixed]
+        return {name: Column((SOURCE, name)) for name in names}
+
+    def _same(self, on: Sequence[tuple[str, str]]) -> Expr | None:
+        """That an update of all columns leaves a row its key and partition."""
+        names = [name for name in self._fixed if name in self._source.names and (name, name) not in on]
+        parts = [Compare("<=>", Column((TARGET, name)), Column((SOURCE, name))) for name in names]
+        both = conjunction(parts)
+        return None if both is None else bind(both, self._rows[True])
+
+    def _inserted(self, values: Mapping[str, object]) -> tuple[tuple[str, Expr], ...]:
+        missing = [
+            field.name
+            for field in self._table
+            if field.name not in values and (not field.nullable or field.name in self._meta.config.record_key_fields)
+        ]
+        if missing:
+            raise InvalidArgumentError(
+                f"an insert must set column {missing[0]!r}, which takes no nulls", table=self._root
+            )
+        return tuple(
+            (name, bind_one(value, self._rows[False], self._table.field(name), self._root))
+            for name, value in values.items()
+        )
+
+    def _column(self, name: str) -> str:
+        """A column to set, with or without the table's name in front."""
+        plain = name.removeprefix(f"{self._request.target}.")
+        if plain not in self._table.names:
+            raise InvalidArgumentError(
+                f"there is no column {plain!r}; the table has {', '.join(self._table.names)}", table=self._root
+            )
+        return plain
+
+    def _expression(self, value: object, matched: bool) -> object:
+        if not isinstance(value, str):
+            return value
+        return self._named(lambda: self._qualified(parse(value), matched), f"the value {value!r}")
+
+    def _qualified(self, expr: Expr, matched: bool) -> Expr:
+        return replace_columns(expr, lambda column: self._resolved(column, matched))
+
+    def _resolved(self, column: Column, matched: bool) -> Column:
+        """A column with the side that it is of in front."""
+        first, *rest = column.path
+        sides = {self._request.source.lower(): SOURCE, self._request.target.lower(): TARGET}
+        side = sides.get(first.lower()) if rest else None
+        if side is None:
+            holders = [
+                side
+                for side, schema in ((TARGET, self._table), (SOURCE, self._source))
+                if (matched or side == SOURCE) and first.lower() in {name.lower() for name in schema.names}
+            ]
+            if len(holders) != 1:
+                why = "is a column of both sides" if holders else "is no column"
+                raise InvalidArgumentError(
+                    f"{column} {why}: write {self._request.source}.{first} or {self._request.target}.{first}"
+                )
+            return Column((holders[0], *column.path))
+        if side == TARGET and not matched:
+            raise InvalidArgumentError(f"{column} can't be told for rows of the source that match no row of the table")
+        return Column((side, *rest))
+
+    def _named(self, make: Callable[[], Any], what: str) -> Any:
+        try:
+            return make()
+        except PudiError as error:
+            raise type(error)(f"{what}: {error.message}", table=self._root) from error

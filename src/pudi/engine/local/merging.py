@@ -1,0 +1,149 @@
+"""A merge on this machine: source rows and file slices in, the records to write out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import InvalidArgumentError
+from pudi.expr import evaluate, evaluate_all
+from pudi.filegroup import FileSlice
+from pudi.merge import DELETED
+from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.plan.read import ReadPlan
+from pudi.schema import META_FIELDS, conform, normalise
+from pudi.task import SliceReader
+
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """The records of a merge.
+
+    Attributes:
+        data: the records.
+    """
+
+    data: pa.Table
+
+    def release(self) -> None:
+        """Nothing is held outside this object."""
+
+
+def source_of(rows: pa.Table, table: str) -> tuple[pa.Table, pa.Schema]:
+    """Rows to merge in pudi's types, without meta fields, and their columns."""
+    rows = rows.select([name for name in rows.column_names if name not in META_FIELDS])
+    schema = normalise(rows.schema)
+    return conform(rows, schema, table=table), schema
+
+
+def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spread = map) -> pa.Table:
+    """The records that a merge writes: the table's columns and a flag for deletes.
+
+    Args:
+        source: the rows merged into the table.
+        storage: the table's files.
+        join: how source and table meet.
+        spread: runs the independent parts.
+
+    Raises:
+        InvalidArgumentError: several source rows match one of the table, or an update would move a row.
+    """
+    wanted = pa.schema([join.read.schema.field(t).with_name(k).with_nullable(True) for k, (t, _) in _named(join)])
+    keys = source.select([name for _, name in join.on]).rename_columns(join.keys)
+    keys = conform(keys, wanted, table=join.read.table).append_column("source_row", _numbers(source.num_rows))
+    read = _within(join, keys)
+    reader = SliceReader(storage, read)
+
+    def find(file_slice: FileSlice) -> tuple[pa.Table, np.ndarray]:
+        return _matches(reader, read, file_slice, keys, join)
+
+    found = list(spread(find, read.slices)) if source.num_rows else []
+    made = []
+    met = np.zeros(source.num_rows, dtype=bool)
+    for target, source_rows in found:
+        met[source_rows] = True
+        joined = pa.table({TARGET: _struct(target), SOURCE: _struct(source.take(pa.array(source_rows)))})
+        made += _apply(join.matched, joined, join)
+    if join.not_matched and not met.all():
+        made += _apply(join.not_matched, pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))}), join)
+    return pa.concat_tables(made) if made else join.schema.empty_table()
+
+
+def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:
+    return zip(join.keys, join.on, strict=True)
+
+
+def _within(join: MergeJoin, keys: pa.Table) -> ReadPlan:
+    spans = {}
+    ranged = {target for target, _ in join.ranged()}
+    for name, (target, _) in _named(join):
+        span = pc.min_max(keys[name]).as_py()
+        if target in ranged and span["min"] is not None:
+            spans[target] = (span["min"], span["max"])
+    return join.within(spans)
+
+
+def _matches(
+    reader: SliceReader, read: ReadPlan, file_slice: FileSlice, keys: pa.Table, join: MergeJoin
+) -> tuple[pa.Table, np.ndarray]:
+    """Rows of a slice that match, each with the number of its source row."""
+    rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
+    mine = rows.select([name for name, _ in join.on]).rename_columns(join.keys)
+    mine = mine.append_column("target_row", _numbers(rows.num_rows))
+    pairs = mine.join(keys, list(join.keys), join_type="inner", use_threads=False)
+    places = np.asarray(pairs["target_row"])
+    if len(np.unique(places)) < len(places):
+        raise InvalidArgumentError(AMBIGUOUS, table=read.table)
+    return rows.take(pa.array(places)), np.asarray(pairs["source_row"])
+
+
+def _apply(clauses: Sequence[MergeClause], joined: pa.Table, join: MergeJoin) -> list[pa.Table]:
+    """The records of each clause, of the rows that none before it took."""
+    made = []
+    left = np.ones(joined.num_rows, dtype=bool)
+    for clause in clauses:
+        taken = left.copy()
+        if clause.condition is not None:  # rows that an earlier clause took aren't looked at: nothing fails on them
+            places = np.flatnonzero(left)
+            true = evaluate_all(clause.condition, joined.take(pa.array(places)))
+            taken[places] = np.array(pc.fill_null(true, False), dtype=bool)
+        left &= ~taken
+        rows = joined.filter(pa.array(taken))
+        if rows.num_rows:
+            made.append(_records(clause, rows, join))
+    return made
+
+
+def _records(clause: MergeClause, rows: pa.Table, join: MergeJoin) -> pa.Table:
+    if clause.same is not None and not pc.all(pc.fill_null(evaluate(clause.same, rows), False)).as_py():
+        raise InvalidArgumentError(MOVES, table=join.read.table)
+    values = dict(clause.values)
+    columns = []
+    for field in join.schema:
+        if field.name == DELETED and (clause.kind is MergeKind.DELETE or field.name not in join.read.schema.names):
+            column = pa.repeat(pa.scalar(clause.kind is MergeKind.DELETE), rows.num_rows)
+        elif field.name in values:
+            column = evaluate_all(values[field.name], rows)
+        elif clause.kind is MergeKind.INSERT:
+            column = pa.nulls(rows.num_rows, field.type)
+        else:
+            column = pc.struct_field(rows[TARGET], field.name)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    # whether a column takes nulls is checked when the records are taken in
+    return pa.table(columns, schema=pa.schema([f.with_nullable(True) for f in join.schema]))
+
+
+def _struct(rows: pa.Table) -> pa.ChunkedArray:
+    return pa.chunked_array(rows.to_struct_array()) if rows.num_rows else pa.nulls(0, pa.struct(list(rows.schema)))
+
+
+def _numbers(count: int) -> pa.Array:
+    return pa.array(np.arange(count))

@@ -1,0 +1,49 @@
+"""Changes of rows by predicate, in Spark's Python workers: numbers of files in, statistics out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.session import task_ids
+from pudi.engine.spark.tasks import FencedStorage, WorkerCheck, answer, failure
+from pudi.errors import PudiError
+from pudi.format import write_token
+from pudi.plan import Change, FileTask, WriteSpec
+from pudi.task.change import change_file
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTasks:
+    """Changes rows of files.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        tasks: the files, by number.
+        change: what becomes of which rows.
+        check: done first.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    tasks: Sequence[FileTask]
+    change: Change
+    check: WorkerCheck
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for numbers of files."""
+        storage = FencedStorage(self.storage, self.spec.instant)
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():  # files, not records
+                    self.check.run()
+                    token = write_token(*task_ids())
+                    yield answer(
+                        number, 0, 0, [change_file(storage, self.spec, self.tasks[number], self.change, token)]
+                    )
+        except PudiError as error:
+            yield failure(error)

@@ -1,0 +1,140 @@
+"""A merge on Spark: a source frame and file slices in, a frame of the records to write out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.reader import read_frame
+from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
+from pudi.errors import InvalidArgumentError
+from pudi.expr import to_spark_sql
+from pudi.merge import DELETED
+from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.schema import META_FIELDS, arrow_to_spark_json, spark_struct_to_arrow
+from pudi.schema.spark_types import quote
+
+_SOURCE_ROW, _TARGET_ROW, _CLAUSE = "_pudi_source_row", "_pudi_target_row", "_pudi_clause"
+
+
+def source_of(data: Any, table: str) -> tuple[Any, pa.Schema]:
+    """A frame to merge, without meta fields, and its columns in Arrow's types."""
+    check_session(data.sparkSession)
+    with spark_errors(table, "looking at the source's columns"):
+        names = [name for name in data.columns if name not in META_FIELDS]
+        frame = data.select(*(quote(name) for name in names))
+        return frame, spark_struct_to_arrow(frame.schema.json())
+
+
+@dataclass(slots=True)
+class MergedRows:
+    """The records of a merge.
+
+    Attributes:
+        data: a lazy frame of them.
+    """
+
+    data: Any = None
+    _kept: list[Any] = field(default_factory=list)
+
+    def keep(self, frame: Any) -> Any:
+        """Have Spark keep a frame, once evaluated, until `release`."""
+        self._kept.append(frame.persist(memory_and_disk()))
+        return self._kept[-1]
+
+    def release(self) -> None:
+        """Let Spark drop what it kept."""
+        while self._kept:
+            self._kept.pop().unpersist()
+
+
+def merge_rows(source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
+    """The records that a merge writes; see `pudi.task.engine.Engine`."""
+    merged = MergedRows()
+    try:
+        with spark_errors(join.read.table, "merging"):
+            _merge(source, storage, join, merged)
+    except BaseException:
+        merged.release()
+        raise
+    return merged
+
+
+def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -> None:
+    sql = functions(source)
+    rows = source.select(
+        sql.struct(*(sql.col(quote(name)) for name in source.columns)).alias(SOURCE),
+        sql.monotonically_increasing_id().alias(_SOURCE_ROW),
+    )
+    rows = merged.keep(rows)
+    target = read_frame(storage, join.within(_spans(sql, rows, join)), source.sparkSession)
+    stored = target.select(
+        sql.struct(*(sql.col(quote(name)) for name in target.columns)).alias(TARGET),
+        sql.monotonically_increasing_id().alias(_TARGET_ROW),
+    )
+    equal = " AND ".join(f"{TARGET}.{quote(t)} = {SOURCE}.{quote(s)}" for t, s in join.on)
+    matched = stored.join(rows, sql.expr(equal), "inner")
+    matched = merged.keep(matched.select("*", sql.expr(_choice(join.matched)).alias(_CLAUSE)))
+    _check(matched, join)
+    parts = [_records(sql, matched, join, join.matched)] if join.matched else []
+    if join.not_matched:
+        new = rows.join(matched.select(_SOURCE_ROW), _SOURCE_ROW, "left_anti")
+        new = new.select("*", sql.expr(_choice(join.not_matched)).alias(_CLAUSE))
+        parts.append(_records(sql, new, join, join.not_matched))
+    merged.data = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+
+
+def _spans(sql: Any, rows: Any, join: MergeJoin) -> dict[str, tuple[object, object]]:
+    pairs = join.ranged()
+    if not pairs:
+        return {}
+    spans = [sql.expr(f"{end}({SOURCE}.{quote(s)})") for _, s in pairs for end in ("min", "max")]
+    found = list(rows.agg(*spans).collect()[0])
+    return {t: (found[2 * n], found[2 * n + 1]) for n, (t, _) in enumerate(pairs) if found[2 * n] is not None}
+
+
+def _choice(clauses: Sequence[MergeClause]) -> str:
+    """SQL for the number of the clause that takes a row; null for none."""
+    cases = [
+        f"WHEN {'TRUE' if c.condition is None else to_spark_sql(c.condition)} THEN {n}" for n, c in enumerate(clauses)
+    ]
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS INT)"
+
+
+def _check(matched: Any, join: MergeJoin) -> None:
+    if matched.groupBy(_TARGET_ROW).count().where("count > 1").limit(1).collect():
+        raise InvalidArgumentError(AMBIGUOUS, table=join.read.table)
+    moves = [
+        f"({_CLAUSE} = {n} AND NOT coalesce({to_spark_sql(c.same)}, FALSE))"
+        for n, c in enumerate(join.matched)
+        if c.same is not None
+    ]
+    if moves and matched.where(" OR ".join(moves)).limit(1).collect():
+        raise InvalidArgumentError(MOVES, table=join.read.table)
+
+
+def _records(sql: Any, rows: Any, join: MergeJoin, clauses: Sequence[MergeClause]) -> Any:
+    types = {f.name: f.dataType for f in struct_type(json.loads(arrow_to_spark_json(join.schema))).fields}
+
+    def column(name: str) -> Any:
+        made: Any = sql.lit(None).cast(types[name])
+        for number, clause in reversed(list(enumerate(clauses))):
+            value = _value(sql, join, clause, name).cast(types[name])
+            made = sql.when(sql.expr(f"{_CLAUSE} = {number}"), value).otherwise(made)
+        return made.alias(name)
+
+    return rows.where(f"{_CLAUSE} IS NOT NULL").select(*(column(name) for name in join.schema.names))
+
+
+def _value(sql: Any, join: MergeJoin, clause: MergeClause, name: str) -> Any:
+    if name == DELETED and (clause.kind is MergeKind.DELETE or name not in join.read.schema.names):
+        return sql.lit(clause.kind is MergeKind.DELETE)
+    values = dict(clause.values)
+    if name in values:
+        return sql.expr(to_spark_sql(values[name]))
+    return sql.lit(None) if clause.kind is MergeKind.INSERT else sql.expr(f"{TARGET}.{quote(name)}")

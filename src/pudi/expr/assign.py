@@ -1,0 +1,75 @@
+"""Expressions as new values of columns: constants from Python, names put elsewhere, values for all rows at once."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import fields, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.errors import InvalidArgumentError
+from pudi.expr.arrow import evaluate
+from pudi.expr.literals import number_literal
+from pudi.expr.tree import Column, Expr, Literal, type_of
+
+
+def constant(value: object) -> Literal:
+    """A Python value as a constant; a text is a STRING here, not an expression.
+
+    Raises:
+        InvalidArgumentError: a value of no SQL type.
+    """
+    if value is None:
+        return Literal(None, pa.null())
+    if isinstance(value, bool):
+        return Literal(value, pa.bool_())
+    if isinstance(value, int):
+        return number_literal(str(value))
+    if isinstance(value, float):
+        return Literal(value, pa.float64())
+    if isinstance(value, Decimal) and value.is_finite():
+        return number_literal(f"{value:f}")
+    if isinstance(value, str):
+        return Literal(value, pa.string())
+    if isinstance(value, bytes):
+        return Literal(value, pa.binary())
+    if isinstance(value, datetime.datetime):
+        moment = value.astimezone(datetime.timezone.utc) if value.tzinfo else value
+        return Literal(moment, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
+    if isinstance(value, datetime.date):
+        return Literal(value, pa.date32())
+    raise InvalidArgumentError(
+        f"{value!r} is no constant: give SQL text, a number, bool, date, datetime, bytes or None"
+    )
+
+
+def replace_columns(expr: Expr, change: Callable[[Column], Column]) -> Expr:
+    """The tree with other columns in place of its columns."""
+    if isinstance(expr, Column):
+        return change(expr)
+    changed: dict[str, Any] = {}
+    for part in fields(expr):  # type: ignore[arg-type]  # every node is a dataclass
+        value = getattr(expr, part.name)
+        if isinstance(value, Expr):
+            changed[part.name] = replace_columns(value, change)
+        elif isinstance(value, tuple):
+            changed[part.name] = tuple(replace_columns(v, change) if isinstance(v, Expr) else v for v in value)
+    return replace(expr, **changed) if changed else expr  # type: ignore[type-var]
+
+
+def evaluate_all(expr: Expr, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """The value of a bound expression for each row; a column of any type is taken as it is.
+
+    Raises:
+        InvalidArgumentError: overflow, division by zero, or a value that doesn't fit, in a row.
+    """
+    if isinstance(expr, Literal):
+        return pa.repeat(pa.scalar(expr.value, expr.type), rows.num_rows)
+    if isinstance(expr, Column) and len(expr.path) == 1:
+        return rows[expr.path[0]]
+    if not rows.num_rows:
+        return pa.nulls(0, type_of(expr))
+    return evaluate(expr, rows)

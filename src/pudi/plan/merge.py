@@ -1,0 +1,108 @@
+"""A merge as one value: how rows of a source and of the table meet, and what comes of each meeting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from pudi.expr import Expr, bind, conjunction, constant
+from pudi.expr.tree import Column, Compare
+from pudi.plan.read import ReadPlan
+from pudi.plan.write import with_flag
+
+SOURCE, TARGET = "source", "target"
+"""The two struct columns of joined rows, which bound expressions name."""
+
+KEY = "_pudi_key_{}"
+"""Names of the columns that the two sides are joined by."""
+
+
+AMBIGUOUS = (
+    "several source rows match one row of the table, so that it's not decided which of them counts: let the source "
+    "have each key once"
+)
+"""Message of the error where source rows share a match."""
+MOVES = (
+    "an update would give a row another record key or partition: leave these columns out of it, or delete the row and "
+    "insert another one"
+)
+"""Message of the error where an update changes what says which record a row is."""
+
+
+class MergeKind(Enum):
+    """What a clause does."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClause:
+    """What becomes of some of the matched or not matched rows.
+
+    Attributes:
+        kind: update and delete are for matched rows, insert for others.
+        condition: bound predicate over `SOURCE` (and `TARGET`, where matched); None for all rows.
+        values: column and bound expression of its new value; columns left out keep their value, or are null in an
+            insert.
+        same: must be true for each row that the clause takes: the columns that say which record it is.
+    """
+
+    kind: MergeKind
+    condition: Expr | None = None
+    values: tuple[tuple[str, Expr], ...] = ()
+    same: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeJoin:
+    """How a source and a table meet.
+
+    The records that come of it have the table's columns and `_hoodie_is_deleted`, true for those to delete.
+
+    Attributes:
+        read: the table's rows, all columns without meta fields.
+        on: column of the table and column of the source, equal in rows that match; nulls match nothing.
+        matched: clauses for rows that match; the first whose condition is true counts.
+        not_matched: clauses for source rows without a match, likewise.
+    """
+
+    read: ReadPlan
+    on: tuple[tuple[str, str], ...]
+    matched: tuple[MergeClause, ...]
+    not_matched: tuple[MergeClause, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the records that come of it."""
+        return with_flag(self.read.schema)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns that the two sides are joined by."""
+        return tuple(KEY.format(number) for number in range(len(self.on)))
+
+    def ranged(self) -> list[tuple[str, str]]:
+        """The pairs of `on` whose least and greatest source value can rule out rows of the table."""
+        return [(target, source) for target, source in self.on if _has_range(self.read.schema.field(target).type)]
+
+    def within(self, spans: Mapping[str, tuple[object, object]]) -> ReadPlan:
+        """The read of the rows that can match.
+
+        Args:
+            spans: by column of the table, least and greatest value that the source has for it.
+        """
+        parts = []
+        for name, (low, high) in spans.items():
+            column = Column((name,))
+            parts += [Compare(">=", column, constant(low)), Compare("<=", column, constant(high))]
+        where = conjunction(parts)
+        return self.read if where is None else replace(self.read, where=bind(where, self.read.schema))
+
+
+def _has_range(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind))

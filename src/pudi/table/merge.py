@@ -1,0 +1,78 @@
+"""`table.merge(…)`: a merge put together clause by clause, and executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pudi.action import CommitResult
+from pudi.action.merge import Clause, MergeRequest
+from pudi.plan.merge import MergeKind
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBuilder:
+    """A merge that is being put together; each call gives a new one. See `Table.merge`.
+
+    Of the matched clauses the first whose condition is true counts for a row, and of the not-matched ones likewise. In
+    conditions and values columns are written `source.fare` and `target.fare`; the side may be left out where only one
+    of them has the column.
+    """
+
+    _request: MergeRequest
+    _run: Callable[[MergeRequest], CommitResult | None]
+
+    def when_matched_update(
+        self, updates: Mapping[str, object] | None = None, condition: str | None = None
+    ) -> MergeBuilder:
+        """Update rows of the table that match: `when_matched_update({"fare": "source.fare * 2", "tip": 0})`.
+
+        Args:
+            updates: by column, SQL text of its new value or a constant that is no text (a text is `"'nyc'"`); None sets
+                every column that the source has. Record key and partition columns keep their values.
+            condition: SQL predicate; None for all that match.
+        """
+        return self._with(MergeKind.UPDATE, updates, condition)
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
+        """Set every column that the source has in rows that match."""
+        return self._with(MergeKind.UPDATE, None, condition)
+
+    def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete rows of the table that match, where `condition` is true."""
+        return self._with(MergeKind.DELETE, None, condition)
+
+    def when_not_matched_insert(
+        self, updates: Mapping[str, object] | None = None, condition: str | None = None
+    ) -> MergeBuilder:
+        """Insert source rows that match no row of the table.
+
+        Args:
+            updates: by column, SQL text over the source's columns or a constant that is no text; columns left out are
+                null. None takes every column from the source.
+            condition: SQL predicate over the source's columns; None for all of them.
+        """
+        return self._with(MergeKind.INSERT, updates, condition)
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
+        """Insert source rows that match no row of the table, every column from the source."""
+        return self._with(MergeKind.INSERT, None, condition)
+
+    def execute(self) -> CommitResult | None:
+        """Merge, in one commit.
+
+        Returns:
+            What was done; None when no clause takes a row.
+
+        Raises:
+            InvalidArgumentError: a wrong column, condition or value; several source rows match one row of the table;
+                an update would change a row's record key or partition.
+            SchemaError: source and table don't fit.
+            NotSupportedError: SQL beyond the subset; a table that this release can't write.
+            ConflictError: another writer won; nothing of this merge is visible.
+        """
+        return self._run(self._request)
+
+    def _with(self, kind: MergeKind, values: Mapping[str, object] | None, condition: str | None) -> MergeBuilder:
+        clause = Clause(kind, None if values is None else dict(values), condition)
+        return replace(self, _request=replace(self._request, clauses=(*self._request.clauses, clause)))

@@ -1,0 +1,170 @@
+"""Verbs of a `Table` that replace partitions, or change records by what is true of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pudi.action import CommitResult, MetaClient
+from pudi.action.change import change_where
+from pudi.action.merge import MergeRequest, merge
+from pudi.action.replace import delete_partitions, overwrite
+from pudi.config import Options, resolve
+from pudi.engine.local import LocalEngine
+from pudi.engine.spark import SparkEngine, is_spark_frame
+from pudi.plan import Operation
+from pudi.table.merge import MergeBuilder
+from pudi.task import Engine
+
+
+class Verbs:
+    """What `Table` inherits these verbs from."""
+
+    _meta: MetaClient
+    _options: dict[str, str]
+
+    def insert_overwrite(
+        self,
+        data: Any,
+        *,
+        partitions: Iterable[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        """Write records in place of all that is in the partitions they fall into; other partitions stay.
+
+        The old file groups are out of the table when the commit completes, and can still be read by `scan(as_of=…)`
+        until a cleaner removes them. Keys are not looked for: a key that is twice in `data` comes to be there twice,
+        unless `hoodie.combine.before.insert` is set.
+
+        Args:
+            data: records: a Spark DataFrame, or anything that offers an Arrow stream.
+            partitions: paths of the partitions to replace, whether records fall into them or not (Spark's static
+                overwrite). None: those that records fall into (dynamic), or all of the table with
+                `hoodie.datasource.overwrite.mode=static`.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done; None when there were no records and nothing to replace.
+
+        Raises:
+            SchemaError: a column is missing, unknown, or of another type.
+            InvalidArgumentError: null keys, a record outside of `partitions`, a wrong option.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed what would be replaced; nothing of this write is visible.
+        """
+        meta, resolved = self._for_call(options)
+        return overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions)
+
+    def insert_overwrite_table(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Write records in place of all that is in the table; no records empty it.
+
+        Arguments, result and errors as `insert_overwrite`. Schema, properties and history of the table stay.
+        """
+        meta, resolved = self._for_call(options)
+        return overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved)
+
+    def delete_partitions(
+        self,
+        partitions: Iterable[str] | None = None,
+        *,
+        where: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        """Take all that some partitions hold out of the table, without reading it: `delete_partitions(["city=nyc"])`.
+
+        Args:
+            partitions: partition paths as `partitions()` gives them; those that aren't there are no error.
+            where: in their place, a SQL predicate over partition columns alone.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done; None when the partitions hold nothing.
+
+        Raises:
+            InvalidArgumentError: neither or both are given, the table isn't partitioned, or the predicate names a
+                column that is no partition column.
+            NotSupportedError: the predicate uses SQL beyond the subset or is true for some records of a partition
+                only; the table can't be written by this release.
+            ConflictError: another writer changed what would be deleted; nothing of this write is visible.
+        """
+        meta, resolved = self._for_call(options)
+        return delete_partitions(meta, LocalEngine(), partitions, where, resolved)
+
+    def update(
+        self,
+        set: Mapping[str, object],
+        where: str | None = None,
+        *,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        """Set columns of the records that a predicate is true for: `update({"fare": "fare * 2"}, where="ts > 9")`.
+
+        Only files that may hold such records are read, and only those that do are written again. All values are
+        computed from the old record. With an ordering column, a record whose ordering value would become lower stays
+        as it is: for Hudi it is the newer version.
+
+        Args:
+            set: by column, SQL text of its new value, or a constant that is no text (a text is `"'nyc'"`).
+            where: SQL predicate; None for all records.
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done; None when the predicate is true for no record.
+
+        Raises:
+            InvalidArgumentError: an unknown column, one of the record key or the partition, a wrong expression, a
+                value that can't be computed.
+            NotSupportedError: SQL beyond the subset; the table can't be written by this release.
+            ConflictError: another writer won; nothing of this write is visible.
+        """
+        meta, resolved = self._for_call(options)
+        return change_where(meta, engine_of(None, spark), dict(set), where, resolved)
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Sequence[str] | None = None,
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        options: Mapping[str, str] | None = None,
+    ) -> MergeBuilder:
+        """Merge records by clauses, in one commit.
+
+        `table.merge(data).when_matched_update().when_not_matched_insert().execute()`. What clauses make is written as
+        an upsert: an ordering column decides between old and new version, and records that are not matched and share a
+        key are combined, or with a record of that key.
+
+        Args:
+            source: rows: a Spark DataFrame, or anything that offers an Arrow stream; it may lack columns of the table
+                and have others.
+            on: column or columns that both sides have, or equalities such as `"target.uuid = source.id"`, joined by
+                AND. None for the record key, with the partition columns that the source has.
+            source_alias: what conditions and values call the source.
+            target_alias: what they call the table.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            A builder; nothing is done before its `execute`.
+        """
+        meta, resolved = self._for_call(options)
+        engine = engine_of(source)
+        request = MergeRequest(on if on is None or isinstance(on, str) else tuple(on), (), source_alias, target_alias)
+        return MergeBuilder(request, lambda whole: merge(meta, engine, source, whole, resolved))
+
+    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        """The table and the options of one call."""
+        resolved = resolve(options, self._options)
+        meta = self._meta
+        if options and any(key.startswith("hoodie.write.lock.") for key in options):
+            meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
+        return meta, resolved
+
+
+def engine_of(data: Any, spark: Any = None) -> Engine:
+    """The engine that takes data of this kind; where there is none, that of a session, if one is given."""
+    if is_spark_frame(data):
+        return SparkEngine(data.sparkSession)
+    return LocalEngine() if spark is None else SparkEngine(spark)

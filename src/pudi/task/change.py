@@ -1,0 +1,99 @@
+"""Change the rows of one file that a predicate is true for: update their columns, or delete them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import SchemaError
+from pudi.expr import evaluate, evaluate_all
+from pudi.filegroup import BaseFile, BaseFileReader
+from pudi.format import BaseFileName
+from pudi.merge import DELETED, Overlay
+from pudi.plan.change import Change
+from pudi.plan.read import ReadPlan, needed_columns
+from pudi.plan.write import FileTask, WriteSpec
+from pudi.schema import RECORD_KEY, conform_read
+from pudi.task.read import SliceReader
+from pudi.task.write import FileResult, SliceWriter
+
+
+def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
+    """Write the next version of a file, if the change finds rows in it.
+
+    Rows are found by place, not by key: of several copies of a key those change that the predicate is true for. By
+    event-time ordering a new version with a lower ordering value loses, as in an upsert.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        task: the file.
+        change: what becomes of which rows.
+        token: write token, another one for every attempt.
+
+    Raises:
+        CorruptError: the base file can't be read.
+        InvalidArgumentError: an expression can't be computed for a row.
+    """
+    assert task.base is not None
+    places = _places(storage, change.read, task.base)
+    if not len(places):
+        return FileResult(task.number, 0, None)
+    writer = SliceWriter(storage, spec, task, BaseFileName(task.file_id, token, spec.instant))
+    old = writer.read(task.base)
+    keep = np.ones(old.num_rows, dtype=bool)
+    taken = np.full(old.num_rows, -1)
+    rows = old.slice(0, 0)
+    if change.assignments is None:
+        keep[places] = False
+    else:
+        before = old.take(pa.array(places))
+        rows = _assigned(before, change, spec.schema, storage.root)
+        wins = spec.rule.newer_wins(before, rows)
+        taken[places[wins]] = np.flatnonzero(wins)
+        if DELETED in rows.column_names:
+            keep[places[wins & np.array(pc.fill_null(rows[DELETED], False), dtype=bool)]] = False
+        if not wins.any():
+            return FileResult(task.number, 0, None)
+    laid = Overlay(
+        base_rows=np.flatnonzero(keep),
+        taken_from=taken[keep],
+        inserted=np.empty(0, dtype=np.int64),
+        deleted=int(np.count_nonzero(~keep)),
+    )
+    return FileResult(task.number, 0, writer.replace(old, rows, laid, task.base))
+
+
+def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
+    """Numbers of the rows that the predicate is true for; row groups that statistics rule out aren't read."""
+    file = BaseFileReader(storage, base)
+    candidates = set(SliceReader(storage, read).candidate_groups(file))
+    wanted = needed_columns(read)
+    physical = file.schema.names
+    present = [name for name in wanted if name in set(physical)]
+    target = pa.schema([read.schema.field(name) for name in wanted])
+    found, start = [], 0
+    for group in range(file.metadata.num_row_groups):
+        count = file.metadata.row_group(group).num_rows
+        if group in candidates and read.where is None:
+            found.append(np.arange(start, start + count))
+        elif group in candidates:
+            rows = file.read(present or physical[:1], [group])
+            mask = evaluate(read.where, conform_read(rows, target) if wanted else rows)  # type: ignore[arg-type]
+            found.append(start + np.flatnonzero(np.array(pc.fill_null(mask, False), dtype=bool)))
+        start += count
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def _assigned(before: pa.Table, change: Change, schema: pa.Schema, root: str) -> pa.Table:
+    """Record key and the table's columns with their new values, all computed from the old ones."""
+    values = dict(change.assignments or ())
+    columns = [before[RECORD_KEY]]
+    for field in schema:
+        column = evaluate_all(values[field.name], before) if field.name in values else before[field.name]
+        if field.name in values and not field.nullable and column.null_count:
+            raise SchemaError(f"column {field.name!r} must not be null, and its new value is", table=root)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.table(columns, names=[RECORD_KEY, *schema.names])
