@@ -50,6 +50,25 @@ def test_a_hudi_job_makes_its_table_and_upserts(tmp_path: Path, spark: Any) -> N
     assert _ids(path) == list(range(12))
 
 
+def test_overwrites_and_deletes_of_partitions(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    operation = "hoodie.datasource.write.operation"
+    _save(_frame(spark, range(10)), path)
+    result = _save(_frame(spark, range(20, 21)), path, **{operation: "insert_overwrite"})
+    assert result.operation == "INSERT_OVERWRITE"
+    assert _ids(path) == [1, 3, 5, 7, 9, 20]
+    which = {"hoodie.datasource.write.partitions.to.delete": "place=*1,place=nowhere"}
+    assert (
+        _save(_frame(spark, range(1)), path, **{operation: "delete_partition"}, **which).operation == "DELETE_PARTITION"
+    )
+    assert _ids(path) == [20]
+    _save(_frame(spark, range(4)), path, "overwrite", **{operation: "insert_overwrite_table"})
+    assert _ids(path) == [0, 1, 2, 3]
+    assert len(pudi.Table(path).timeline.commits) == 4  # the table was not made anew
+    _save(_frame(spark, range(1)), path, **{operation: "delete_partition"})  # where the records fall
+    assert _ids(path) == [1, 3]
+
+
 @pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
 def test_the_operation_is_an_option(tmp_path: Path, spark: Any, operation: str) -> None:
     path = tmp_path / "t"
@@ -116,7 +135,7 @@ def test_rows_read_from_a_table_can_be_written_to_another(tmp_path: Path, spark:
     ("options", "error", "message"),
     [
         ({"hoodie.datasource.write.recordkey.fields": "id"}, InvalidArgumentError, "recordkey.field"),
-        ({"hoodie.datasource.write.operation": "insert_overwrite"}, NotSupportedError, "insert_overwrite"),
+        ({"hoodie.datasource.write.operation": "cluster"}, NotSupportedError, "cluster"),
         ({"hoodie.datasource.write.recordkey.field": "ts"}, InvalidArgumentError, "recordkey"),
         ({"hoodie.table.name": "other"}, InvalidArgumentError, "other"),
     ],

@@ -80,6 +80,7 @@ def delete_partitions(
     partitions: Iterable[str] | None,
     where: str | None,
     resolved: Options,
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> CommitResult | None:
     """Take all that some partitions hold out of the table.
 
@@ -89,6 +90,7 @@ def delete_partitions(
         partitions: partition paths; those that aren't there are no error.
         where: in their place, a predicate over partition columns alone.
         resolved: the writer's options.
+        extra_metadata: more to say in the commit.
 
     Returns:
         What was done, or None when the partitions hold nothing.
@@ -107,7 +109,9 @@ def delete_partitions(
         )
     chosen = None if partitions is None else _paths(partitions, root)
     operation, options = Operation.DELETE_PARTITION, WriteOptions.of(resolved)
-    return _DeletePartitions(meta, engine, operation, resolved, options, {}, partitions=chosen, where=where).run(None)
+    extra = dict(extra_metadata or {})
+    job = _DeletePartitions(meta, engine, operation, resolved, options, extra, partitions=chosen, where=where)
+    return job.run(None)
 
 
 def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -71,22 +72,37 @@ class WriteJob:
             )
         resolved = resolve(self.options)
         operation = Operation[resolved.text("hoodie.datasource.write.operation").upper()]
-        if operation is Operation.DELETE and mode is not SaveMode.APPEND:
+        deletes = operation in {Operation.DELETE, Operation.DELETE_PARTITION}
+        if deletes and mode is not SaveMode.APPEND:
             raise InvalidArgumentError("append is the only mode for a delete", table=self.path)
         table = self.table()
         if table is not None and mode is SaveMode.ERROR:
             raise TableExistsError("there is a table already; use mode append or overwrite", table=self.path)
         if table is not None and mode is SaveMode.IGNORE:
             return None
-        operation = self._by_key(operation, resolved, None if mode is SaveMode.OVERWRITE else table)
-        if mode is SaveMode.OVERWRITE:
+        anew = mode is SaveMode.OVERWRITE and operation is not Operation.INSERT_OVERWRITE_TABLE
+        operation = self._by_key(operation, resolved, None if anew else table)
+        if anew:
             self._clear(frame)
             table = None
         if table is None:
-            if operation is Operation.DELETE:
+            if deletes:
                 raise TableNotFoundError("there is no table to delete from", table=self.path)
             table = self._create(frame, resolved)
+        if operation is Operation.DELETE_PARTITION:
+            return table.delete_partitions(self._partitions(frame, table, resolved), extra_metadata=extra_metadata)
         return table.write(frame, operation, extra_metadata=extra_metadata)
+
+    def _partitions(self, frame: Any, table: Table, resolved: Options) -> list[str]:
+        """The partitions that options name, `*` standing for any text, or those that the records fall into.
+
+        Source: HoodieSparkSqlWriter.resolvePartitionWildcards.
+        """
+        wanted = _names(resolved, "hoodie.datasource.write.partitions.to.delete")
+        if not wanted:
+            return table.partitions_of(frame)
+        patterns = [re.compile(".*".join(map(re.escape, re.split(r"\*|%2A", name)))) for name in wanted]
+        return [path for path in table.partitions() if any(pattern.fullmatch(path) for pattern in patterns)]
 
     def table(self) -> Table | None:
         """The table, or None when there is none."""

@@ -14,7 +14,7 @@ from pudi.engine.local import LocalEngine
 from pudi.engine.spark import SparkEngine, is_spark_frame
 from pudi.plan import Operation
 from pudi.table.merge import MergeBuilder
-from pudi.task import Engine
+from pudi.task import Engine, InputSpec
 
 
 class Verbs:
@@ -69,6 +69,7 @@ class Verbs:
         *,
         where: str | None = None,
         options: Mapping[str, str] | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Take all that some partitions hold out of the table, without reading it: `delete_partitions(["city=nyc"])`.
 
@@ -76,6 +77,7 @@ class Verbs:
             partitions: partition paths as `partitions()` gives them; those that aren't there are no error.
             where: in their place, a SQL predicate over partition columns alone.
             options: this call's options, over those of the `Table`.
+            extra_metadata: more to say in the commit.
 
         Returns:
             What was done; None when the partitions hold nothing.
@@ -88,7 +90,7 @@ class Verbs:
             ConflictError: another writer changed what would be deleted; nothing of this write is visible.
         """
         meta, resolved = self._for_call(options)
-        return delete_partitions(meta, LocalEngine(), partitions, where, resolved)
+        return delete_partitions(meta, LocalEngine(), partitions, where, resolved, extra_metadata)
 
     def update(
         self,
@@ -153,6 +155,24 @@ class Verbs:
         engine = engine_of(source)
         request = MergeRequest(on if on is None or isinstance(on, str) else tuple(on), (), source_alias, target_alias)
         return MergeBuilder(request, lambda whole: merge(meta, engine, source, whole, resolved))
+
+    def partitions_of(self, data: Any) -> list[str]:
+        """Paths of the partitions that records fall into, sorted, whether the table has them yet or not.
+
+        Args:
+            data: records with at least the key columns, in a form that `insert` takes.
+
+        Raises:
+            SchemaError: a key or partition column is missing.
+            InvalidArgumentError: null keys, or a partition value outside the table.
+        """
+        meta = self._meta
+        spec = InputSpec(self._meta.storage.root, meta.schema(meta.store.load()), meta.keys, keys_only=True)
+        records = engine_of(data).prepare(data, spec)
+        try:
+            return sorted(records.counts)
+        finally:
+            records.release()
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """The table and the options of one call."""

@@ -14,6 +14,7 @@ from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
 from pudi.errors import InvalidArgumentError
 from pudi.expr import to_spark_sql
+from pudi.expr.tree import Literal
 from pudi.merge import DELETED
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.schema import META_FIELDS, arrow_to_spark_json, spark_struct_to_arrow
@@ -136,5 +137,7 @@ def _value(sql: Any, join: MergeJoin, clause: MergeClause, name: str) -> Any:
         return sql.lit(clause.kind is MergeKind.DELETE)
     values = dict(clause.values)
     if name in values:
-        return sql.expr(to_spark_sql(values[name]))
+        new = values[name]
+        null = isinstance(new, Literal) and new.value is None  # of any type, also those that expressions don't have
+        return sql.lit(None) if null else sql.expr(to_spark_sql(new))
     return sql.lit(None) if clause.kind is MergeKind.INSERT else sql.expr(f"{TARGET}.{quote(name)}")

@@ -1,0 +1,216 @@
+"""`merge` on both engines, against the dict model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.action import MetaClient
+from pudi.table.merge import MergeBuilder
+from support.disk import tree
+from support.engines import Engine, per_engine
+from support.layouts import FEW, Layout
+from support.model import Model
+from support.pudi_table import PudiTable
+from support.rows import PLACE_FIELDS, Row, assert_same, from_arrow
+from support.trips import SCHEMA, table, trip
+
+Rows = list[dict[str, Any]]
+
+
+class Pair:
+    """A pudi table of nine trips and its model."""
+
+    def __init__(self, engine: Engine, path: Path, layout: Layout) -> None:
+        self.pudi = PudiTable.create(engine, path, SCHEMA, layout)
+        self.model: Model = layout.model()
+        data = table(trip(number, 10) for number in range(9))
+        self.model.bulk_insert(from_arrow(data), *self.pudi.write("bulk_insert", data))
+
+    def merge(self, source: pa.Table | Rows, **arguments: Any) -> MergeBuilder:
+        data = source if isinstance(source, pa.Table) else table(source)
+        return self.pudi.table.merge(self.pudi.engine.frame(data), **arguments)
+
+    def follow(self, result: Any, new: Callable[[Row], Row | None], inserted: Rows = ()) -> Any:  # type: ignore[assignment]
+        assert result is not None
+        assert result.operation == "UPSERT"
+        rows = [made for row in self.model.snapshot() if (made := self._stamped(row, new(row), result.instant))]
+        rows += [self.model._stamped(row, result.instant) for row in from_arrow(table(inserted))]
+        self.model._commit(rows, result.instant, result.completion_time)
+        assert_same(self.pudi.snapshot(), self.model.snapshot(), PLACE_FIELDS)
+        return result
+
+    @staticmethod
+    def _stamped(old: Row, new: Row | None, instant: str) -> Row | None:
+        return new if new is None or new == old else {**new, "_hoodie_commit_time": instant}
+
+
+@pytest.fixture
+def pair(engine: Engine, tmp_path: Path) -> Pair:
+    return Pair(engine, tmp_path / "trips", Layout())
+
+
+@pytest.fixture
+def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Pair:
+    return Pair(engine, tmp_path / "trips", layout)
+
+
+in_layouts = pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
+
+
+@in_layouts
+def test_the_usual_merge(any_pair: Pair) -> None:
+    source = [trip(1, 20, "new"), trip(2, 20, "gone"), trip(30, 20, "in"), trip(31, 20, "gone")]
+    result = (
+        any_pair.merge(source)
+        .when_matched_delete("source.rider = 'gone'")
+        .when_matched_update()
+        .when_not_matched_insert(condition="source.rider <> 'gone'")
+        .execute()
+    )
+    changes = {"k0001": trip(1, 20, "new"), "k0002": None}
+    any_pair.follow(
+        result,
+        lambda r: r if r["uuid"] not in changes else changes[r["uuid"]] and r | changes[r["uuid"]],  # type: ignore[operator]
+        [trip(30, 20, "in")],
+    )
+    assert (result.records_inserted, result.records_updated, result.records_deleted) == (1, 1, 1)
+
+
+@in_layouts
+def test_expressions_of_both_sides(any_pair: Pair) -> None:
+    source = pa.table({"id": ["k0003", "k0004", "k0099", None], "extra": [1.5, 2.5, 3.5, 4.5]})
+    merge = any_pair.merge(source, on="t.uuid = s.id", source_alias="s", target_alias="t")
+    result = merge.when_matched_update({"fare": "t.fare + extra", "rider": "s.id"}, condition="extra > 2").execute()
+    any_pair.follow(result, lambda r: r | {"fare": r["fare"] + 2.5, "rider": "k0004"} if r["uuid"] == "k0004" else r)
+    values = {"uuid": "id", "leg": 0, "city": "'nyc'", "fare": "extra * 2"}
+    merge = any_pair.merge(source, on="target.uuid = source.id").when_not_matched_insert(values, "id IS NOT NULL")
+    new = {"uuid": "k0099", "leg": 0, "ts": None, "rider": None, "fare": 7.0, "city": "nyc"}
+    any_pair.follow(merge.execute(), lambda r: r, [new])
+
+
+def test_the_first_clause_that_is_true_counts(pair: Pair) -> None:
+    source = [trip(n, 20, "x") for n in range(6)]
+    result = (
+        pair.merge(source)
+        .when_matched_update({"rider": "'a'"}, condition="target.fare < 2")
+        .when_matched_delete("target.fare < 4")
+        .when_matched_update({"rider": "'b'"}, condition="source.fare < 5")
+        .execute()
+    )
+    became = {"k0000": "a", "k0001": "a", "k0004": "b"}
+    pair.follow(
+        result,
+        lambda r: (
+            r | {"rider": became[r["uuid"]]} if r["uuid"] in became else None if r["uuid"] in {"k0002", "k0003"} else r
+        ),
+    )
+
+
+def test_a_late_source_row_changes_nothing(pair: Pair) -> None:
+    result = pair.merge([trip(1, 5, "late"), trip(2, 10, "tie")]).when_matched_update().execute()
+    pair.follow(result, lambda r: r | trip(2, 10, "tie") if r["uuid"] == "k0002" else r)
+
+
+def test_a_matched_delete_ignores_ordering_values(pair: Pair) -> None:
+    result = pair.merge([trip(1, 1)]).when_matched_delete().execute()
+    pair.follow(result, lambda r: None if r["uuid"] == "k0001" else r)
+
+
+def test_ambiguity_is_an_error(pair: Pair) -> None:
+    before = tree(pair.pudi.path)
+    twice = [trip(1, 20, "a"), trip(1, 30, "b")]
+    with pytest.raises(pudi.InvalidArgumentError, match="several source rows"):
+        pair.merge(twice).when_matched_update().when_not_matched_insert().execute()
+    assert tree(pair.pudi.path) == before
+
+
+def test_unmatched_copies_in_the_source_are_combined(pair: Pair) -> None:
+    twice = [trip(40, 20, "older"), trip(40, 30, "newer")]
+    result = pair.merge(twice).when_not_matched_insert().execute()
+    pair.follow(result, lambda r: r, twice[1:])
+
+
+def test_nothing_to_do(pair: Pair) -> None:
+    before = tree(pair.pudi.path)
+    assert pair.merge([trip(50, 1)]).when_matched_update().execute() is None
+    assert pair.merge([trip(1, 50)]).when_not_matched_insert().execute() is None
+    assert pair.merge([]).when_matched_update().when_not_matched_insert().execute() is None
+    assert pair.merge([trip(1, 50)]).when_matched_delete("source.ts < 0").execute() is None
+    assert tree(pair.pudi.path) == before
+
+
+def test_an_empty_table(engine: Engine, tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "empty", SCHEMA, record_key="uuid", partition_by="city")
+    result = made.merge(engine.frame(table([trip(1, 1)]))).when_matched_update().when_not_matched_insert().execute()
+    assert result is not None
+    assert result.records_inserted == 1
+
+
+def test_other_columns_to_meet_on(pair: Pair) -> None:
+    source = pa.table({"city": ["nyc"], "leg": pa.array([0], pa.int32()), "bonus": [5.0]})
+    merge = pair.merge(source, on=["city", "leg"]).when_matched_update({"fare": "target.fare + source.bonus"})
+    pair.follow(merge.execute(), lambda r: r | {"fare": r["fare"] + 5} if (r["city"], r["leg"]) == ("nyc", 0) else r)
+
+
+def test_rows_are_not_moved(pair: Pair) -> None:
+    before = tree(pair.pudi.path)
+    moved = [trip(1, 20, city="oslo")]
+    with pytest.raises(pudi.InvalidArgumentError, match="partition"):
+        pair.merge(moved, on="uuid").when_matched_update().execute()
+    with pytest.raises(pudi.InvalidArgumentError, match="'city'"):
+        pair.merge(moved, on="uuid").when_matched_update({"city": "source.city"}).execute()
+    assert tree(pair.pudi.path) == before
+
+
+SMALL = pa.table({"id": ["k0001"], "extra": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("merge", "error"),
+    [
+        (lambda p: p.merge([trip(1, 1)]), pudi.InvalidArgumentError),
+        (lambda p: p.merge([trip(1, 1)], on="nope").when_matched_delete(), pudi.InvalidArgumentError),
+        (lambda p: p.merge([trip(1, 1)], on=[]).when_matched_delete(), pudi.InvalidArgumentError),
+        (lambda p: p.merge([trip(1, 1)]).when_matched_update({"fare": "fare"}), pudi.InvalidArgumentError),
+        (lambda p: p.merge([trip(1, 1)]).when_matched_update({"nope": 1}), pudi.InvalidArgumentError),
+        (lambda p: p.merge(SMALL, on="uuid = id").when_matched_update(), pudi.SchemaError),
+        (lambda p: p.merge(SMALL, on="uuid = id").when_not_matched_insert(), pudi.SchemaError),
+        (lambda p: p.merge(SMALL, on="uuid = id").when_not_matched_insert({"fare": 1}), pudi.InvalidArgumentError),
+        (
+            lambda p: p.merge(SMALL, on="uuid = id").when_not_matched_insert({"uuid": "target.uuid"}),
+            pudi.InvalidArgumentError,
+        ),
+        (lambda p: p.merge(SMALL, on="uuid = id AND fare > 3").when_matched_delete(), pudi.NotSupportedError),
+        (lambda p: p.merge(SMALL, on="ts = id").when_matched_delete(), pudi.InvalidArgumentError),
+        (lambda p: p.merge(SMALL).when_matched_delete(), pudi.InvalidArgumentError),
+    ],
+    ids=range(12),
+)
+def test_refused(pair: Pair, merge: Callable[[Pair], MergeBuilder], error: type[Exception]) -> None:
+    before = tree(pair.pudi.path)
+    with pytest.raises(error):
+        merge(pair).execute()
+    assert tree(pair.pudi.path) == before
+
+
+def test_another_writer_in_between_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    made.bulk_insert(table([trip(1, 10)]))
+    schema = MetaClient.schema
+
+    def slow(self: MetaClient, timeline: Any) -> pa.Schema:
+        monkeypatch.setattr(MetaClient, "schema", schema)
+        pudi.Table(made.path).upsert(table([trip(1, 20)]))
+        return schema(self, timeline)
+
+    merge = made.merge(table([trip(1, 30)])).when_matched_update()
+    monkeypatch.setattr(MetaClient, "schema", slow)
+    with pytest.raises(pudi.ConflictError):
+        merge.execute()
+    assert made.scan().to_arrow()["ts"].to_pylist() == [20]
