@@ -22,15 +22,17 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
     Raises:
         InvalidArgumentError: settings of folders named by time don't parse.
     """
-    settings = timebased(config.raw, options.given if options is not None else {})
+    kind = config.key_generator_type.removesuffix("_AVRO")
+    by_time = kind in {"TIMESTAMP", "CUSTOM"}
+    settings = timebased(config.raw, options.given if options is not None else {}) if by_time else None
     return KeyGenerator(
-        kind=config.key_generator_type.removesuffix("_AVRO"),
+        kind=kind,
         record_key_fields=config.record_key_fields,
         partition_fields=config.partition_fields,
         hive_style=config.hive_style,
         url_encode=config.url_encode,
         slash_dates=config.slash_separated_dates,
-        partition_types=config.partition_types if config.key_generator_type.startswith("CUSTOM") else (),
+        partition_types=config.partition_types if kind == "CUSTOM" else (),
         moments=None
         if settings is None
         else Moments(

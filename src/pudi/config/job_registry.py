@@ -75,7 +75,6 @@ _SCHEMA = (
     _lacking_flag(key="hoodie.datasource.write.schema.allow.auto.evolution.column.drop", doc="Drop columns."),
     _harmless(key="hoodie.avro.schema.*", doc="Whether schemas are compared; they always are."),
     _lacking_flag(key="hoodie.allow.operation.metadata.field", doc="A meta field with the operation."),
-    _harmless(key="hoodie.write.complex.keygen.new.encoding", doc="Key encoding below version 9.", kind=bool),
     _harmless(key="hoodie.write.complex.keygen.validation.enable", doc="Check below version 9.", kind=bool),
     _lacking_flag(
         key="hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",

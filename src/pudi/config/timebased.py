@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from pudi.config.option import Value, text_of
 from pudi.config.resolve import option
-from pudi.errors import InvalidArgumentError
+from pudi.errors import NotSupportedError
 
 _PREFIX = "hoodie.keygen.timebased."
 ZONE, INPUT_ZONE, OUTPUT_ZONE = f"{_PREFIX}timezone", f"{_PREFIX}input.timezone", f"{_PREFIX}output.timezone"
+_DELIMITER = re.compile(r"(?:\\s[*+]?|\\[^\w\s]|\[[^\[\]\\^&]+\]|[^\\.*+?()\[\]{}|^$#])+")
 _PARSER = "hoodie.keygen.datetime.parser.class"
 
 
@@ -50,7 +51,8 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
         None where neither says what the timestamps are.
 
     Raises:
-        InvalidArgumentError: a value is none that Hudi has, or the separator is no pattern.
+        InvalidArgumentError: a value is none that Hudi has.
+        NotSupportedError: the separator is a pattern that may mean something else in Java.
     """
 
     def said(key: str) -> str | None:
@@ -109,12 +111,12 @@ def _zone(properties: Mapping[str, str], given: Mapping[str, Value], key: str) -
 
 def _split(formats: str, delimiter: str | None) -> tuple[str, ...]:
     pattern = (delimiter or "").strip() or ","
-    try:
-        parts = re.split(pattern, formats)
-    except re.error as error:
-        raise InvalidArgumentError(
-            f"hoodie.keygen.timebased.input.dateformat.list.delimiter.regex={pattern!r} is no pattern: {error}"
-        ) from error
+    if not _DELIMITER.fullmatch(pattern):
+        raise NotSupportedError(
+            f"hoodie.keygen.timebased.input.dateformat.list.delimiter.regex={pattern!r}: use plain characters, "
+            "escaped ones, [a set] and \\s*"
+        )
+    parts = re.split(pattern, formats)
     while len(parts) > 1 and not parts[-1]:  # as Java's String.split
         parts.pop()
     return tuple(part.strip() for part in parts) if formats else ()

@@ -27,6 +27,7 @@ FIRST_MOMENT, LAST_MOMENT = -62_135_596_800_000, 253_402_300_799_999
 """Local milliseconds since 1970 of the first and last moment of the years 1 to 9999, which all writers print alike."""
 
 _LETTERS = "GCYxwedEyDMahHkKmsSzZ"
+_WIDEST = 20
 _NUMERIC = "CYxwedyDMhHkKmsS"
 _PRECISION = {"S": MILLISECOND, "s": SECOND, "m": MINUTE, "H": HOUR, "k": HOUR, "h": HOUR, "K": HOUR}
 _READ = "yYMdDHkmsSZ"
@@ -58,13 +59,15 @@ def tokens(pattern: str) -> tuple[Token, ...]:
     """The parts of a pattern (DateTimeFormat.parseToken).
 
     Raises:
-        InvalidArgumentError: a letter that Joda-Time doesn't know.
+        InvalidArgumentError: a letter that Joda-Time doesn't know, or too many of one.
     """
     found: list[Token] = []
     for match in re.finditer(r"([A-Za-z])\1*|(?:'(?:[^']|'')*(?:'|$)|[^A-Za-z'])+", pattern):
         text = match[0]
         if match[1] is None:
             found.append(Token("", text=_unquoted(text)))
+        elif len(text) > _WIDEST:
+            raise InvalidArgumentError(f"date pattern with {len(text)} times {match[1]!r}: {_WIDEST} are enough")
         elif match[1] in _LETTERS:
             found.append(Token(match[1], len(text)))
         else:

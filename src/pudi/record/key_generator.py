@@ -261,7 +261,7 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
     if not keys.partition_fields:
         return {} if path == "" else None
     depths = _depths(keys)
-    parts = segments(path, keys.partition_fields, depths, hive_style=keys.hive_style) if depths else None
+    parts = None if depths is None else segments(path, keys.partition_fields, depths, hive_style=keys.hive_style)
     if parts is None:
         return None
     values: dict[str, object] = {}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pudi.errors import NotSupportedError
 
 _FIXED = re.compile(r"(?:GMT|UTC|UT)(?:([+-])([0-9]{1,2})(?::?([0-5][0-9]))?)?")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z][A-Za-z0-9_+-]*){1,2}")
 _UTC = frozenset({"Z", "Zulu", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Greenwich", "GMT0"})
 
 
@@ -41,7 +42,7 @@ class Zone:
         if fixed is not None and int(fixed[2] or 0) < 24 and (fixed[1] is None or text.startswith("GMT")):
             minutes = int(fixed[2] or 0) * 60 + int(fixed[3] or 0)
             return cls(offset=(-minutes if fixed[1] == "-" else minutes) * 60_000)
-        if "/" in text and _known(text):
+        if _NAME.fullmatch(text) and _known(text):
             return cls(text)
         raise NotSupportedError(
             f"time zone {identifier!r} is not known here: use UTC, GMT+hh:mm, or a name like Europe/Warsaw"
