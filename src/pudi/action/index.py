@@ -237,7 +237,11 @@ class _Finder:
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
             stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
             named = [
-                (partition, parse_base_file((stat.path or "").rpartition("/")[2]), stat.file_size_in_bytes or 0)
+                (
+                    partition,
+                    parse_base_file((stat.path or "").rpartition("/")[2]),
+                    stat.file_size_in_bytes or stat.total_write_bytes or 0,
+                )
                 for partition, group in stats.items()
                 for stat in group
             ]
