@@ -179,9 +179,12 @@ def test_files_tell_how_many_buckets_there_are(tmp_path: Path) -> None:
     path = _written(tmp_path / "trips", BUCKET | {"hoodie.bucket.index.hash.field": "uuid"})
     fields = {"hoodie.bucket.index.hash.field": "uuid"}
     pudi.Table(path, options={"hoodie.index.type": "BUCKET", **fields}).upsert(table([trip(1, 20, "bob")]))
-    pudi.Table(path, options=fields).upsert(table([trip(2, 20, "bob")]))  # and that there are some
+    pudi.Table(path, options=fields).upsert(table([trip(2, 20, "bob")]))  # that there are some
+    pudi.Table(path).upsert(table([trip(3, 20, "bob")]))  # and what is hashed
+    with pytest.raises(pudi.InvalidArgumentError, match="whose files are buckets"):
+        pudi.Table(path, options={"hoodie.index.type": "SIMPLE"})
     rows = pudi.Table(path).scan(columns=["rider"]).to_arrow()["rider"].to_pylist()
-    assert (len(rows), rows.count("bob")) == (30, 2)
+    assert (len(rows), rows.count("bob")) == (30, 3)
 
 
 def test_somebody_must_say_how_many_buckets_there_shall_be(tmp_path: Path) -> None:
