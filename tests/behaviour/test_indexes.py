@@ -12,7 +12,7 @@ import pudi
 from pudi.format import bucket_of_file_id
 from pudi.index import Buckets
 from pudi.schema import RECORD_KEY
-from support.engines import Engine, per_engine
+from support.engines import THREE_WAYS, Engine, per_engine
 from support.layouts import Layout
 from support.model_global import GlobalModel
 from support.pudi_table import PudiTable
@@ -41,7 +41,8 @@ LOCAL = [
     (STAYING_SIMPLE, Layout("complex", "plain", "event")),
     (STAYING_BLOOM | SPREAD_OUT, Layout("simple", "hive", "commit")),
 ]
-SPARK = [LOCAL[0], LOCAL[2], LOCAL[3], LOCAL[5], LOCAL[8], LOCAL[9]]
+SPARK = [LOCAL[0], LOCAL[3], LOCAL[5], LOCAL[9]]
+SPREAD = [LOCAL[2], LOCAL[3], LOCAL[8]]
 
 
 def _model(layout: Layout, options: dict[str, str]) -> Any:
@@ -53,7 +54,7 @@ def _model(layout: Layout, options: dict[str, str]) -> Any:
     )
 
 
-@pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK), indirect=["engine"])
+@pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])
 def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:
     model = _model(layout, options)
     trips = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout)
@@ -77,9 +78,9 @@ def _check_buckets(trips: PudiTable, layout: Layout, options: dict[str, str]) ->
     assert Buckets(4, tuple(fields)).of(rows[RECORD_KEY]).tolist() == named
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+@THREE_WAYS
 def test_many_records_go_to_their_buckets(engine: Engine, tmp_path: Path) -> None:
-    """More than are written partition by partition in one task each: Spark routes them by bucket."""
+    """More than Spark writes partition by partition in one task each: it routes them by bucket."""
     trips = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout("simple", "flat", "event"))
     trips.options = BUCKET
     first = pa.concat_tables([table(trip(number, 1, city="nyc") for number in range(0, 9999, 7))] * 40)
@@ -178,9 +179,12 @@ def test_files_tell_how_many_buckets_there_are(tmp_path: Path) -> None:
     path = _written(tmp_path / "trips", BUCKET | {"hoodie.bucket.index.hash.field": "uuid"})
     fields = {"hoodie.bucket.index.hash.field": "uuid"}
     pudi.Table(path, options={"hoodie.index.type": "BUCKET", **fields}).upsert(table([trip(1, 20, "bob")]))
-    pudi.Table(path, options=fields).upsert(table([trip(2, 20, "bob")]))  # and that there are some
+    pudi.Table(path, options=fields).upsert(table([trip(2, 20, "bob")]))  # that there are some
+    pudi.Table(path).upsert(table([trip(3, 20, "bob")]))  # and what is hashed
+    with pytest.raises(pudi.InvalidArgumentError, match="whose files are buckets"):
+        pudi.Table(path, options={"hoodie.index.type": "SIMPLE"})
     rows = pudi.Table(path).scan(columns=["rider"]).to_arrow()["rider"].to_pylist()
-    assert (len(rows), rows.count("bob")) == (30, 2)
+    assert (len(rows), rows.count("bob")) == (30, 3)
 
 
 def test_somebody_must_say_how_many_buckets_there_shall_be(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ _SAMPLE_FILES = 16
 """How many commits back files are looked for, and in how many of them keys, where few don't tell."""
 _SAMPLE_HASHES = 16
 """Hashes of keys after which one possible number of buckets is believed."""
+_SAMPLE_FIELDS = 30
+"""Sets of key columns that are tried where no option says which are hashed."""
 _PLAUSIBLE_BUCKETS = 100_000
 """More buckets in a partition than this are not believed unless an option says BUCKET."""
 
@@ -169,9 +171,15 @@ class _Finder:
         """See `find_index`; None where nothing decides the number of buckets."""
         table = self.meta.storage.root
         kind = _kind(self.meta.config, self.options, table)
-        seen = self._evidence()
+        fields = _hash_fields(self.meta.config, self.options)
+        seen = self._evidence(fields)
+        if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options.get(FIELDS_KEY) is None:
+            # the same, should only some columns of the key have been hashed
+            parts = (part for size in range(1, len(fields)) for part in itertools.combinations(fields, size))
+            tried = ((self._evidence(part), part) for part in itertools.islice(parts, _SAMPLE_FIELDS))
+            seen, fields = next((found for found in tried if found[0].looks_divided), (seen, fields))
         if kind == "BUCKET" or (kind is None and seen.looks_divided):
-            return self._divided(seen)
+            return self._divided(seen, fields)
         if seen.looks_divided:
             raise InvalidArgumentError(
                 f"{TYPE_KEY}={kind} contradicts the table, whose files are buckets: inserts would go to buckets where "
@@ -185,9 +193,9 @@ class _Finder:
         moves = bool(self.meta.config.partition_fields) and self.options.flag(_MOVES[kind])
         return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM")
 
-    def _divided(self, seen: _Evidence) -> Index | None:
+    def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
         """The bucket index, with the number of buckets that options or files say."""
-        table, fields = self.meta.storage.root, _hash_fields(self.meta.config, self.options)
+        table = self.meta.storage.root
         if seen.files and not seen.divided:
             raise InvalidArgumentError(
                 f"{TYPE_KEY}=BUCKET contradicts the table, whose files are no buckets: their keys would not be found; "
@@ -211,13 +219,13 @@ class _Finder:
             return None
         return Index(buckets=Buckets(counts[0] if given is None else int(given), fields))
 
-    def _evidence(self) -> _Evidence:
+    def _evidence(self, fields: tuple[str, ...]) -> _Evidence:
         """What the newest files say; keys are read of as few as tell, and only where names say buckets."""
         files = self._newest_files()
         known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
         if not files or len(known) < len(files):
             return _Evidence(bool(files))
-        fields, divisor, most, hashed = _hash_fields(self.meta.config, self.options), 0, max(known), 0
+        divisor, most, hashed = 0, max(known), 0
         smallest_first = sorted(zip(files, known, strict=True), key=lambda pair: pair[0].size)
         for file, bucket in smallest_first[:_SAMPLE_FILES]:
             try:
@@ -237,7 +245,11 @@ class _Finder:
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
             stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
             named = [
-                (partition, parse_base_file((stat.path or "").rpartition("/")[2]), stat.file_size_in_bytes or 0)
+                (
+                    partition,
+                    parse_base_file((stat.path or "").rpartition("/")[2]),
+                    stat.file_size_in_bytes or stat.total_write_bytes or 0,
+                )
                 for partition, group in stats.items()
                 for stat in group
             ]
