@@ -39,7 +39,7 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "boolean": (pa.bool_(), [True, False]),
     "int": (pa.int32(), [7, -(2**31)]),
     "long": (pa.int64(), [9, 2**53 + 1]),
-    "float": (pa.float32(), [0.5, 1.5e10]),
+    "float": (pa.float32(), [0.1, 1.5e7]),
     "double": (pa.float64(), [0.25, 1e300]),
     "decimal(10,2)": (pa.decimal128(10, 2), [D("1.25"), D("-12345678.90")]),
     "decimal(12,2)": (pa.decimal128(12, 2), [D("1.25"), D("-1234567890.12")]),
