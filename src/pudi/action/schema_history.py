@@ -5,6 +5,7 @@ from __future__ import annotations
 from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError
 from pudi.format import SCHEMA_DIR, Action, InstantFile, State, parse_instant_file
+from pudi.format.names import Layout
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
 from pudi.timeline import Timeline
 from pudi.timeline.instant import next_instant
@@ -42,10 +43,16 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
 def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> None:
     """Store the schemas under a commit that is about to complete (FileBasedInternalSchemaStorageManager)."""
     pending = InstantFile(instant, Action.SCHEMACOMMIT, State.REQUESTED)
-    done = pending.completed(next_instant(meta.context.clock.now_ms(), None, meta.config.timezone))
+    layout = _layout(meta)
+    completion = next_instant(meta.context.clock.now_ms(), None, meta.config.timezone)
+    done = pending.completed(completion if layout == 2 else None)
     texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
     for file, text in texts:
-        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name()}", text.encode())
+        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(layout)}", text.encode())
+
+
+def _layout(meta: MetaClient) -> Layout:
+    return 1 if meta.config.layout_version == 1 else 2
 
 
 def _newest_file(meta: MetaClient, now: Timeline) -> str | None:
@@ -53,7 +60,7 @@ def _newest_file(meta: MetaClient, now: Timeline) -> str | None:
     oldest = min(completed, default="")
     found: dict[str, str] = {}
     for info in meta.storage.list_dir(SCHEMA_DIR)[0]:
-        file = parse_instant_file(info.path.rpartition("/")[2])
+        file = parse_instant_file(info.path.rpartition("/")[2], _layout(meta))
         if file is not None and file.action is Action.SCHEMACOMMIT and file.state is State.COMPLETED:
             found[file.requested] = info.path
     valid = [time for time in found if time in completed] or [time for time in found if time < oldest]

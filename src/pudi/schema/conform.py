@@ -101,7 +101,9 @@ def _lossless(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 def _promoted(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     # a float becomes a double by its decimal text, as a stored one does when its column is widened
     floats = pa.types.is_float32(array.type) and pa.types.is_float64(target)
-    if _may_cast(array.type, target) and not floats:
+    # Arrow wants room for the largest integer there is, promote for those that there are
+    integers = pa.types.is_signed_integer(array.type) and pa.types.is_decimal(target)
+    if _may_cast(array.type, target) and not floats and not integers:
         return _lossless(array, target, path)
     try:
         made = promote(array, target, path)

@@ -70,7 +70,9 @@ def _decimal_like(old: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _decimal_source(array: pa.Array) -> pa.Array:
-    """Floats as texts, whose digits are what Hudi makes decimals of; other values as they are."""
+    """Floats as texts, whose digits are what Hudi makes decimals of; integers as decimals that hold them all."""
+    if pa.types.is_integer(array.type):
+        return pc.cast(array, pa.decimal128(19, 0))
     return pc.cast(array, pa.string()) if pa.types.is_floating(array.type) else array
 
 
