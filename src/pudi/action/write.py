@@ -21,15 +21,15 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
+from pudi.action.spec import combines, file_options, sizing, writable_schema
 from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSlice, Markers, ParquetOptions
+from pudi.filegroup import FileSlice, Markers
 from pudi.format import (
     Action,
-    BloomOptions,
     CommitMetadata,
     WriteStat,
     new_file_id,
@@ -46,13 +46,12 @@ from pudi.plan import (
     place_buckets,
     whole_partitions,
 )
-from pudi.plan.write import NO_INSERTS, Sizing, SortMode, average_record_bytes, with_flag
+from pudi.plan.write import NO_INSERTS, Sizing, SortMode, with_flag
 from pudi.record import KeyGenerator, check_key_types
 from pudi.schema import (
     add_meta_fields,
     avro_to_arrow,
     evolved_text,
-    unwritable_columns,
     with_meta_fields,
     without_meta_fields,
 )
@@ -63,9 +62,6 @@ from pudi.task.engine import InputSpec
 from pudi.timeline import Instant, Timeline
 
 _Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
-
-_SIZE_SAMPLE_COMMITS = 5
-"""How many commits back the size of a record is looked for."""
 
 
 def write(
@@ -142,7 +138,7 @@ class Write:
         check_consistent(meta.config, self.resolved, meta.storage.root)
         first = meta.store.load()
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
-        schema = self._writable_schema(self.schema_before)
+        schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
@@ -196,16 +192,6 @@ class Write:
     def _pending_contents(self) -> tuple[bytes, bytes | CommitMetadata]:
         """What the requested and the inflight file say."""
         return b"", b""
-
-    def _writable_schema(self, schema_json: str) -> pa.Schema:
-        unwritable = unwritable_columns(schema_json)
-        if unwritable:
-            raise NotSupportedError(
-                f"column {unwritable[0]!r} has an Avro type that pudi reads but can't write back as the table words it "
-                "(milliseconds, time of day, enum, decimal in bytes); write this table with Apache Hudi",
-                table=self.meta.storage.root,
-            )
-        return without_meta_fields(avro_to_arrow(schema_json))
 
     def _input_spec(self, schema: pa.Schema) -> InputSpec:
         return InputSpec(
@@ -308,13 +294,7 @@ class Write:
         return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
-        options, store = self.options, self.meta.store
-        recent = self.meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
-        default = min(float(options.record_size_estimate), records.record_bytes or float("inf"))
-        size = average_record_bytes(
-            (store.commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
-        )
-        return Sizing(options.small_file_limit, options.max_file_size, size)
+        return sizing(self.meta, self.options, timeline, records.record_bytes)
 
     def _commit(
         self, timeline: Timeline, schema_json: str, records: Any, plan: _Plan | None
@@ -364,23 +344,8 @@ class Write:
     def _action(self) -> Action:
         return Action.REPLACECOMMIT if self.operation.replaces else Action.COMMIT
 
-    @property
-    def _combines(self) -> bool:
-        """Whether versions of one key among the records are combined first."""
-        options = self.options
-        if self.operation is Operation.UPSERT:
-            return options.combine_before_upsert
-        drops = self.operation is Operation.INSERT and options.duplicates == "drop"
-        return self.operation is Operation.DELETE or drops or options.combine_before_insert
-
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options
-        bloom = BloomOptions(
-            num_entries=options.bloom_num_entries,
-            fpp=options.bloom_fpp,
-            max_entries=options.bloom_max_entries,
-            kind=options.bloom_type,
-        )
         return WriteSpec(
             instant=requested,
             operation=self.operation,
@@ -389,20 +354,14 @@ class Write:
             rule=self._rule,
             index=self.index,
             generated_keys=self.keys.generates,
-            deduplicate=self._combines,
+            deduplicate=combines(self.operation, options),
             max_file_bytes=options.max_file_size,
             history=history,
             merges_inserts=not options.allow_duplicates,
             sort=SortMode(options.sort_mode),
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
-            parquet=ParquetOptions(
-                codec=options.compression_codec,
-                row_group_bytes=options.block_size,
-                page_bytes=options.page_size,
-                dictionary=options.dictionary_enabled,
-                bloom=bloom if options.bloom_enabled else None,
-            ),
+            parquet=file_options(options),
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:
