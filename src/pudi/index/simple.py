@@ -57,8 +57,9 @@ def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None)
         found = pc.index_in(keys, value_set=stored.combine_chunks())
         return np.flatnonzero(np.asarray(found.is_valid()))
     found = pc.index_in(stored, value_set=keys)
-    hits = np.asarray(found.drop_null()).astype(np.int64, copy=False)
-    return np.unique(hits)
+    held = np.zeros(len(keys), dtype=bool)  # a copy of a key that plain inserts made is one hit
+    held[np.asarray(found.drop_null())] = True
+    return np.flatnonzero(held)
 
 
 class SimpleKeys:
