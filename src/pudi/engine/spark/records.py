@@ -93,7 +93,8 @@ class SparkRecords:
                 .collect()
             )
         found = {row[0]: Group(row[1], row[2], row[3]) for row in rows}
-        check_paths(pa.array(list(found), pa.string()))
+        if self.spec.keys.partition_fields:
+            check_paths(pa.array(list(found), pa.string()))
         return found
 
     @property
