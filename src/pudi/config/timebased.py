@@ -55,7 +55,6 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
         InvalidArgumentError: a value is none that Hudi has.
         NotSupportedError: the separator is a pattern that may mean something else in Java.
     """
-
     settled = tells_type(properties)
 
     def said(key: str) -> str | None:
