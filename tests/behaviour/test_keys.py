@@ -126,7 +126,7 @@ def test_encoded_folders(engine: Engine, tmp_path: Path) -> None:
     held.write("upsert", *(one(n, city) for n, city in enumerate(cities)))
     assert {row["city"]: row["_hoodie_partition_path"] for row in held.read()} == cities
     for city in cities:
-        quoted = city.replace("'", "''")
+        quoted = city.replace("\\", "\\\\").replace("'", "''")
         assert [row["city"] for row in held.read(f"city = '{quoted}'")] == [city]
 
 

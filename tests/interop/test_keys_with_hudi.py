@@ -167,7 +167,9 @@ def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode
     pudi.Table(str(path)).upsert(engine.frame(_rows(encode, "again")))
     expected = [{**row, "value": "again"} for row in expected]
     assert_same(only(hudi.snapshot(), SHOWN), expected, about="after pudi's upsert, read by Hudi")
-    pudi.Table(str(model.path)).upsert(engine.frame(_rows(encode, "again")))  # the other way round: Hudi's table
+    # the other way round: Hudi's table, which doesn't say how a custom generator names folders by time
+    hudis = pudi.Table(str(model.path), options=dict(keys.options))
+    hudis.upsert(engine.frame(_rows(encode, "again")))
     assert_same(only(model.snapshot(), SHOWN), expected, about="Hudi's table after pudi's upsert")
     hudi.write("delete", _rows(encode, "again"))
     assert engine.read(pudi.Table(str(path)).scan()) == []
@@ -192,7 +194,7 @@ def test_generated_keys(spark: Any, engine: Engine, tmp_path: Path) -> None:
     found = {row["_hoodie_record_key"] for row in rows}
     assert len(found) == len(rows) == 3 * len(CITIES)
     assert all(re.fullmatch(r"\d{17}_\d+_\d+", key) for key in found)
-    assert_same(engine.read(pudi.Table(str(path)).scan()), rows)
+    assert_same(only(engine.read(pudi.Table(str(path)).scan()), SHOWN), only(rows, SHOWN))
 
 
 def test_orders_and_delete_markers(spark: Any, engine: Engine, tmp_path: Path) -> None:
@@ -223,9 +225,9 @@ def test_orders_and_delete_markers(spark: Any, engine: Engine, tmp_path: Path) -
             ("new", 1, 1.0, "D"),
         ),
     ]  # fmt: skip
-    for data in batches:
-        hudis.write("upsert", data)
-        pudi.Table(str(pudis.path)).upsert(engine.frame(data))
+    for verb, data in zip(("bulk_insert", "upsert"), batches, strict=True):  # an upsert of Hudi's fails on null
+        hudis.write(verb, data)
+        getattr(pudi.Table(str(pudis.path)), verb)(engine.frame(data))
         ignored = (*PLACE_FIELDS, "_hoodie_commit_time")
         assert_same(pudis.snapshot(), hudis.snapshot(), ignored)
     last = batch(("k2", 9, 0.0, "D"), ("k4", 6, 0.0, "D"), ("k5", 1, 0.0, "back"))

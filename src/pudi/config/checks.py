@@ -19,7 +19,7 @@ from pudi.config.table_registry import (
     WRITABLE_KEY_GENERATORS,
     layout_of_version,
 )
-from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone
+from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, is_timebased, other_parser, persisted_zone, tells_type
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
@@ -293,6 +293,8 @@ def _persisted(config: TableConfig, key: str) -> str | None:
     }
     if key in (ZONE, INPUT_ZONE, OUTPUT_ZONE):
         return persisted_zone(config.raw, OUTPUT_ZONE if key == ZONE else key)
+    if is_timebased(key) and not tells_type(config.raw):
+        return None
     if key in derived:
         return derived[key]
     declared = option(key)

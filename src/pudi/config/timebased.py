@@ -45,7 +45,8 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
 
     Args:
         properties: the table's; they decide.
-        given: a writer's options, for what the table leaves open.
+        given: a writer's options, for what the table leaves open: time zones, and all where it has no type of
+            timestamps, since Hudi stores none of it for a custom key generator.
 
     Returns:
         None where neither says what the timestamps are.
@@ -54,13 +55,14 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
         InvalidArgumentError: a value is none that Hudi has.
         NotSupportedError: the separator is a pattern that may mean something else in Java.
     """
+    settled = tells_type(properties)
 
     def said(key: str) -> str | None:
         declared = option(key)
         text = next((properties[name] for name in (key, *declared.aliases) if properties.get(name)), None)
         if text is not None:
             return text_of(declared.parse(text))
-        value = given.get(key)
+        value = None if settled else given.get(key)
         return text_of(value) if value else None
 
     kind = said(f"{_PREFIX}timestamp.type")
@@ -76,6 +78,17 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
         input_zone=_zone(properties, given, INPUT_ZONE),
         output_zone=_zone(properties, given, OUTPUT_ZONE),
     )
+
+
+def tells_type(properties: Mapping[str, str]) -> bool:
+    """Whether a table says what its timestamps are, so that what else it leaves out is as Hudi's defaults have it."""
+    declared = option(f"{_PREFIX}timestamp.type")
+    return any(properties.get(name) for name in (declared.key, *declared.aliases))
+
+
+def is_timebased(key: str) -> bool:
+    """Whether a key is of these settings."""
+    return key.startswith(_PREFIX)
 
 
 def zone_defaults(properties: Mapping[str, str]) -> dict[str, str]:

@@ -57,6 +57,16 @@ def test_the_table_decides_and_options_fill_in() -> None:
     assert timebased(old, {}) is not None
 
 
+def test_all_is_a_writers_where_the_table_says_nothing() -> None:
+    given = {f"{PREFIX}timestamp.type": "SCALAR", f"{PREFIX}timestamp.scalar.time.unit": "DAYS"}
+    found = timebased({}, given)
+    assert found is not None
+    assert (found.kind, found.unit) == ("SCALAR", "DAYS")
+    settled = timebased({f"{PREFIX}timestamp.type": "SCALAR"}, given)
+    assert settled is not None
+    assert settled.unit == "SECONDS"
+
+
 def test_types_that_hudi_does_not_have() -> None:
     with pytest.raises(InvalidArgumentError, match=r"timestamp\.type"):
         timebased({f"{PREFIX}timestamp.type": "DAYS"}, {})
