@@ -33,7 +33,7 @@ def test_the_corpus_is_whole() -> None:
         "cow_v6_replace",
         "cow_v8_cdc_data_before_after",
     ]
-    assert len(CASES) == 63
+    assert len(CASES) == 66
 
 
 @pytest.mark.parametrize(("table", "query"), CASES)
