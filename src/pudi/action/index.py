@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, BaseFileReader
-from pudi.format import BUCKET_INDEX_DIR, bucket_of_file_id, parse_base_file
+from pudi.format import BUCKET_INDEX_DIR, WriteStat, bucket_of_file_id, parse_base_file
 from pudi.index import Buckets, Index, key_hashes
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
@@ -221,39 +222,40 @@ class _Finder:
 
     def _evidence(self, fields: tuple[str, ...]) -> _Evidence:
         """What the newest files say; keys are read of as few as tell, and only where names say buckets."""
-        files = self._newest_files()
-        known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
-        if not files or len(known) < len(files):
-            return _Evidence(bool(files))
-        divisor, most, hashed = 0, max(known), 0
-        smallest_first = sorted(zip(files, known, strict=True), key=lambda pair: pair[0].size)
-        for file, bucket in smallest_first[:_SAMPLE_FILES]:
-            try:
-                reader = BaseFileReader(self.meta.storage, file)
-                keys = reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
-            except NotFoundError:  # replaced and cleaned since
-                continue
-            hashes = np.unique(key_hashes(keys, fields)).astype(np.int64)
-            divisor, hashed = math.gcd(divisor, int(np.gcd.reduce(np.abs(hashes - bucket)))), hashed + len(hashes)
-            enough = hashed >= _SAMPLE_HASHES and len(_Evidence(True, True, most, divisor).counts()) == 1
-            if enough or 0 < divisor <= most:
-                break
-        return _Evidence(True, True, most, divisor)
+        seen, read, hashed = _Evidence(), 0, 0
+        for files in self._written():
+            known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
+            if len(known) < len(files):
+                return _Evidence(files=True)
+            seen = _Evidence(True, True, max(seen.most, *known), seen.divisor)
+            for file, bucket in sorted(zip(files, known, strict=True), key=lambda pair: pair[0].size):
+                hashes = self._hashes(file, fields)
+                divisor = math.gcd(seen.divisor, int(np.gcd.reduce(np.abs(hashes - bucket))))
+                seen, read, hashed = replace(seen, divisor=divisor), read + 1, hashed + len(hashes)
+                enough = hashed >= _SAMPLE_HASHES and len(seen.counts()) == 1
+                if enough or not seen.fits or read == _SAMPLE_FILES:
+                    return seen
+        return seen
 
-    def _newest_files(self) -> list[BaseFile]:
-        """Files of the newest commit that wrote some."""
+    def _hashes(self, file: BaseFile, fields: tuple[str, ...]) -> np.ndarray:
+        """Different hashes of a file's first keys; none of one that was replaced and cleaned since."""
+        try:
+            reader = BaseFileReader(self.meta.storage, file)
+            keys = reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+        except NotFoundError:
+            return np.empty(0, dtype=np.int64)
+        return np.unique(key_hashes(keys, fields)).astype(np.int64)
+
+    def _written(self) -> Iterator[list[BaseFile]]:
+        """Files of each of the newest commits that wrote some, newest first."""
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
             stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
-            named = [
-                (
-                    partition,
-                    parse_base_file((stat.path or "").rpartition("/")[2]),
-                    stat.file_size_in_bytes or stat.total_write_bytes or 0,
-                )
-                for partition, group in stats.items()
-                for stat in group
-            ]
-            files = [BaseFile(partition, name, size) for partition, name, size in named if name is not None and size]
+            files = [file for partition, group in stats.items() for s in group if (file := _file(partition, s))]
             if files:
-                return files
-        return []
+                yield files
+
+
+def _file(partition: str, stat: WriteStat) -> BaseFile | None:
+    name = parse_base_file((stat.path or "").rpartition("/")[2])
+    size = stat.file_size_in_bytes or stat.total_write_bytes
+    return BaseFile(partition, name, size) if name is not None and size else None
