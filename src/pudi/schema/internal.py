@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -152,11 +152,17 @@ class SchemaHistory:
 
     current: InternalSchema
     versions: tuple[InternalSchema, ...]
+    _names: dict[int, FieldNames | None] = field(default_factory=dict, compare=False, repr=False)
 
     def names(self, instant: str) -> FieldNames | None:
         """What the current columns are called in files of a commit (InternalSchemaUtils.searchSchema)."""
         known = [schema for schema in self.versions if schema.version <= int(instant)]
-        return self.current.names_in(known[-1]) if known else None
+        if not known:
+            return None
+        stored = known[-1]
+        if stored.version not in self._names:
+            self._names[stored.version] = self.current.names_in(stored)
+        return self._names[stored.version]
 
     def to_json(self) -> str:
         """The text of a schema file: newest first (SerDeHelper.inheritSchemas)."""
