@@ -34,8 +34,8 @@ from pudi.schema import with_meta_fields
 from pudi.task import Engine, SliceReader
 from pudi.timeline import NO_COMMIT, Timeline
 
-STATIC, DYNAMIC = "STATIC", "DYNAMIC"
-"""Values of hoodie.datasource.overwrite.mode."""
+STATIC = "STATIC"
+"""The value of hoodie.datasource.overwrite.mode that isn't the default."""
 
 
 def overwrite(
@@ -67,10 +67,10 @@ def overwrite(
     """
     options = WriteOptions.of(resolved)
     chosen = None if partitions is None else _paths(partitions, meta.storage.root)
-    if chosen is None and options.static_partitions:
+    if operation is Operation.INSERT_OVERWRITE and chosen is None:
         chosen = options.static_partitions
-    if chosen is None and options.overwrite_mode == STATIC:
-        operation = Operation.INSERT_OVERWRITE_TABLE
+        if chosen is None and options.overwrite_mode == STATIC:
+            operation = Operation.INSERT_OVERWRITE_TABLE
     extra = dict(extra_metadata or {})
     return _Overwrite(meta, engine, operation, resolved, options, extra, partitions=chosen).run(data)
 

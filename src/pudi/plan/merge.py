@@ -12,6 +12,7 @@ from pudi.expr import Expr, bind, conjunction, constant
 from pudi.expr.tree import Column, Compare
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import with_flag
+from pudi.record import KeyGenerator
 
 SOURCE, TARGET = "source", "target"
 """The two struct columns of joined rows, which bound expressions name."""
@@ -69,12 +70,14 @@ class MergeJoin:
         on: column of the table and column of the source, equal in rows that match; nulls match nothing.
         matched: clauses for rows that match; the first whose condition is true counts.
         not_matched: clauses for source rows without a match, likewise.
+        generator: how the table makes partition paths.
     """
 
     read: ReadPlan
     on: tuple[tuple[str, str], ...]
     matched: tuple[MergeClause, ...]
     not_matched: tuple[MergeClause, ...]
+    generator: KeyGenerator
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,7 +104,9 @@ class MergeJoin:
             column = Column((name,))
             parts += [Compare(">=", column, constant(low)), Compare("<=", column, constant(high))]
         where = conjunction(parts)
-        return self.read if where is None else replace(self.read, where=bind(where, self.read.schema))
+        if where is None:
+            return self.read
+        return replace(self.read, where=bind(where, self.read.schema)).with_slices(self.read.slices, self.generator)
 
 
 def _has_range(kind: pa.DataType) -> bool:
