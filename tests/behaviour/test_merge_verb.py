@@ -136,6 +136,13 @@ def test_unmatched_copies_in_the_source_are_combined(pair: Pair) -> None:
     pair.follow(result, lambda r: r, twice[1:])
 
 
+def test_no_key_is_added_twice(pair: Pair) -> None:
+    """A source row that meets no row by other columns, but has a key that is there, is an upsert of it."""
+    new = trip(1, 20, "other leg") | {"leg": 7}
+    result = pair.merge([new], on=["leg"]).when_not_matched_insert().execute()
+    pair.follow(result, lambda r: r | new if r["uuid"] == "k0001" else r)
+
+
 def test_nothing_to_do(pair: Pair) -> None:
     before = tree(pair.pudi.path)
     assert pair.merge([trip(50, 1)]).when_matched_update().execute() is None
