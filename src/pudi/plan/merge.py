@@ -67,10 +67,11 @@ class MergeJoin:
 
     Attributes:
         read: the table's rows, all columns without meta fields.
-        on: column of the table and column of the source, equal in rows that match; nulls match nothing.
+        on: column of the table and column of the source, equal in rows that match.
         matched: clauses for rows that match; the first whose condition is true counts.
         not_matched: clauses for source rows without a match, likewise.
         generator: how the table makes partition paths.
+        nulls_match: whether null equals null; it does in the parts of a record's own key and partition.
     """
 
     read: ReadPlan
@@ -78,6 +79,7 @@ class MergeJoin:
     matched: tuple[MergeClause, ...]
     not_matched: tuple[MergeClause, ...]
     generator: KeyGenerator
+    nulls_match: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,7 +99,8 @@ class MergeJoin:
         """The read of the rows that can match.
 
         Args:
-            spans: by column of the table, least and greatest value that the source has for it.
+            spans: by column of the table, least and greatest value that the source has for it; a column is left out
+                where the source has nulls that match.
         """
         parts = []
         for name, (low, high) in spans.items():
