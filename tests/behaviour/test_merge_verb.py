@@ -136,6 +136,25 @@ def test_unmatched_copies_in_the_source_are_combined(pair: Pair) -> None:
     pair.follow(result, lambda r: r, twice[1:])
 
 
+def test_no_key_is_added_twice(pair: Pair) -> None:
+    """A source row that meets no row by other columns, but has a key that is there, is an upsert of it."""
+    new = trip(1, 20, "other leg") | {"leg": 7}
+    result = pair.merge([new], on=["leg"]).when_not_matched_insert().execute()
+    pair.follow(result, lambda r: r | new if r["uuid"] == "k0001" else r)
+
+
+def test_null_partitions_and_key_parts_are_the_same(engine: Engine, tmp_path: Path) -> None:
+    pair = Pair(engine, tmp_path / "trips", FEW[1])
+    nowhere = [trip(number, 10) | {"city": None, "leg": None} for number in (1, 2)]
+    made = pudi.create(tmp_path / "nowhere", SCHEMA, record_key=["uuid", "leg"], partition_by="city")
+    made.insert(pair.pudi.engine.frame(table([*nowhere, trip(3, 10)])))
+    source = table([nowhere[0], trip(3, 10), trip(4, 10) | {"city": None}])
+    result = made.merge(pair.pudi.engine.frame(source)).when_matched_delete().execute()
+    assert result is not None
+    assert result.records_deleted == 2
+    assert made.scan().to_arrow()["uuid"].to_pylist() == ["k0002"]
+
+
 def test_nothing_to_do(pair: Pair) -> None:
     before = tree(pair.pudi.path)
     assert pair.merge([trip(50, 1)]).when_matched_update().execute() is None

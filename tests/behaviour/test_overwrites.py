@@ -100,6 +100,13 @@ def test_delete_partitions_by_predicate(pair: Pair) -> None:
     assert {row["city"] for row in pair.pudi.snapshot()} == {"nyc", "chennai"}
 
 
+def test_delete_partitions_by_a_predicate_over_no_column(pair: Pair) -> None:
+    pair.write("bulk_insert", NINE)
+    assert pair.pudi.table.delete_partitions(where="1 > 2") is None
+    assert pair.pudi.table.delete_partitions(where="1 < 2") is not None
+    assert pair.pudi.snapshot() == []
+
+
 def test_a_predicate_must_hold_for_all_of_a_partition(pair: Pair) -> None:
     pair.write("bulk_insert", [*NINE, trip(20, 10) | {"city": None}, trip(21, 10, city="")])
     with pytest.raises(pudi.NotSupportedError, match="some records of partition"):
@@ -179,7 +186,14 @@ def test_the_timeline_says_what_hudi_says(pair: Pair) -> None:
 
 def test_refused(pair: Pair, tmp_path: Path) -> None:
     table_ = pair.pudi.table
-    for arguments in ({}, {"partitions": ["nyc"], "where": "city = 'nyc'"}, {"partitions": "nyc"}):
+    for arguments in (
+        {},
+        {"partitions": ["nyc"], "where": "city = 'nyc'"},
+        {"partitions": "nyc"},
+        {"partitions": ["../other"]},
+        {"partitions": [".hoodie"]},
+        {"partitions": [""]},
+    ):
         with pytest.raises(pudi.InvalidArgumentError):
             table_.delete_partitions(**arguments)
     with pytest.raises(pudi.InvalidArgumentError, match="ts"):

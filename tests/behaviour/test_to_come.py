@@ -24,9 +24,7 @@ def test_refused_by_name(trips: pudi.Table, verb: str) -> None:
     assert trips.scan().to_arrow().num_rows == 1
 
 
-def test_delete_by_predicate(trips: pudi.Table) -> None:
-    with pytest.raises(pudi.NotSupportedError, match="where"):
-        trips.delete(where="ts > 1")
+def test_a_predicate_in_the_wrong_place(trips: pudi.Table) -> None:
     with pytest.raises(TypeError, match="where="):
         trips.delete("ts > 1")
 

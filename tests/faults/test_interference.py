@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-import pudi.table.table as table_module
+import pudi.table.verbs as verbs_module
 from pudi.action import MetaClient
 from pudi.engine.local import LocalEngine
 from pudi.format import (
@@ -38,6 +38,10 @@ class Interrupted(LocalEngine):
         type(self).after()
         return results
 
+    def change(self, *args: Any) -> Any:
+        type(self).before()
+        return super().change(*args)
+
 
 @pytest.fixture
 def during(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
@@ -49,7 +53,7 @@ def during(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], No
             action()
 
         monkeypatch.setattr(Interrupted, "before", staticmethod(once))
-        monkeypatch.setattr(table_module, "LocalEngine", Interrupted)
+        monkeypatch.setattr(verbs_module, "LocalEngine", Interrupted)
 
     return plan
 
@@ -108,6 +112,48 @@ def test_a_key_inserted_elsewhere_under_a_global_index(trips: pudi.Table, during
     with pytest.raises(pudi.ConflictError, match="inserted"):
         trips.upsert(table([trip(9, 20, city="nyc")]), options={"hoodie.index.type": "GLOBAL_SIMPLE"})
     assert state(trips)["k0009"] == 30
+
+
+OVERWRITES: dict[str, Callable[[pudi.Table], object]] = {
+    "insert_overwrite": lambda on: on.insert_overwrite(table([trip(0, 20)])),
+    "static overwrite": lambda on: on.insert_overwrite(table([trip(1, 20)]), partitions=["nyc", "sao_paulo"]),
+    "insert_overwrite_table": lambda on: on.insert_overwrite_table(table([trip(0, 20)])),
+    "update": lambda on: on.update({"ts": 20}, "city = 'nyc'"),
+    "delete where": lambda on: on.delete(where="city = 'nyc'"),
+}
+
+
+@pytest.mark.parametrize("verb", list(OVERWRITES))
+def test_a_write_into_what_is_replaced(trips: pudi.Table, during: Any, verb: str) -> None:
+    during(lambda: other(trips).upsert(table([trip(3, 30)])))
+    with pytest.raises(pudi.ConflictError):
+        OVERWRITES[verb](trips)
+    assert (state(trips)["k0000"], state(trips)["k0003"]) == (10, 30)
+
+
+@pytest.mark.parametrize("verb", ["insert_overwrite", "static overwrite", "insert_overwrite_table"])
+def test_new_file_groups_in_what_is_replaced(trips: pudi.Table, during: Any, verb: str) -> None:
+    during(lambda: other(trips).bulk_insert(table([trip(30, 30)])))
+    with pytest.raises(pudi.ConflictError, match="replaces"):
+        OVERWRITES[verb](trips)
+    assert len(state(trips)) == 7
+
+
+def test_an_overwrite_of_what_is_updated(trips: pudi.Table, during: Any) -> None:
+    for replace in (
+        lambda: other(trips).insert_overwrite(table([trip(3, 40)])),
+        lambda: other(trips).delete_partitions(["nyc"]),
+    ):
+        during(replace)
+        with pytest.raises(pudi.ConflictError, match="file group"):
+            trips.upsert(table([trip(0, 20), trip(3, 20)]))
+        other(trips).upsert(table([trip(0, 50), trip(3, 50)]))
+
+
+def test_an_overwrite_beside_another_partition(trips: pudi.Table, during: Any) -> None:
+    during(lambda: other(trips).delete_partitions(["chennai"]))
+    trips.insert_overwrite(table([trip(0, 20)]))
+    assert set(state(trips)) == {"k0000", "k0001", "k0004"}
 
 
 def test_other_partitions_do_not_conflict(trips: pudi.Table, during: Any) -> None:

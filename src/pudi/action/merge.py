@@ -127,7 +127,7 @@ class _Binder:
         not_matched = tuple(self._clause(c, on) for c in clauses if c.kind is MergeKind.INSERT)
         read = plan_read(self._root, self._table, wanted=None, where=None, meta_fields=False, populated=False)
         read = read.with_slices(self._meta.view(timeline).all_slices(), self._meta.keys)
-        return MergeJoin(read, on, matched, not_matched)
+        return MergeJoin(read, on, matched, not_matched, self._meta.keys, nulls_match=self._request.on is None)
 
     def _on(self) -> tuple[tuple[str, str], ...]:
         wanted, config = self._request.on, self._meta.config

@@ -28,13 +28,13 @@ from pudi.format import (
     encode_requested_replace_metadata,
 )
 from pudi.plan import Operation, ReadPlan, WritePlan
-from pudi.record import partition_values
+from pudi.record import check_paths, partition_values
 from pudi.schema import with_meta_fields
 from pudi.task import Engine, SliceReader
 from pudi.timeline import NO_COMMIT, Timeline
 
-STATIC, DYNAMIC = "STATIC", "DYNAMIC"
-"""Values of hoodie.datasource.overwrite.mode."""
+STATIC = "STATIC"
+"""The value of hoodie.datasource.overwrite.mode that isn't the default."""
 
 
 def overwrite(
@@ -66,10 +66,10 @@ def overwrite(
     """
     options = WriteOptions.of(resolved)
     chosen = None if partitions is None else _paths(partitions, meta.storage.root)
-    if chosen is None and options.static_partitions:
+    if operation is Operation.INSERT_OVERWRITE and chosen is None:
         chosen = options.static_partitions
-    if chosen is None and options.overwrite_mode == STATIC:
-        operation = Operation.INSERT_OVERWRITE_TABLE
+        if chosen is None and options.overwrite_mode == STATIC:
+            operation = Operation.INSERT_OVERWRITE_TABLE
     extra = dict(extra_metadata or {})
     return _Overwrite(meta, engine, operation, resolved, options, extra, partitions=chosen).run(data)
 
@@ -117,8 +117,9 @@ def delete_partitions(
 def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:
     if isinstance(partitions, str):
         raise InvalidArgumentError(f"partitions is one text; give a list: [{partitions!r}]", table=table)
-    paths = [path.strip("/") for path in partitions]
-    return tuple(dict.fromkeys(paths))
+    paths = tuple(dict.fromkeys(path.strip("/") for path in partitions))
+    check_paths(pa.array(paths, pa.string()))
+    return paths
 
 
 @dataclass
@@ -222,7 +223,7 @@ class _DeletePartitions(WriteWithoutInput, _Replace):
         """Whether `where` is true for a partition: by its path, or, where that can't tell, by its records."""
         known = partition_values(partition, self.meta.keys, schema) or {}
         if columns(where) <= known.keys():
-            row = pa.table({name: pa.array([known[name]], schema.field(name).type) for name in known})
+            row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
             return bool(evaluate(where, row)[0].as_py())
         found: set[bool] = set()
         for file_slice in slices:

@@ -12,6 +12,7 @@ from pudi.expr import Expr, bind, conjunction, constant
 from pudi.expr.tree import Column, Compare
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import with_flag
+from pudi.record import KeyGenerator
 
 SOURCE, TARGET = "source", "target"
 """The two struct columns of joined rows, which bound expressions name."""
@@ -66,15 +67,19 @@ class MergeJoin:
 
     Attributes:
         read: the table's rows, all columns without meta fields.
-        on: column of the table and column of the source, equal in rows that match; nulls match nothing.
+        on: column of the table and column of the source, equal in rows that match.
         matched: clauses for rows that match; the first whose condition is true counts.
         not_matched: clauses for source rows without a match, likewise.
+        generator: how the table makes partition paths.
+        nulls_match: whether null equals null; it does in the parts of a record's own key and partition.
     """
 
     read: ReadPlan
     on: tuple[tuple[str, str], ...]
     matched: tuple[MergeClause, ...]
     not_matched: tuple[MergeClause, ...]
+    generator: KeyGenerator
+    nulls_match: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -94,14 +99,17 @@ class MergeJoin:
         """The read of the rows that can match.
 
         Args:
-            spans: by column of the table, least and greatest value that the source has for it.
+            spans: by column of the table, least and greatest value that the source has for it; a column is left out
+                where the source has nulls that match.
         """
         parts = []
         for name, (low, high) in spans.items():
             column = Column((name,))
             parts += [Compare(">=", column, constant(low)), Compare("<=", column, constant(high))]
         where = conjunction(parts)
-        return self.read if where is None else replace(self.read, where=bind(where, self.read.schema))
+        if where is None:
+            return self.read
+        return replace(self.read, where=bind(where, self.read.schema)).with_slices(self.read.slices, self.generator)
 
 
 def _has_range(kind: pa.DataType) -> bool:

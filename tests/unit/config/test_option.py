@@ -117,11 +117,8 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
         ("hoodie.write.table.version", "7"),
-        ("hoodie.bulkinsert.sort.mode", "GLOBAL_SORT"),
-        ("hoodie.combine.before.upsert", "false"),
-        ("hoodie.merge.allow.duplicate.on.inserts", "false"),
         ("as.of.instant", "20260101000000000"),
-        ("hoodie.datasource.write.operation", "insert_overwrite"),
+        ("hoodie.datasource.write.operation", "cluster"),
         ("hoodie.write.lock.provider", "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"),
     ],
 )

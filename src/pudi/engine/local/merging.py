@@ -58,8 +58,9 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     """
     wanted = pa.schema([join.read.schema.field(t).with_name(k).with_nullable(True) for k, (t, _) in _named(join)])
     keys = source.select([name for _, name in join.on]).rename_columns(join.keys)
-    keys = conform(keys, wanted, table=join.read.table).append_column("source_row", _numbers(source.num_rows))
+    keys = conform(keys, wanted, table=join.read.table)
     read = _within(join, keys)
+    keys = _comparable(keys, join).append_column("source_row", _numbers(source.num_rows))
     reader = SliceReader(storage, read)
 
     def find(file_slice: FileSlice) -> tuple[pa.Table, np.ndarray]:
@@ -81,12 +82,25 @@ def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:
     return zip(join.keys, join.on, strict=True)
 
 
+def _comparable(keys: pa.Table, join: MergeJoin) -> pa.Table:
+    """Key columns as a join takes them: to it null never equals null."""
+    if not join.nulls_match:
+        return keys
+    made: dict[str, pa.ChunkedArray] = {}
+    for name in keys.column_names:
+        column = keys[name]
+        made[f"{name}_null"] = column.is_null()
+        made[name] = pc.fill_null(column.cast(pa.string()), "")
+    return pa.table(made)
+
+
 def _within(join: MergeJoin, keys: pa.Table) -> ReadPlan:
     spans = {}
     ranged = {target for target, _ in join.ranged()}
     for name, (target, _) in _named(join):
         span = pc.min_max(keys[name]).as_py()
-        if target in ranged and span["min"] is not None:
+        nulls = join.nulls_match and keys[name].null_count
+        if target in ranged and span["min"] is not None and not nulls:
             spans[target] = (span["min"], span["max"])
     return join.within(spans)
 
@@ -96,9 +110,10 @@ def _matches(
 ) -> tuple[pa.Table, np.ndarray]:
     """Rows of a slice that match, each with the number of its source row."""
     rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
-    mine = rows.select([name for name, _ in join.on]).rename_columns(join.keys)
+    mine = _comparable(rows.select([name for name, _ in join.on]).rename_columns(join.keys), join)
+    names = mine.column_names
     mine = mine.append_column("target_row", _numbers(rows.num_rows))
-    pairs = mine.join(keys, list(join.keys), join_type="inner", use_threads=False)
+    pairs = mine.join(keys, names, join_type="inner", use_threads=False)
     places = np.asarray(pairs["target_row"])
     if len(np.unique(places)) < len(places):
         raise InvalidArgumentError(AMBIGUOUS, table=read.table)

@@ -78,7 +78,8 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         sql.struct(*(sql.col(quote(name)) for name in target.columns)).alias(TARGET),
         sql.monotonically_increasing_id().alias(_TARGET_ROW),
     )
-    equal = " AND ".join(f"{TARGET}.{quote(t)} = {SOURCE}.{quote(s)}" for t, s in join.on)
+    same = "<=>" if join.nulls_match else "="
+    equal = " AND ".join(f"{TARGET}.{quote(t)} {same} {SOURCE}.{quote(s)}" for t, s in join.on)
     matched = stored.join(rows, sql.expr(equal), "inner")
     matched = merged.keep(matched.select("*", sql.expr(_choice(join.matched)).alias(_CLAUSE)))
     _check(matched, join)
@@ -94,9 +95,18 @@ def _spans(sql: Any, rows: Any, join: MergeJoin) -> dict[str, tuple[object, obje
     pairs = join.ranged()
     if not pairs:
         return {}
-    spans = [sql.expr(f"{end}({SOURCE}.{quote(s)})") for _, s in pairs for end in ("min", "max")]
-    found = list(rows.agg(*spans).collect()[0])
-    return {t: (found[2 * n], found[2 * n + 1]) for n, (t, _) in enumerate(pairs) if found[2 * n] is not None}
+    facts = [
+        sql.expr(text)
+        for column in (f"{SOURCE}.{quote(s)}" for _, s in pairs)
+        for text in (f"min({column})", f"max({column})", f"bool_or({column} IS NULL)")
+    ]
+    found = list(rows.agg(*facts).collect()[0])
+    spans = {t: found[3 * n : 3 * n + 3] for n, (t, _) in enumerate(pairs)}
+    return {
+        t: (low, high)
+        for t, (low, high, nulls) in spans.items()
+        if low is not None and not (nulls and join.nulls_match)
+    }
 
 
 def _choice(clauses: Sequence[MergeClause]) -> str:
