@@ -267,8 +267,7 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.table.version", "6"),
-        ("hoodie.table.version", "8"),
+        ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
         ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.table.base.file.format", "HFILE"),

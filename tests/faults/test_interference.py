@@ -23,6 +23,7 @@ from pudi.format import (
     encode_requested_replace_metadata,
 )
 from pudi.index import Buckets
+from support.archiving import archive
 from support.trips import SCHEMA, table, trip
 
 
@@ -250,34 +251,24 @@ def test_a_scan_whose_files_are_cleaned(trips: pudi.Table) -> None:
         scan.to_arrow()
 
 
-def archive(made: pudi.Table, *instants: str) -> None:
-    folder = Path(made.path) / ".hoodie/timeline"
-    (folder / "history").mkdir(exist_ok=True)
-    (folder / "history/_version_").write_text("1")
-    for instant in instants:
-        for file in folder.glob(f"{instant}*"):
-            file.unlink()
-
-
 def test_archived_commits_are_seen(tmp_path: Path) -> None:
     made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", partition_by="city")
     commits = [made.insert(table([trip(n, 10)])) for n in range(3)]
     first, second, third = (commit for commit in commits if commit is not None)
-    folder = Path(made.path) / ".hoodie/timeline"
     savepointed = tmp_path / "savepointed"
-    archive(made, first.instant)
+    archive(Path(made.path), 1)
     assert set(state(made)) == {"k0000", "k0001", "k0002"}
     assert set(made.scan(as_of=first.instant).to_arrow()["uuid"].to_pylist()) == {"k0000"}
     assert set(made.scan(as_of=second.instant).to_arrow()["uuid"].to_pylist()) == {"k0000", "k0001"}
-    with pytest.raises(pudi.NotSupportedError, match="archived"):
-        made.changes(until=first.completion_time)
+    assert made.changes(until=first.completion_time).to_arrow()["uuid"].to_pylist() == ["k0000"]
     # archiving goes on beyond a commit that has a savepoint
     shutil.copytree(made.path, savepointed)
     folder = savepointed / ".hoodie/timeline"
     (folder / f"{second.instant}_{third.completion_time}.savepoint").touch()
     later = pudi.Table(savepointed).insert(table([trip(4, 10)]))
     assert later is not None
-    archive(pudi.Table(savepointed), third.instant)
+    for file in folder.glob(f"{third.instant}*"):
+        file.unlink()
     assert set(state(pudi.Table(savepointed))) == {"k0000", "k0001", "k0002", "k0004"}
 
 
@@ -294,7 +285,6 @@ def test_a_slow_commit_is_not_taken_for_an_archived_one(trips: pudi.Table) -> No
     )
     text = meta.schema_json(meta.store.load())
     meta.store.complete(slow, encode_commit_metadata(CommitMetadata({"nyc": (stat,)}, extra_metadata={"schema": text})))
-    archive(trips)
     seen = trips.changes(until=fast.completion_time).to_arrow()
     assert isinstance(seen, pa.Table)
     assert seen.num_rows == 6

@@ -46,7 +46,7 @@ class CommitResult:
         stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
         return cls(
             instant=done.requested,
-            completion_time=done.completion or "",
+            completion_time=done.completion or done.requested,  # layout 1 tells no other
             operation=metadata.operation_type or "",
             records_inserted=sum(s.num_inserts or 0 for s in stats),
             records_updated=sum(s.num_update_writes or 0 for s in stats),

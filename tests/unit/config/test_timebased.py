@@ -19,7 +19,7 @@ def test_without_a_type_there_are_none() -> None:
     ("formats", "delimiter", "expected"),
     [
         ("yyyy-MM-dd, yyyy", None, ("yyyy-MM-dd", "yyyy")),
-        ("yyyy|yyyy-MM", r"\\|", ("yyyy", "yyyy-MM")),
+        ("yyyy|yyyy-MM", r"\|", ("yyyy", "yyyy-MM")),
         ("yyyy ; yyyy-MM,", "[;,]", ("yyyy", "yyyy-MM")),
         ("yyyy", ";", ("yyyy",)),
         ("", ",", ()),

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
+from pudi.engine.spark.read_tasks import SliceTasks
 from pudi.engine.spark.session import check_session, functions, struct_type
-from pudi.engine.spark.tasks import SliceTasks
 from pudi.expr import to_spark_sql
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan

@@ -14,9 +14,9 @@ from pudi.context import Storage
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.lookups import LOCATION_SCHEMA, MOST_COPIES, Bins, BucketColumn, look_up, older_than_stored
+from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, spark_errors, struct_type
-from pudi.engine.spark.tasks import KeyTasks
 from pudi.index import Buckets
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteProfile

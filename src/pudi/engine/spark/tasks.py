@@ -15,16 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import ARRIVAL, FILE_ID, HASH, TASK
+from pudi.engine.spark.columns import ARRIVAL, HASH, TASK
 from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
-from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.format import heartbeat_path, new_file_id, write_token
-from pudi.plan import FileTask, Operation, PartitionTask, ReadPlan, WriteSpec
+from pudi.plan import FileTask, Operation, PartitionTask, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.storage import StorageWrapper
-from pudi.task import FileResult, SliceReader, write_file
+from pudi.task import FileResult, write_file
 from pudi.task.bulk import file_bytes, split_by_partition
 from pudi.task.partition import write_partition
 from pudi.task.write import LEAVING
@@ -339,50 +338,6 @@ class KeyColumns:
             first += rows.num_rows
             partitions = self.keys.partition_paths(needed).cast(pa.string())
             yield from rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions).to_batches()
-
-
-@dataclass(frozen=True, slots=True)
-class SliceTasks:
-    """Reads file slices in Python, for files that Spark's own reader can't read right or can't reach.
-
-    Args:
-        storage: the table's files.
-        plan: what is wanted of them.
-        slices: the slices, by number.
-    """
-
-    storage: Storage
-    plan: ReadPlan
-    slices: Sequence[FileSlice]
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the slices whose numbers come in."""
-        reader = SliceReader(self.storage, self.plan)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():  # files, not records
-                yield from reader.read(self.slices[number])
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTasks:
-    """Reads the record keys of file slices in Python, for files that Spark's own reader can't reach.
-
-    Args:
-        storage: the table's files.
-        slices: the slices, by number.
-    """
-
-    storage: Storage
-    slices: Sequence[FileSlice]
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Partition path, record key and file id of every record of the slices whose numbers come in."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():  # files, not records
-                file_slice = self.slices[number]
-                keys = BaseFileReader(self.storage, file_slice.base).read([PARTITION_PATH, RECORD_KEY])
-                file_id = pa.repeat(file_slice.file_id, keys.num_rows)
-                yield from keys.append_column(FILE_ID, file_id).to_batches()
 
 
 def _fingerprint(hashes: pa.ChunkedArray) -> int:

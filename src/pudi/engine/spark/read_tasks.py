@@ -1,0 +1,59 @@
+"""What reads files inside Spark's Python workers, where Spark's own reader can't: numbers of slices in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.columns import FILE_ID
+from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.plan import ReadPlan
+from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.task import SliceReader
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTasks:
+    """Reads file slices in Python, for files that Spark's own reader can't read right or can't reach.
+
+    Args:
+        storage: the table's files.
+        plan: what is wanted of them.
+        slices: the slices, by number.
+    """
+
+    storage: Storage
+    plan: ReadPlan
+    slices: Sequence[FileSlice]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the slices whose numbers come in."""
+        reader = SliceReader(self.storage, self.plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                yield from reader.read(self.slices[number])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTasks:
+    """Reads the record keys of file slices in Python, for files that Spark's own reader can't reach.
+
+    Args:
+        storage: the table's files.
+        slices: the slices, by number.
+    """
+
+    storage: Storage
+    slices: Sequence[FileSlice]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Partition path, record key and file id of every record of the slices whose numbers come in."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                file_slice = self.slices[number]
+                keys = BaseFileReader(self.storage, file_slice.base).read([PARTITION_PATH, RECORD_KEY])
+                file_id = pa.repeat(file_slice.file_id, keys.num_rows)
+                yield from keys.append_column(FILE_ID, file_id).to_batches()
