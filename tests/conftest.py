@@ -40,8 +40,25 @@ def _why_no_hudi(config: pytest.Config) -> str | None:
     return "the session was asked to be without Hudi (--stock-spark)" if config.getoption("--stock-spark") else None
 
 
+def _mark_slow_beside_samples(items: list[pytest.Item]) -> None:
+    """Mark the parameter sets that a test's `sampled` marker leaves to the full product."""
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in by_test.values():
+        marker = group[0].get_closest_marker("sampled")
+        count = min(len(group), marker.args[0] if marker else len(group))
+        kept = {round((number + 0.5) * len(group) / count - 0.5) for number in range(count)}
+        for number, item in enumerate(group):
+            if number not in kept:
+                item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this environment can't run, and the full products unless the marker expression names them."""
+    _mark_slow_beside_samples(items)
     no_hudi = _why_no_hudi(config)
     for item in items:
         if "interop" in item.keywords and no_hudi:

@@ -140,6 +140,7 @@ def _hudi(spark: Any, path: Path, keys: Keys, hive: bool, encode: bool) -> HudiT
     return HudiTable(spark, path, options)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "hive", "encode", "on", "verb"), PAIRS)
 def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode: bool, on: str, verb: str) -> None:
     keys = GENERATORS[name]
@@ -175,6 +176,7 @@ def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode
     assert engine.read(pudi.Table(str(path)).scan()) == []
 
 
+@pytest.mark.sampled(1)
 def test_generated_keys(spark: Any, engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "keys"
     table = pudi.create(str(path), SCHEMA, partition_by="city")
@@ -197,6 +199,7 @@ def test_generated_keys(spark: Any, engine: Engine, tmp_path: Path) -> None:
     assert_same(only(engine.read(pudi.Table(str(path)).scan()), SHOWN), only(rows, SHOWN))
 
 
+@pytest.mark.sampled(1)
 def test_orders_and_delete_markers(spark: Any, engine: Engine, tmp_path: Path) -> None:
     """The same batches to a table of each, then each to the other's."""
     schema = pa.schema([("id", pa.string()), ("x", pa.int32()), ("y", pa.float64()), ("op", pa.string())])
@@ -237,6 +240,7 @@ def test_orders_and_delete_markers(spark: Any, engine: Engine, tmp_path: Path) -
     assert {row["id"] for row in hudis.snapshot()} >= {"k4", "k5"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("new_encoding", [False, True])
 def test_how_older_tables_name_a_single_key(spark: Any, tmp_path: Path, new_encoding: bool) -> None:
     keys = GENERATORS["complex-of-one"]

@@ -50,6 +50,7 @@ class Three:
                 assert_same(self.hudi.changes(commit.completion), mine, about="changes, Hudi")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", FEW[:2], ids=str)
 def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout: Layout) -> None:
     three = Three(spark, engine, tmp_path / "trips", layout)
@@ -66,6 +67,7 @@ def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout:
     assert_same(hudi_rs_snapshot(three.pudi.path), three.pudi.snapshot(), about="hudi-rs")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds_with_overwrites(spark: Any, engine: Engine, tmp_path: Path, pudi_first: bool) -> None:
     three = Three(spark, engine, tmp_path / "trips", FEW[0] if pudi_first else FEW[1])
@@ -76,6 +78,7 @@ def test_ten_rounds_with_overwrites(spark: Any, engine: Engine, tmp_path: Path, 
     three.check_history()
 
 
+@pytest.mark.sampled(1)
 def test_changes_by_predicate_and_merges(spark: Any, engine: Engine, tmp_path: Path) -> None:
     three = Three(spark, engine, tmp_path / "trips", FEW[0])
     three.write("pudi", "bulk_insert", NINE)
@@ -138,6 +141,7 @@ def test_replaced_file_groups_stay_out_after_cleaning_and_archiving(spark: Any, 
     three.write("pudi", "upsert", [trip(0, 90, "pudi")])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION"])
 def test_hudi_reads_sorted_bulk_inserts(spark: Any, engine: Engine, tmp_path: Path, mode: str) -> None:
     three = Three(spark, engine, tmp_path / "trips", Layout())

@@ -51,6 +51,7 @@ def _hudi_reads(spark: Any, table: pudi.Table, engine: Engine, about: str) -> No
     assert_same(rows, engine.read(table.scan()), about=about)
 
 
+@pytest.mark.sampled(1)
 def test_hudi_reads_what_pudi_changed(spark: Any, engine: Engine, tmp_path: Path) -> None:
     table = _made(tmp_path / "t")
     steps = {
@@ -97,6 +98,7 @@ def test_hudi_and_pudi_write_in_turns(spark: Any, tmp_path: Path) -> None:
     assert {row["id"]: row["memo"] for row in frame.collect()} == memos
 
 
+@pytest.mark.sampled(1)
 def test_a_column_that_hudi_renames_is_read(spark: Any, engine: Engine, tmp_path: Path) -> None:
     table = _made(tmp_path / "t")
     settings = ON_READ | {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",

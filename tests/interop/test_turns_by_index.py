@@ -52,6 +52,7 @@ def _model(layout: Layout, options: dict[str, str]) -> Any:
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, case: str, pudi_first: bool) -> None:
@@ -85,6 +86,7 @@ def _as_hudi_shows(row: Row, layout: Layout) -> Row:
     return {**row, "city": folder} if layout.partition_fields else row
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "golden", [t for t in tables("cow_v9_") if t.name in {"cow_v9_bucket", "cow_v9_global", "cow_v9_global_bloom"}],
     ids=lambda t: t.name,

@@ -63,6 +63,7 @@ def _take_turns(
         assert_same(hudi.changes(commit.completion), mine.changes(commit.completion), about="changes, Hudi")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_five_rounds(spark: Any, tmp_path: Path, layout: Layout, pudi_first: bool) -> None:
@@ -78,6 +79,7 @@ def test_ten_rounds_of_each_version(
     _take_turns(spark, engine, tmp_path / "trips", layout, seed=7, pudi_first=pudi_first, rounds=10)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("folders", ["plain", "flat"])
@@ -93,6 +95,7 @@ def test_properties_are_those_that_hudi_gives(
     assert {k: v for k, v in ours.items() if k not in chosen} == {k: v for k, v in theirs.items() if k not in chosen}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 8])
 def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
     """What Hudi replaces and clusters is read right, and written over."""
@@ -113,6 +116,7 @@ def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_p
     assert_same(hudi.changes(), mine.changes(), about="changes")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_each_rolls_back_what_the_other_left(spark: Any, tmp_path: Path, version: int) -> None:
     """A write of pudi that died is rolled back by Hudi, and one of Hudi by pudi."""
@@ -150,6 +154,7 @@ def _undo_completion(path: Path, instant: str) -> None:
         file.unlink()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 9])
 def test_history_that_hudi_archived(spark: Any, tmp_path: Path, version: int) -> None:
     """Nothing was cleaned: every moment and every range of archived commits is there, as the model has it."""
