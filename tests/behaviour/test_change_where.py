@@ -29,7 +29,7 @@ class Pair:
         self.model: Model = layout.model()
         self.on = {"spark": engine.spark} if engine.name == "spark" else {}  # type: ignore[attr-defined]
         data = table(trip(number, 10) for number in range(9))
-        self.model.bulk_insert(from_arrow(data), *self.pudi.write("bulk_insert", data))
+        self.model.insert(from_arrow(data), *self.pudi.write("insert", data))
 
     def update(self, values: dict[str, Any], where: str | None, new: Callable[[Row], Row]) -> Any:
         result = self.pudi.table.update(values, where, **self.on)

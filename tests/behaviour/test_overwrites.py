@@ -93,7 +93,7 @@ def test_delete_partitions(pair: Pair) -> None:
 
 
 def test_delete_partitions_by_predicate(pair: Pair) -> None:
-    pair.write("bulk_insert", [*NINE, trip(20, 10) | {"city": None}])
+    pair.write("insert", [*NINE, trip(20, 10) | {"city": None}])
     result = pair.pudi.table.delete_partitions(where="city LIKE 's%' OR city IS NULL")
     assert result is not None
     assert result.files_replaced == 2
@@ -162,7 +162,7 @@ def test_copies_in_an_overwrite(pair: Pair) -> None:
 
 
 def test_the_timeline_says_what_hudi_says(pair: Pair) -> None:
-    pair.write("bulk_insert", NINE)
+    pair.write("insert", NINE)
     instants = [
         pair.write("insert_overwrite", [trip(0, 20), trip(3, 20)]),
         pair.write("delete_partitions", [trip(1, 0)]),
