@@ -11,7 +11,7 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 	try python3 "(4,)" >/dev/null 2>&1 && echo python3)
 
 ENGINE ?= spark
-SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/behaviour/test_errors.py tests/behaviour/test_copies.py tests/spark/test_connect.py tests/spark/test_engine.py tests/spark/test_cluster.py
+SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py
 
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made

@@ -41,8 +41,8 @@ LOCAL = [
     (STAYING_SIMPLE, Layout("complex", "plain", "event")),
     (STAYING_BLOOM | SPREAD_OUT, Layout("simple", "hive", "commit")),
 ]
-SPARK = [LOCAL[0], LOCAL[3], LOCAL[5], LOCAL[9]]
-SPREAD = [LOCAL[2], LOCAL[3], LOCAL[8]]
+SPARK = [LOCAL[0], LOCAL[5]]
+SPREAD = [LOCAL[2], LOCAL[3]]
 
 
 def _model(layout: Layout, options: dict[str, str]) -> Any:

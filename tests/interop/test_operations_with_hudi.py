@@ -67,7 +67,7 @@ def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout:
     assert_same(hudi_rs_snapshot(three.pudi.path), three.pudi.snapshot(), about="hudi-rs")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds_with_overwrites(spark: Any, engine: Engine, tmp_path: Path, pudi_first: bool) -> None:
     three = Three(spark, engine, tmp_path / "trips", FEW[0] if pudi_first else FEW[1])
