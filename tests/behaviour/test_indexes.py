@@ -195,3 +195,15 @@ def test_somebody_must_say_how_many_buckets_there_shall_be(tmp_path: Path) -> No
         made.insert(table([trip(1, 10)]))
     made.insert(table([trip(1, 10)]), options={"hoodie.bucket.index.num.buckets": "4"})
     assert len(made.scan().to_arrow()) == 1
+
+
+def test_an_overwrite_begins_its_buckets_anew(tmp_path: Path) -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options=options)
+    made.insert(table(trip(number, 10) for number in range(20)), options=options)
+    made.insert_overwrite_table(table(trip(number, 20) for number in range(10, 30)), options=options)
+    assert {s.file_id[:8] for s in made.file_slices()} == {f"{bucket:08}" for bucket in range(4)}
+    made.upsert(table(trip(number, 30) for number in range(25, 40)), options=options)
+    found = made.scan(["uuid", "ts"]).to_arrow()
+    assert sorted(found["ts"].to_pylist()) == [20] * 15 + [30] * 15
+    assert len(set(found["uuid"].to_pylist())) == 30
