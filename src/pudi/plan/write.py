@@ -230,11 +230,13 @@ class WholeLimits:
 
     Attributes:
         partitions: how many may be written so in one write.
-        base_bytes: size of one partition's base files together.
+        files: base files of one partition, which its task opens one after the other.
+        base_bytes: their size together.
         records: records that one partition gets.
     """
 
     partitions: int
+    files: int
     base_bytes: int
     records: int
 
@@ -267,8 +269,10 @@ def whole_partitions(
     by_partition: dict[str, list[FileSlice]] = {partition: [] for partition in sorted(counts)}
     for file_slice in slices:
         by_partition[file_slice.partition].append(file_slice)
-    sizes = (sum(s.size for s in group) for group in by_partition.values())
-    if len(counts) > limits.partitions or max(counts.values()) > limits.records or max(sizes) > limits.base_bytes:
+    if len(counts) > limits.partitions or max(counts.values()) > limits.records:
+        return None
+    groups = by_partition.values()
+    if any(len(group) > limits.files or sum(s.size for s in group) > limits.base_bytes for group in groups):
         return None
     return tuple(
         PartitionTask(number, partition, tuple(group), sizing)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BaseFileName, CommitMetadata, WriteStat
-from pudi.plan import WriteProfile, place
+from pudi.plan import WholeLimits, WriteProfile, place, whole_partitions
 from pudi.plan.write import SHARES, Sizing, average_record_bytes
 
 MB = 1 << 20
@@ -77,3 +77,19 @@ def test_the_newest_large_commit_tells_the_size_of_a_record() -> None:
 
     assert average_record_bytes([commit(10, 50), commit(100, 2000), commit(7, 7000)], 1000, 1024) == 20
     assert average_record_bytes([commit(0, 5000), commit(10, 50)], 1000, 1024) == 1024
+
+
+def test_partitions_are_written_whole_within_every_limit_only() -> None:
+    limits = WholeLimits(partitions=2, files=2, base_bytes=100, records=10)
+    slices = [slice_of("a", 0, 60), slice_of("a", 1, 40), slice_of("b", 0, 100)]
+    sizing = Sizing(0, 100, 1.0)
+    tasks = whole_partitions({"b": 10, "a": 1}, slices, sizing, limits)
+    assert tasks is not None
+    assert [(task.number, task.partition, len(task.slices)) for task in tasks] == [(0, "a", 2), (1, "b", 1)]
+    for counts, extra in (
+        ({"a": 11, "b": 1}, []),  # records
+        ({"a": 1, "b": 1, "c": 1}, []),  # partitions
+        ({"a": 1, "b": 1}, [slice_of("b", 1, 1)]),  # bytes
+        ({"a": 1, "b": 1}, [slice_of("a", 2, 0)]),  # files
+    ):
+        assert whole_partitions(counts, [*slices, *extra], sizing, limits) is None

@@ -29,7 +29,7 @@ from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
-_WHOLE: WholeLimits | None = WholeLimits(partitions=64, base_bytes=32 << 20, records=50_000)
+_WHOLE: WholeLimits | None = WholeLimits(partitions=64, files=16, base_bytes=32 << 20, records=50_000)
 _MOST_CHANGES = 10_000
 """Spark tasks that files to change are spread over, at most."""
 _GROUP_WEIGHT = 16 << 20
