@@ -13,11 +13,14 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 ENGINE ?= spark
 SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py
 
+# Two test processes, each with a Spark session of its own, tests of a module in one; `make test SPREAD=` runs one.
+SPREAD ?= -n 2 --dist loadfile
+
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
 
-.PHONY: help setup test interop bench demo golden lint types contracts docs clean distclean java
+.PHONY: help setup test interop fuzz bench demo golden lint types contracts docs clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,11 +28,14 @@ help: ## list the targets
 setup: $(MAIN) $(SPARK4) ## make both environments (Spark 3.5 and Spark 4)
 
 test: lint types contracts $(MAIN) $(SPARK4) | java ## check and test everything, on both Sparks
-	.venv-spark4/bin/python -m pytest -m "spark and not interop and not slow" $(SPARK4_TESTS)
-	.venv/bin/python -m pytest -m "not slow" tests
+	.venv-spark4/bin/python -m pytest $(SPREAD) -m "spark and not interop and not slow" $(SPARK4_TESTS)
+	.venv/bin/python -m pytest $(SPREAD) -m "not slow" tests
 
 interop: $(MAIN) | java ## take turns with real Apache Hudi, in every combination (long)
 	.venv/bin/python -m pytest -m "interop or slow" tests
+
+fuzz: $(MAIN) ## look for new counter-examples with hypothesis (long)
+	.venv/bin/python -m pytest --hypothesis-profile fuzz -m "not spark and not slow" tests/unit
 
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)

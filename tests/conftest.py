@@ -17,8 +17,10 @@ from support import hudi
 from support import spark as spark_support
 from support.engines import Engine, LocalEngine, SparkEngine
 
-# a busy machine is no failure: the whole suite has a time limit of its own
-settings.register_profile("pudi", deadline=None)
+# A busy machine is no failure: the whole suite has a time limit of its own. Nor does a run of the suite depend on
+# chance, so that what failed fails again; `make fuzz` looks for new examples.
+settings.register_profile("pudi", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, max_examples=1000)
 settings.load_profile("pudi")
 
 

@@ -36,14 +36,14 @@ def table(rows: list[tuple[str, dict[str, Any], bool | None]]) -> pa.Table:
     )
 
 
-def rank(value: float | None) -> tuple[int, float]:
-    """Java's order of ordering values, null first."""
+def rank(value: float | None) -> tuple[int, float, float]:
+    """Java's order of ordering values, null first: NaN is the greatest number, and -0.0 is below 0.0."""
     if value is None:
-        return (0, 0.0)
-    return (2, 0.0) if math.isnan(value) else (1, value)
+        return (0, 0.0, 0.0)
+    return (2, 0.0, 0.0) if math.isnan(value) else (1, value, math.copysign(1.0, value))
 
 
-def order(values: dict[str, Any]) -> tuple[tuple[int, float], ...]:
+def order(values: dict[str, Any]) -> tuple[tuple[int, float, float], ...]:
     return (rank(values["a"]), rank(values["b"]))
 
 
