@@ -132,7 +132,7 @@ def test_copies_of_a_key_change_one_by_one(pair: Pair) -> None:
         ({"leg": "ts * 1000000000"}, pudi.InvalidArgumentError),
         ({"leg": 3_000_000_000}, pudi.InvalidArgumentError),
         ({"ts": "9 / fare"}, pudi.NotSupportedError),
-        ({"fare": object()}, pudi.InvalidArgumentError),
+        ({"fare": ...}, pudi.InvalidArgumentError),
         ({"fare": "fare +"}, pudi.InvalidArgumentError),
     ],
     ids=str,

@@ -49,7 +49,7 @@ def open_on(storage: Storage) -> pudi.Table:
     return pudi.Table.of(MetaClient.open(storage.root, None, {}, Context(), storage), {})
 
 
-@pytest.fixture(scope="module", params=["9", "6"], ids=["v9", "v6"])
+@pytest.fixture(scope="module", params=["9", "8", "6"], ids=["v9", "v8", "v6"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of either timeline layout."""
     path = tmp_path_factory.mktemp("template") / "trips"
