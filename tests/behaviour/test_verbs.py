@@ -5,34 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import pudi
 from support.disk import tree
 from support.engines import Engine, per_engine
 from support.layouts import FEW, Layout
-from support.model import Model
-from support.pudi_table import PudiTable
-from support.rows import META_FIELDS, PLACE_FIELDS, Row, assert_same, from_arrow
+from support.pair import Pair
+from support.rows import META_FIELDS, PLACE_FIELDS, assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
-
-
-class Pair:
-    """A pudi table and its model, written together."""
-
-    def __init__(self, engine: Engine, path: Path, layout: Layout) -> None:
-        self.pudi = PudiTable.create(engine, path, SCHEMA, layout)
-        self.model: Model = layout.model()
-
-    def write(self, verb: str, data: pa.Table | list[dict[str, Any]]) -> None:
-        data = table(data) if isinstance(data, list) else data
-        getattr(self.model, verb)(from_arrow(data), *self.pudi.write(verb, data))
-
-    def check(self, about: str = "snapshot") -> list[Row]:
-        rows = self.pudi.snapshot()
-        assert_same(rows, self.model.snapshot(), PLACE_FIELDS, about)
-        return rows
 
 
 @pytest.fixture
