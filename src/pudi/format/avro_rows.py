@@ -209,21 +209,7 @@ class _Decimal:
         run.move(lengths)
         if not keep:
             return None
-        if np.any(lengths > 16):
-            raise BadAvro("a decimal has more than 16 bytes")
-        place = np.arange(16)
-        cells = run.records.data[np.maximum(run.at[:, None] - 1 - place, 0)]
-        known = place < lengths[:, None]
-        rows = np.arange(len(lengths))
-        top = np.where(lengths > 0, cells[rows, np.maximum(lengths - 1, 0)], 0)
-        sign = np.where(top >= 0x80, np.uint8(0xFF), np.uint8(0))
-        words = np.where(known, cells, sign[:, None]).astype(np.uint8)
-        made = pa.Array.from_buffers(self.kind, len(lengths), [None, pa.py_buffer(words.tobytes())])
-        try:
-            made.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise BadAvro(str(error)) from error
-        return made
+        return decimals(run.records, run.at - lengths, run.at, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +347,28 @@ def cut(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -
         return values if values.type == kind else pc.cast(values, kind)
     except pa.ArrowInvalid as error:
         raise BadAvro(str(error)) from error
+
+
+def decimals(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
+    """Big-endian two's complement numbers between positions as decimals.
+
+    Raises:
+        BadAvro: a number of more bytes or digits than the type has.
+    """
+    lengths = end - begin
+    if np.any(lengths > 16):
+        raise BadAvro("a decimal has more than 16 bytes")
+    place = np.arange(16)
+    cells = records.data[np.maximum(end[:, None] - 1 - place, 0)]
+    top = np.where(lengths > 0, records.data[begin], 0)
+    sign = np.where(top >= 0x80, np.uint8(0xFF), np.uint8(0))
+    words = np.where(place < lengths[:, None], cells, sign[:, None]).astype(np.uint8)
+    made = pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(words.tobytes())])
+    try:
+        made.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise BadAvro(str(error)) from error
+    return made
 
 
 def read_records(
