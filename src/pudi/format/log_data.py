@@ -40,7 +40,9 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
         return _decode_parquet(block, columns)
     if block.kind not in {BlockKind.AVRO, BlockKind.CDC}:
         raise NotSupportedError(
-            f"{block.kind.name} blocks in a table's log files are not supported yet", path=block.path, offset=block.offset
+            f"{block.kind.name} blocks in a table's log files are not supported yet",
+            path=block.path,
+            offset=block.offset,
         )
     begin, end = record_spans(block)
     try:

@@ -233,7 +233,9 @@ def _chosen(records: Records) -> np.ndarray:
         walk.record()
     ends = np.where(walk.fits, walk.at, records.size)
     index = np.searchsorted(candidates, ends)
-    follows = np.where(candidates[np.minimum(index, len(candidates) - 1)] == ends, index, -1) if len(candidates) else index
+    follows = (
+        np.where(candidates[np.minimum(index, len(candidates) - 1)] == ends, index, -1) if len(candidates) else index
+    )
     return _chain(records, candidates, ends, walk.fits, follows)
 
 

@@ -2,6 +2,7 @@
 
 from pudi.plan.buckets import bucket_name, place_buckets
 from pudi.plan.change import Change
+from pudi.plan.merging import Merging
 from pudi.plan.merge import MergeJoin
 from pudi.plan.read import ReadPlan, plan_read
 from pudi.plan.write import (

@@ -14,6 +14,7 @@ from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_f
 from pudi.format import ColumnStatistics
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.schema import COMMIT_TIME, FieldNames, conform_read
+from pudi.task.merged import MergedSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class SliceReader:
         Raises:
             CorruptError: the file can't be read, or has not the columns it must have.
         """
-        file = open_base_file(self.storage, file_slice.base)
+        if file_slice.logs:
+            yield from self._merged(file_slice)
+            return
+        file = open_base_file(self.storage, file_slice.base_file)
         names = self.plan.names(file_slice.instant)
         wanted = needed_columns(self.plan)
         physical = file.schema.names
@@ -48,8 +52,15 @@ class SliceReader:
             # where none of the columns is in the file, its rows still count
             table = file.read(present or physical[:1], [group])
             if wanted:  # a table without columns still has a length, which conforming it would lose
-                table = conform_read(table, target, path=file_slice.base.path, names=names)
+                table = conform_read(table, target, path=file_slice.base_file.path, names=names)
             yield from self._keep(table).to_batches()
+
+    def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a slice with log files; filters look at merged records only."""
+        plan = self.plan
+        assert plan.merging is not None
+        slices = MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
+        yield from self._keep(slices.read(file_slice, needed_columns(plan))).to_batches()
 
     def candidate_groups(self, file: BaseFileReader | OrcFileReader, names: FieldNames | None = None) -> list[int]:
         """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""

@@ -69,7 +69,7 @@ class NativeFiles:
         """
         by_folder: dict[str, list[str]] = {}
         for file_slice in slices:
-            by_folder.setdefault(file_slice.partition, []).append(file_slice.base.name.name)
+            by_folder.setdefault(file_slice.partition, []).append(file_slice.base_file.name.name)
         repeated = max(Counter(n for names in by_folder.values() for n in names).values()) > 1
         found = None if repeated else self._read(by_folder, schema)
         if found is None:

@@ -54,6 +54,6 @@ class KeyTasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 file_slice = self.slices[number]
-                keys = BaseFileReader(self.storage, file_slice.base).read([PARTITION_PATH, RECORD_KEY])
+                keys = BaseFileReader(self.storage, file_slice.base_file).read([PARTITION_PATH, RECORD_KEY])
                 file_id = pa.repeat(file_slice.file_id, keys.num_rows)
                 yield from keys.append_column(FILE_ID, file_id).to_batches()

@@ -71,18 +71,21 @@ def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> 
 
 def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice]]:
     """The slices that Spark's reader reads right, and the others."""
-    samples = {file_slice.instant: file_slice for file_slice in plan.slices}
+    plain = [file_slice for file_slice in plan.slices if not file_slice.logs]
+    samples = {file_slice.instant: file_slice for file_slice in plain}
+    if not samples:
+        return [], list(plan.slices)
     with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
         fits: Mapping[str, bool] = dict(
             zip(samples, pool.map(lambda s: _fits(storage, s, plan), samples.values()), strict=True)
         )
-    native = [s for s in plan.slices if fits[s.instant]]
-    return native, [s for s in plan.slices if not fits[s.instant]]
+    native = [s for s in plain if fits[s.instant]]
+    return native, [s for s in plan.slices if s.logs or not fits[s.instant]]
 
 
 def _fits(storage: Storage, file_slice: FileSlice, plan: ReadPlan) -> bool:
     """Whether Spark's reader reads a slice, and all of its commit, right: Parquet, of the table's names and types."""
-    file = open_base_file(storage, file_slice.base)
+    file = open_base_file(storage, file_slice.base_file)
     if not isinstance(file, BaseFileReader) or plan.names(file_slice.instant) is not None:
         return False
     physical = file.schema
