@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pudi.errors import NotSupportedError
-from pudi.format.avro_rows import BadAvro, Records, read_records
+from pudi.format.avro_bytes import BadAvro, Records
+from pudi.format.avro_rows import read_records
 from pudi.format.log_block import BlockKind, Header, LogBlock
 
 CONTENT_VERSION = 3
