@@ -4,7 +4,7 @@ from pudi.action.alter import alter
 from pudi.action.create import create_table
 from pudi.action.index import check_index
 from pudi.action.meta_client import MetaClient
-from pudi.action.presence import check_present, files_written
+from pudi.action.presence import check_logs, check_present, files_written
 from pudi.action.result import CommitResult
 from pudi.action.schema_history import read_history
 from pudi.action.write import write
@@ -14,6 +14,7 @@ __all__ = [
     "MetaClient",
     "alter",
     "check_index",
+    "check_logs",
     "check_present",
     "create_table",
     "files_written",

@@ -59,7 +59,7 @@ class _Change(WriteWithoutInput):
         self._change = Change(read, values)
         with self._phase("list"):
             slices = read.with_slices(self._slices(timeline, None), meta.keys).slices
-        return records, WritePlan(tuple(FileTask(n, s.partition, s.file_id, s.base) for n, s in enumerate(slices)))
+        return records, WritePlan(tuple(FileTask(n, s.partition, s.file_id, s.base_file) for n, s in enumerate(slices)))
 
     def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
         assert self._change is not None

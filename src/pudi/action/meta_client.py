@@ -11,6 +11,7 @@ from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
 from pudi.config import TableConfig, check_readable
+from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSystemView, StorageListing
@@ -84,6 +85,11 @@ class MetaClient:
         return MetaClient.open(self.storage.root, None, options, self.context, self.storage)
 
     @property
+    def merges_on_read(self) -> bool:
+        """Whether it's a merge-on-read table."""
+        return self.config.table_type == MERGE_ON_READ
+
+    @property
     def keys(self) -> KeyGenerator:
         """The table's key generator."""
         return key_generator(self.config)
@@ -93,7 +99,9 @@ class MetaClient:
     ) -> FileSystemView:
         """File slices as a reader sees them; see `FileSystemView`."""
         listing = StorageListing(self.storage)
-        return FileSystemView(timeline, listing, self.store, seen=seen, archived_until=archived_until)
+        return FileSystemView(
+            timeline, listing, self.store, seen=seen, archived_until=archived_until, logs=self.merges_on_read
+        )
 
     def reload(self) -> None:
         """Read the properties again: another writer may have changed them.

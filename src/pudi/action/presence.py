@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from pudi.action.meta_client import MetaClient
 from pudi.errors import NotFoundError
 from pudi.filegroup import FileSlice, FileSystemView
+from pudi.format import parse_log_file
 from pudi.timeline import Instant
 
 
 def files_written(meta: MetaClient, instants: Sequence[Instant]) -> dict[tuple[str, str], str]:
-    """The last of some completed commits that wrote a file, by partition path and file id."""
+    """The last of some completed commits that wrote a file, by partition path and file id.
+
+    Where a log file is named by another instant than the commit's (below version 8), that instant.
+    """
     return {
-        (partition, stat.file_id or ""): instant.requested
+        (partition, stat.file_id or ""): _in_name(stat.path) or instant.requested
         for instant in instants
         for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items()
         for stat in stats
@@ -38,7 +42,7 @@ def check_present(
     Raises:
         NotFoundError: a file group has no slice as new as the commit.
     """
-    found = {(s.partition, s.file_id): s.instant for s in slices}
+    found = {(s.partition, s.file_id): s.newest for s in slices}
     for (partition, file_id), requested in written.items():
         if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
             raise NotFoundError(
@@ -47,3 +51,39 @@ def check_present(
                 table=meta.storage.root,
                 instant=requested,
             )
+
+
+def check_logs(meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlice], newest: Sequence[Instant]) -> None:
+    """Refuse to go on without a log file that a commit wrote and that no compaction has taken in.
+
+    Args:
+        meta: the table.
+        view: the view that the slices come from.
+        slices: latest slices, of all partitions that the commits wrote to.
+        newest: completed commits.
+
+    Raises:
+        NotFoundError: a log file is gone.
+    """
+    by_group = {(s.partition, s.file_id): s for s in slices}
+    for instant in newest:
+        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+            for stat in stats:
+                name = (stat.path or "").rpartition("/")[2]
+                log = parse_log_file(name)
+                found = by_group.get((partition, stat.file_id or ""))
+                if log is None or log.cdc or view.is_replaced(partition, stat.file_id or ""):
+                    continue
+                compacted = found is not None and found.base is not None and found.base.instant > instant.requested
+                if not compacted and (found is None or all(each.name.name != name for each in found.logs)):
+                    raise NotFoundError(
+                        f"the log file that commit {instant.requested} wrote is gone: restore it or roll back",
+                        table=meta.storage.root,
+                        path=stat.path,
+                        instant=instant.requested,
+                    )
+
+
+def _in_name(path: str | None) -> str | None:
+    log = parse_log_file((path or "").rpartition("/")[2])
+    return None if log is None else log.instant

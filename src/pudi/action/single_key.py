@@ -59,12 +59,12 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
 
 def _found(meta: MetaClient, slices: Iterable[FileSlice], name: str) -> set[bool]:
     """Whether keys of the oldest and the newest file have the name."""
-    by_age = sorted(slices, key=lambda file_slice: file_slice.base.instant)
+    by_age = sorted(slices, key=lambda file_slice: file_slice.base_file.instant)
     return {_of_file(meta, file_slice, name) for file_slice in {*by_age[:1], *by_age[-1:]}}
 
 
 def _of_file(meta: MetaClient, file_slice: FileSlice, name: str) -> bool:
-    reader = BaseFileReader(meta.storage, file_slice.base)
+    reader = BaseFileReader(meta.storage, file_slice.base_file)
     column = name.split(".", 1)[0]
     try:
         rows = reader.read([RECORD_KEY, column], [0]).slice(0, 1)
@@ -75,6 +75,6 @@ def _of_file(meta: MetaClient, file_slice: FileSlice, name: str) -> bool:
         raise NotSupportedError(
             f"record key {key!r} is not made of column {name!r} as key generator COMPLEX does it",
             table=meta.storage.root,
-            path=file_slice.base.path,
+            path=file_slice.base_file.path,
         )
     return bool(key != text)

@@ -55,12 +55,6 @@ _READ_LIMITS = (
         lambda config: config.layout_version == layout_of_version(config.version),
         "tables of version 6 have layout 1, those of versions 8 and 9 layout 2; mend the property",
     ),
-    _Limit(
-        "hoodie.table.type",
-        lambda config: config.table_type,
-        lambda config: config.table_type == COPY_ON_WRITE,
-        f"pudi reads {COPY_ON_WRITE} tables; {_WITH_HUDI}",
-    ),
     _Limit("hoodie.table.format", lambda config: config.table_format, lambda config: config.table_format == "native"),
     _Limit(
         "hoodie.table.base.file.format",
@@ -97,6 +91,12 @@ _READ_LIMITS = (
 )
 
 _WRITE_LIMITS = (
+    _Limit(
+        "hoodie.table.type",
+        lambda config: config.table_type,
+        lambda config: config.table_type == COPY_ON_WRITE,
+        f"pudi writes {COPY_ON_WRITE} tables, and reads others; {_WITH_HUDI}",
+    ),
     _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,

@@ -2,9 +2,10 @@
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, has_above_ffff
 from pudi.filegroup.listing import FileListing, StorageListing
+from pudi.filegroup.log_scan import LogScope, read_log_blocks
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader, open_base_file
-from pudi.filegroup.slices import BaseFile, FileSlice
+from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.view import FileSystemView, Replacements
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "FileListing",
     "FileSlice",
     "FileSystemView",
+    "LogFile",
+    "LogScope",
     "Markers",
     "OrcFileReader",
     "ParquetOptions",
@@ -21,4 +24,5 @@ __all__ = [
     "StorageListing",
     "has_above_ffff",
     "open_base_file",
+    "read_log_blocks",
 ]

@@ -56,7 +56,9 @@ class BaseFile:
             return None
         if isinstance(parsed, LogFileName):
             raise NotSupportedError(
-                "the table has log files; pudi reads and writes copy-on-write tables so far", path=info.path
+                "a copy-on-write table has log files, which Hudi doesn't write there: move them away, or have "
+                "hoodie.table.type say MERGE_ON_READ if that's what the table is",
+                path=info.path,
             )
         if not is_instant_time(parsed.instant):  # a stranger's file whose name happens to have three parts
             return None
@@ -70,25 +72,89 @@ class BaseFile:
 
 
 @dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log file.
+
+    Attributes:
+        partition: partition path relative to the table's root, empty when the table isn't partitioned.
+        name: its name, which says file group, instant (see `LogFileName`), version and write token.
+        size: bytes.
+    """
+
+    partition: str
+    name: LogFileName
+    size: int
+
+    @property
+    def path(self) -> str:
+        """Path relative to the table's root."""
+        return f"{self.partition}/{self.name.name}" if self.partition else self.name.name
+
+    @property
+    def file_id(self) -> str:
+        """Id of the file group."""
+        return self.name.file_id
+
+    @property
+    def instant(self) -> str:
+        """The instant in the name: from version 8 on that of the delta commit, before that of the slice's base."""
+        return self.name.instant
+
+    @classmethod
+    def of(cls, partition: str, info: FileInfo) -> LogFile | None:
+        """The log file that a listing entry of a partition is; None for any other file, one of change data too.
+
+        Raises:
+            NotSupportedError: a log file of a later Hudi.
+        """
+        parsed = parse_data_file(info.path.rpartition("/")[2])
+        if not isinstance(parsed, LogFileName) or parsed.cdc or parsed.extension != "log":
+            return None
+        return cls(partition, parsed, info.size) if is_instant_time(parsed.instant) else None
+
+
+@dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group: a base file (log files come with merge-on-read tables).
+    """One version of a file group: a base file and the log files over it, either of which may be missing.
 
     Attributes:
         partition: partition path relative to the table's root.
         file_id: id of the file group.
-        base: the base file.
+        base: the base file; None where records went to log files first.
+        logs: the log files, in the order in which they are merged; none in a copy-on-write table.
     """
 
     partition: str
     file_id: str
-    base: BaseFile
+    base: BaseFile | None
+    logs: tuple[LogFile, ...] = ()
 
     @property
     def instant(self) -> str:
-        """Requested time of the slice's base instant."""
-        return self.base.instant
+        """Requested time of the slice's base instant; without a base file, of the first log file's."""
+        return self.logs[0].instant if self.base is None else self.base.instant
+
+    @property
+    def newest(self) -> str:
+        """The greatest instant in the names of its files."""
+        return max([log.instant for log in self.logs] + ([] if self.base is None else [self.base.instant]))
 
     @property
     def size(self) -> int:
         """Bytes of all its files."""
-        return self.base.size
+        return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
+
+    @property
+    def base_file(self) -> BaseFile:
+        """The base file, where nothing but one can be: in a copy-on-write table.
+
+        Raises:
+            NotSupportedError: there are log files, which must not be passed over.
+        """
+        if self.base is None or self.logs:
+            raise NotSupportedError(
+                f"file group {self.file_id} of partition {self.partition!r} has log files: this release of pudi reads "
+                "merge-on-read tables and can't change them yet",
+                path=self.logs[0].path if self.logs else None,
+            )
+        return self.base

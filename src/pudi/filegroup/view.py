@@ -9,7 +9,7 @@ from functools import cached_property
 from pudi.context import FileInfo
 from pudi.errors import NotFoundError
 from pudi.filegroup.listing import FileListing
-from pudi.filegroup.slices import BaseFile, FileSlice
+from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.format import Action
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
@@ -53,6 +53,7 @@ class FileSystemView:
         store: for commit metadata and the history.
         seen: the part of the timeline that the reader sees; None for all of it.
         archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
+        logs: whether slices may have log files: in merge-on-read tables.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class FileSystemView:
         *,
         seen: Timeline | None = None,
         archived_until: str | None = None,
+        logs: bool = False,
     ) -> None:
         self._timeline = timeline
         self._listing = listing
         self._store = store
         self._seen = timeline if seen is None else seen
         self._archived_until = archived_until
+        self._has_logs = logs
         self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
@@ -105,10 +108,20 @@ class FileSystemView:
         """The timeline as it is when a doubt comes up, after the listing."""
         return self._store.load()
 
+    @cached_property
+    def _completions(self) -> Mapping[str, str | None]:
+        """Completion times of archived instants, for log files older than the active timeline that are still there."""
+        return {i.requested: i.completion for i in self._store.archived()}
+
     def _latest(self, partition: str, files: Sequence[FileInfo]) -> list[FileSlice]:
         newest: dict[str, BaseFile] = {}
         hidden: dict[str, BaseFile] = {}
+        logs: dict[str, list[LogFile]] = {}
         for info in files:
+            log = LogFile.of(partition, info) if self._has_logs else None
+            if log is not None:
+                logs.setdefault(log.file_id, []).append(log)
+                continue
             base = BaseFile.of(partition, info)
             if base is None:
                 continue
@@ -120,14 +133,36 @@ class FileSystemView:
             known = newest.get(base.file_id)
             if known is None or (known.instant, known.name.name) < (base.instant, base.name.name):
                 newest[base.file_id] = base
-        for file_id in hidden.keys() - newest.keys():
+        over = {file_id: self._over(newest.get(file_id), found) for file_id, found in logs.items()}
+        known_ids = newest.keys() | {file_id for file_id, found in over.items() if found}
+        for file_id in hidden.keys() - known_ids:
             self._check_new(hidden[file_id])
         replaced = self._replacements
         return [
-            FileSlice(partition, file_id, base)
-            for file_id, base in sorted(newest.items())
+            FileSlice(partition, file_id, newest.get(file_id), over.get(file_id, ()))
+            for file_id in sorted(known_ids)
             if not replaced.hides(partition, file_id)
         ]
+
+    def _over(self, base: BaseFile | None, logs: Sequence[LogFile]) -> tuple[LogFile, ...]:
+        """The log files that a reader merges over a file group's newest base file that it sees, in order.
+
+        From version 8 on these are the files of completed delta commits that completed after the base was requested
+        (HoodieFileGroup.getBaseInstantTime); before, those named by the base's instant or a later one, whose blocks
+        say themselves whether they count. What came while a compaction was pending is among them: readers merge the
+        slice that it began with the one before (fetchMergedFileSlice).
+        """
+        found = [log for log in logs if self._timeline.layout == 1 or self._is_seen(log.instant)]
+        if base is not None:
+            found = [log for log in found if log.instant >= base.instant or self._completed_after(log, base)]
+        return tuple(sorted(found, key=lambda log: log.name.sort_key))
+
+    def _completed_after(self, log: LogFile, base: BaseFile) -> bool:
+        if self._timeline.layout == 1:
+            return False
+        known = self._timeline.commit(log.instant)
+        completion = self._completions.get(log.instant) if known is None else known.completion
+        return completion is not None and completion >= base.instant
 
     def _is_seen(self, instant: str) -> bool:
         known = self._verdicts.get(instant)

@@ -54,7 +54,7 @@ class BloomKeys:
         """
         if not len(self._sorted):
             return np.empty(0, dtype=np.int64)
-        reader = BaseFileReader(storage, file_slice.base)
+        reader = BaseFileReader(storage, file_slice.base_file)
         candidates = self._candidates(reader, file_slice)
         if not len(candidates):
             return candidates
@@ -64,7 +64,7 @@ class BloomKeys:
 
     def _candidates(self, reader: BaseFileReader, file_slice: FileSlice) -> Int64:
         """Places in `_sorted` of the keys that the file may hold, by its footer."""
-        path = file_slice.base.path
+        path = file_slice.base_file.path
         span = read_key_range(reader.metadata, path=path)
         first, last = 0, self._ranged
         if span is not None and not has_above_ffff(pa.array(span)):

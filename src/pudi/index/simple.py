@@ -42,7 +42,7 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
     span = span or key_span(keys)
     if span is None:
         return np.empty(0, dtype=np.int64)
-    return find_in(BaseFileReader(storage, file_slice.base), keys, span)
+    return find_in(BaseFileReader(storage, file_slice.base_file), keys, span)
 
 
 def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:

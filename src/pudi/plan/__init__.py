@@ -3,6 +3,7 @@
 from pudi.plan.buckets import bucket_name, place_buckets
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
+from pudi.plan.merging import Merging
 from pudi.plan.read import ReadPlan, plan_read
 from pudi.plan.write import (
     FileTask,
@@ -23,6 +24,7 @@ __all__ = [
     "FileTask",
     "InsertRoute",
     "MergeJoin",
+    "Merging",
     "Operation",
     "PartitionTask",
     "ReadPlan",

@@ -33,20 +33,20 @@ def place_buckets(
     """
     by_bucket: dict[tuple[str, str], FileSlice] = {}
     for file_slice in slices:
-        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.base.path))
+        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.base_file.path))
         other = by_bucket.setdefault((file_slice.partition, bucket), file_slice)
         if other is not file_slice:
             raise CorruptError(
                 f"file groups {other.file_id} and {file_slice.file_id} of partition {file_slice.partition!r} are the "
                 f"same bucket: roll back the commit that wrote the later one, {max(other.instant, file_slice.instant)}",
                 table=table,
-                path=file_slice.base.path,
+                path=file_slice.base_file.path,
             )
     tasks: list[FileTask] = []
     for partition, bucket in sorted(group for group, count in profile.updates.items() if count):
         known = by_bucket.get((partition, bucket))
         if known is not None:
-            tasks.append(FileTask(len(tasks), partition, known.file_id, known.base, bucket))
+            tasks.append(FileTask(len(tasks), partition, known.file_id, known.base_file, bucket))
         elif operation is not Operation.DELETE:
             file_id = new_bucket_file_id(new_id(), int(bucket))
             tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket))

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pudi.errors import InvalidArgumentError
 from pudi.expr import ColumnBounds, Expr, bind, columns, parse, prune
 from pudi.filegroup import FileSlice
+from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator, partition_values
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
 from pudi.schema.internal import SchemaHistory
@@ -28,6 +29,7 @@ class ReadPlan:
         slices: what is read.
         pruned: how many slices partition pruning took out.
         history: the schemas by which files are read, in a table with schema on read.
+        merging: how log files are merged over base files; None in a copy-on-write table.
     """
 
     table: str
@@ -38,6 +40,7 @@ class ReadPlan:
     slices: tuple[FileSlice, ...] = ()
     pruned: int = 0
     history: SchemaHistory | None = None
+    merging: Merging | None = None
 
     def names(self, instant: str) -> FieldNames | None:
         """What columns are called in files of a commit; None where they are called the same."""
@@ -82,6 +85,7 @@ def plan_read(
     populated: bool,
     commit_times: frozenset[str] | None = None,
     history: SchemaHistory | None = None,
+    merging: Merging | None = None,
 ) -> ReadPlan:
     """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
 
@@ -94,6 +98,7 @@ def plan_read(
         populated: whether the table's files have meta fields.
         commit_times: see `ReadPlan`.
         history: see `ReadPlan`.
+        merging: see `ReadPlan`.
 
     Raises:
         InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean.
@@ -109,7 +114,7 @@ def plan_read(
         names = list(wanted)
         _check_columns(table, names, full)
     bound = None if where is None else bind(parse(where), full)
-    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history)
+    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history, merging=merging)
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:

@@ -309,13 +309,13 @@ def place(
         return numbers[key]
 
     for partition, file_id in sorted(k for k, count in profile.updates.items() if count):
-        task(partition, file_id, by_group[partition, file_id].base)
+        task(partition, file_id, by_group[partition, file_id].base_file)
     routes = []
     for partition, count in sorted(profile.inserts.items()):
         if not count:
             continue
         filled = _fill_small_files(count, by_partition.get(partition, []), sizing)
-        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s.base), records) for s, records in filled]
+        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s.base_file), records) for s, records in filled]
         left = count - sum(records for _, records in shares)
         if left > 0:
             files = math.ceil(left / sizing.records_per_file)

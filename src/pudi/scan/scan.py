@@ -87,7 +87,12 @@ class Scan:
         reader = SliceReader(self._meta.storage, plan)
         kept = total = 0
         for file_slice in plan.slices:
+            if file_slice.base is None:
+                continue
             file = open_base_file(self._meta.storage, file_slice.base)
+            if file_slice.logs:  # no row may be left out before it's merged
+                kept, total = kept + file.num_groups, total + file.num_groups
+                continue
             total += file.num_groups
             kept += len(reader.candidate_groups(file, plan.names(file_slice.instant)))
         lines = [
@@ -97,6 +102,7 @@ class Scan:
             f"partitions  {len(plan.partitions)}",
             f"files       {len(plan.slices)} of {len(plan.slices) + plan.pruned} ({plan.pruned} pruned by partition)",
             f"row groups  {kept} of {total} ({total - kept} pruned by statistics)",
+            f"log files   {sum(len(s.logs) for s in plan.slices)}",
             f"bytes       {sum(s.size for s in plan.slices)}",
         ]
         if plan.commit_times is not None:

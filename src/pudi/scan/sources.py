@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pudi.action import MetaClient, check_present, files_written, read_history
+from pudi.action import MetaClient, check_logs, check_present, files_written, read_history
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
 from pudi.plan import plan_read
+from pudi.scan.merging import base_files_only, merging_of
 from pudi.scan.scan import Scan
 from pudi.timeline import Instant, Timeline, day_before, parse_time
 
@@ -22,12 +23,14 @@ def snapshot_scan(
     where: str | None,
     as_of: str | datetime | None,
     meta_fields: bool,
+    read_optimized: bool = False,
 ) -> Scan:
-    """The table as it is, or as it was at a requested time (spec 'time travel').
+    """The table as it is, or as it was at a requested time (spec 'time travel'); base files alone if read-optimized.
 
     Raises:
         InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time.
         NotFoundError: the cleaner has removed what the table was then.
+        NotSupportedError: the table has a merger that this release doesn't know.
     """
     timeline = seen = meta.store.load()
     instant = None
@@ -45,8 +48,11 @@ def snapshot_scan(
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
         history=read_history(meta, seen, timeline),
+        merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
     )
     view = meta.view(timeline, seen=seen, archived_until=instant)
+    if read_optimized:
+        return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)))
     return Scan(meta, plan, lambda: _all(meta, view, seen))
 
 
@@ -84,6 +90,7 @@ def changes_scan(
         timeline = timeline.with_archived(meta.store.archived(_earliest(timeline, low)))
     end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
+    commit_times = None if everything else frozenset(i.requested for i in chosen)
     plan = plan_read(
         meta.storage.root,
         _schema(meta, end, timeline),
@@ -91,8 +98,9 @@ def changes_scan(
         where=where,
         meta_fields=meta_fields,
         populated=True,
-        commit_times=None if everything else frozenset(i.requested for i in chosen),
+        commit_times=commit_times,
         history=read_history(meta, end, timeline),
+        merging=merging_of(meta, timeline, end, among=commit_times),
     )
     view = meta.view(timeline, seen=end)
     if everything or (high is None and any(i.archived for i in chosen)):
@@ -127,7 +135,10 @@ def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema
 def _all(meta: MetaClient, view: FileSystemView, seen: Timeline) -> list[FileSlice]:
     """Latest slices of the table; that those of its newest commit are there is sure."""
     slices = view.all_slices()
-    check_present(meta, view, slices, files_written(meta, meta.commits_by_completion(seen)[-1:]))
+    newest = meta.commits_by_completion(seen)[-1:]
+    check_present(meta, view, slices, files_written(meta, newest))
+    if meta.merges_on_read:
+        check_logs(meta, view, slices, newest)
     return slices
 
 

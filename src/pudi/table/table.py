@@ -193,7 +193,7 @@ class Table(Verbs):
             columns: exactly the columns that come back, in that order; None for all.
             where: a SQL predicate; partitions and row groups that can't match aren't read.
             as_of: the moment to read the table at, compared with requested times: an instant, ISO text or datetime.
-            read_optimized: base files only; makes no difference for a copy-on-write table.
+            read_optimized: base files only, without what log files hold; no difference for a copy-on-write table.
             meta_fields: whether the meta fields come with all columns.
 
         Raises:
@@ -201,7 +201,7 @@ class Table(Verbs):
             NotSupportedError: the predicate uses SQL beyond the subset.
             NotFoundError: the cleaner has removed what the table was then.
         """
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields)
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized)
 
     def changes(
         self,

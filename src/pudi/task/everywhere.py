@@ -85,9 +85,9 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
         return wins
     fields = [search.schema.field(name) for name in search.rule.ordering_fields]
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
-    reader = BaseFileReader(storage, file_slice.base)
+    reader = BaseFileReader(storage, file_slice.base_file)
     present = [name for name in wanted.names if name in reader.schema.names]
-    stored = conform_read(reader.read(present), wanted, path=file_slice.base.path)
+    stored = conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
     partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=_whole(rows[RECORD_KEY])), -1))
     held = np.flatnonzero(partner >= 0)
     incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +15,7 @@ from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_f
 from pudi.format import ColumnStatistics
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.schema import COMMIT_TIME, FieldNames, conform_read
+from pudi.task.merged import MergedSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,10 @@ class SliceReader:
         Raises:
             CorruptError: the file can't be read, or has not the columns it must have.
         """
-        file = open_base_file(self.storage, file_slice.base)
+        if file_slice.logs:
+            yield from self._merged(file_slice)
+            return
+        file = open_base_file(self.storage, file_slice.base_file)
         names = self.plan.names(file_slice.instant)
         wanted = needed_columns(self.plan)
         physical = file.schema.names
@@ -48,8 +53,26 @@ class SliceReader:
             # where none of the columns is in the file, its rows still count
             table = file.read(present or physical[:1], [group])
             if wanted:  # a table without columns still has a length, which conforming it would lose
-                table = conform_read(table, target, path=file_slice.base.path, names=names)
+                table = conform_read(table, target, path=file_slice.base_file.path, names=names)
             yield from self._keep(table).to_batches()
+
+    def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a slice with log files; filters look at merged records only."""
+        yield from self._keep(self._slices.read(file_slice, needed_columns(self.plan))).to_batches()
+
+    def winners(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The wanted rows that a slice's log files bring; see `MergedSlices.winners`."""
+        yield from self._keep(self._slices.winners(file_slice, needed_columns(self.plan))).to_batches()
+
+    def replaced(self, file_slice: FileSlice) -> np.ndarray:
+        """Numbers of a slice's base rows that don't stay; see `MergedSlices.replaced`."""
+        return self._slices.replaced(file_slice)
+
+    @property
+    def _slices(self) -> MergedSlices:
+        plan = self.plan
+        assert plan.merging is not None
+        return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
 
     def candidate_groups(self, file: BaseFileReader | OrcFileReader, names: FieldNames | None = None) -> list[int]:
         """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""

@@ -1,0 +1,117 @@
+"""Which blocks of a slice's log files a reader merges, and in what order (FORMAT 5.5, BaseHoodieLogRecordReader)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pudi.context import Storage
+from pudi.errors import NotSupportedError
+from pudi.filegroup.slices import LogFile
+from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
+
+_ROLLBACK = "0"
+"""COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogScope:
+    """Which instants' blocks a reader sees.
+
+    Blocks of instants that never completed don't count, or no longer do: below version 8 a file holds blocks of many
+    instants, and in a table that was upgraded from there a restore leaves such files behind.
+
+    Attributes:
+        completed: the completed instants that the reader sees.
+        pending: the instants that never completed.
+        start: where the active timeline begins, when there's a history: what is older was completed and archived.
+        until: greatest requested time; None for any.
+        among: the instants whose blocks count, in incremental reads; None for all.
+    """
+
+    completed: frozenset[str]
+    pending: frozenset[str] = frozenset()
+    start: str | None = None
+    until: str | None = None
+    among: frozenset[str] | None = None
+
+    def sees(self, instant: str) -> bool:
+        """Whether blocks of an instant count."""
+        if self.until is not None and instant > self.until:
+            return False
+        if instant not in self.completed:
+            archived = self.start is not None and instant < self.start and instant not in self.pending
+            if not archived:
+                return False
+        return self.among is None or instant in self.among
+
+
+def read_log_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) -> list[LogBlock]:
+    """The data and delete blocks of a slice's log files that a reader merges, oldest first.
+
+    Args:
+        storage: the table's files.
+        logs: the files, in the order of their names.
+        scope: the instants that count.
+
+    Raises:
+        NotFoundError: a file is gone.
+        CorruptError: a block is damaged inside.
+        NotSupportedError: a block or a command that this release doesn't know.
+    """
+    return visible_blocks(
+        (block for log in logs for block in decode_blocks(storage.read(log.path), path=log.path)), scope
+    )
+
+
+def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock]:
+    """The data and delete blocks that count among all of a slice, oldest first.
+
+    A rollback takes out the blocks of its target that came before it. Blocks of log compaction stand in the place of
+    the newest instant that they were made of.
+
+    Raises:
+        CorruptError: a block doesn't say which instant wrote it.
+        NotSupportedError: a command other than a rollback, or a block of change data.
+    """
+    by_instant: dict[str, list[LogBlock]] = {}  # in the order in which instants are first seen
+    for block in blocks:
+        if block.kind is BlockKind.COMMAND:
+            by_instant.pop(_rolled_back(block), None)
+            continue
+        if block.kind is BlockKind.CDC:
+            raise NotSupportedError("change data among a slice's blocks", path=block.path, offset=block.offset)
+        if not block.instant:
+            raise block.corrupt("doesn't say which instant wrote it")
+        if scope.sees(block.instant):
+            by_instant.setdefault(block.instant, []).append(block)
+    return [block for instant in _merge_order(by_instant) for block in by_instant[instant]]
+
+
+def _rolled_back(block: LogBlock) -> str:
+    target = block.headers.get(Header.TARGET_INSTANT_TIME)
+    if block.headers.get(Header.COMMAND_BLOCK_TYPE) != _ROLLBACK or target is None:
+        raise NotSupportedError(
+            f"a log file has a command of type {block.headers.get(Header.COMMAND_BLOCK_TYPE)!r}: this release of pudi "
+            "knows rollbacks",
+            path=block.path,
+            offset=block.offset,
+        )
+    return target
+
+
+def _merge_order(by_instant: dict[str, list[LogBlock]]) -> list[str]:
+    """Instants whose blocks are merged, oldest first."""
+    stands_for: dict[str, str] = {}  # an instant, and the log compaction that holds its records in the end
+    order: list[str] = []
+    for instant in reversed(by_instant):
+        compacted = by_instant[instant][0].compacted
+        final = stands_for.get(instant)
+        if compacted:
+            for original in compacted:
+                stands_for[original] = final or instant
+        elif final is None:
+            order.append(instant)
+        elif final not in order:
+            order.append(final)
+    return order[::-1]

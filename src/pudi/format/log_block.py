@@ -1,0 +1,259 @@
+"""Log files as blocks: untrusted bytes in, blocks out, damaged stretches passed over with a warning; and back.
+
+Source: FORMAT 5.2 and 5.6; HoodieLogFormatWriter, HoodieLogFileReader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import Struct
+
+from pudi.errors import CorruptError, NotSupportedError
+
+_log = logging.getLogger(__name__)
+
+MAGIC = b"#HUDI#"
+FORMAT_VERSION = 1
+"""Version of the framing; blocks of version 0, without headers, are older than any table that pudi reads."""
+
+_MAX_HEADERS = 1024
+"""Most headers in one block; Hudi defines nine."""
+
+_INT, _LONG = Struct(">i"), Struct(">q")
+_BEGIN = Struct(">qii")
+_LEAST = 4 + 4 + 4 + 8 + 4 + 8
+"""Bytes of a block without headers and content, after the field of its length."""
+
+
+class BlockKind(IntEnum):
+    """What a block holds (HoodieLogBlock.HoodieLogBlockType)."""
+
+    COMMAND = 0
+    DELETE = 1
+    AVRO = 3
+    HFILE = 4
+    PARQUET = 5
+    CDC = 6
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it holds records."""
+        return self in {BlockKind.AVRO, BlockKind.HFILE, BlockKind.PARQUET}
+
+
+class Header(IntEnum):
+    """Keys of a block's headers (HoodieLogBlock.HeaderMetadataType)."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """One block of a log file.
+
+    Attributes:
+        kind: what the content is.
+        headers: texts by key; keys that pudi doesn't know are left out.
+        content: the bytes between headers and footers.
+        offset: where the block begins in its file.
+        path: the file, for messages.
+    """
+
+    kind: BlockKind
+    headers: Mapping[Header, str] = field(default_factory=dict)
+    content: memoryview = field(default=memoryview(b""), repr=False)
+    offset: int = 0
+    path: str | None = None
+
+    @property
+    def instant(self) -> str:
+        """Requested time of the instant that wrote the block; empty where none is named (archives)."""
+        return self.headers.get(Header.INSTANT_TIME, "")
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether its records have some of the table's columns only."""
+        return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
+
+    @property
+    def compacted(self) -> tuple[str, ...]:
+        """Instants whose blocks this one, written by log compaction, stands for."""
+        text = self.headers.get(Header.COMPACTED_BLOCK_TIMES)
+        return tuple(text.split(",")) if text is not None else ()
+
+    def corrupt(self, what: str) -> CorruptError:
+        """The error for a content that is not what the block's kind demands."""
+        return CorruptError(
+            f"a {self.kind.name.lower()} block of a log file {what}; restore the file, or roll its commit back",
+            path=self.path,
+            instant=self.instant or None,
+            offset=self.offset,
+        )
+
+
+def encode_block(kind: BlockKind, headers: Mapping[Header, str], content: bytes) -> bytes:
+    """The bytes of one block (HoodieLogFormatWriter.appendBlocks), in format version 1, without footers."""
+    texts = [(key, text.encode()) for key, text in sorted(headers.items())]
+    head = b"".join([_INT.pack(key) + _INT.pack(len(text)) + text for key, text in texts])
+    length = _LEAST + len(head) + len(content)
+    return b"".join(
+        [
+            MAGIC,
+            _BEGIN.pack(length, FORMAT_VERSION, kind),
+            _INT.pack(len(texts)),
+            head,
+            _LONG.pack(len(content)),
+            content,
+            _INT.pack(0),
+            _LONG.pack(length + len(MAGIC)),
+        ]
+    )
+
+
+def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: bool = False) -> Iterator[LogBlock]:
+    """The blocks of a log file, in order.
+
+    A stretch that is no whole block (a writer that died, damage) is passed over as far as the next magic or the end of
+    the file, with a warning that names it (HoodieLogFileReader.isBlockCorrupted). Lengths are believed only where the
+    bytes are there, so that memory and time are bounded by the file.
+
+    Args:
+        data: the whole file.
+        path: path of the file, for messages.
+        strict: refuse damaged stretches, in files that nobody appends to.
+
+    Raises:
+        CorruptError: a block whose length is confirmed at its end isn't one inside; any damage, when `strict`.
+        NotSupportedError: a block of another format version or of a kind that this release doesn't know: passing it
+            over could lose rows.
+    """
+    view = memoryview(data)
+    whole = data if isinstance(data, bytes) else bytes(view)
+    at = 0
+    while at < len(view):
+        length = _whole_block(view, at)
+        if length is None:
+            if strict:
+                raise CorruptError("a block of the log file is cut off or damaged", path=path, offset=at)
+            following = _next_magic(whole, at)
+            _log.warning(
+                "log file %s: bytes %d to %d are no whole block, left by a writer that died or by damage; passed over",
+                path, at, following,
+            )  # fmt: skip
+            at = following
+            continue
+        end = at + len(MAGIC) + _LONG.size + length
+        yield _block(view[at:end], at, path)
+        at = end
+
+
+def ends_cleanly(data: bytes | memoryview) -> bool:
+    """Whether a log file ends with a whole block, so that another one may follow it."""
+    view = memoryview(data)
+    at = 0
+    while at < len(view):
+        length = _whole_block(view, at)
+        if length is None:
+            return False
+        at += len(MAGIC) + _LONG.size + length
+    return True
+
+
+def _whole_block(view: memoryview, at: int) -> int | None:
+    """The length that a block at `at` gives itself, when the bytes agree with it; None when it's damaged."""
+    body = at + len(MAGIC) + _LONG.size
+    if body > len(view) or view[at : at + len(MAGIC)] != MAGIC:
+        return None
+    (length,) = _LONG.unpack_from(view, at + len(MAGIC))
+    end = body + length
+    if length < _LEAST or end > len(view):
+        return None
+    if _LONG.unpack_from(view, end - _LONG.size)[0] - len(MAGIC) != length:
+        return None
+    # fewer bytes than a magic behind a block don't speak against it: Hudi takes them for the end of the file
+    return length if len(view) - end < len(MAGIC) or view[end : end + len(MAGIC)] == MAGIC else None
+
+
+def _next_magic(whole: bytes, at: int) -> int:
+    """Where the next block may begin; the bytes at `at` themselves are passed over."""
+    start = at + len(MAGIC) if whole.startswith(MAGIC, at) else at + 1
+    found = whole.find(MAGIC, start)
+    return len(whole) if found < 0 else found
+
+
+def _block(view: memoryview, offset: int, path: str | None) -> LogBlock:
+    """The parts of a block whose length is known to be right."""
+    _, version, kind = _BEGIN.unpack_from(view, len(MAGIC))
+    if version != FORMAT_VERSION:
+        raise NotSupportedError(
+            f"log blocks of format version {version}: this release of pudi knows 1", path=path, offset=offset
+        )
+    try:
+        known = BlockKind(kind)
+    except ValueError:
+        raise NotSupportedError(
+            f"log blocks of type {kind}: this release of pudi knows 0 to 6", path=path, offset=offset
+        ) from None
+    reader = _Parts(view, len(MAGIC) + _BEGIN.size, offset, path)
+    headers = reader.texts()
+    content = reader.take(reader.number(_LONG))
+    reader.texts()  # footers: Hudi defines no keys
+    if len(view) - reader.at != _LONG.size:
+        raise reader.corrupt("its parts don't fill it")
+    named = {Header(key): text for key, text in headers.items() if key in Header._value2member_map_}
+    return LogBlock(known, named, content, offset, path)
+
+
+class _Parts:
+    """Reads the parts of one block; every length is checked against the bytes that are there."""
+
+    def __init__(self, view: memoryview, at: int, offset: int, path: str | None) -> None:
+        self._view = view
+        self._offset = offset
+        self._path = path
+        self.at = at
+
+    def texts(self) -> dict[int, str]:
+        """Headers or footers: a count, then keys and texts."""
+        count = self.number(_INT)
+        if not 0 <= count <= _MAX_HEADERS:
+            raise self.corrupt(f"{count} headers are not credible")
+        found = {}
+        for _ in range(count):
+            key = self.number(_INT)
+            text = self.take(self.number(_INT))
+            try:
+                found[key] = bytes(text).decode()
+            except UnicodeDecodeError as error:
+                raise self.corrupt(f"header {key} is no text: {error}") from error
+        return found
+
+    def number(self, kind: Struct) -> int:
+        """The next integer."""
+        return int(kind.unpack(self.take(kind.size))[0])
+
+    def take(self, size: int) -> memoryview:
+        """The next bytes."""
+        if not 0 <= size <= len(self._view) - self.at:
+            raise self.corrupt(f"{size} bytes are not there")
+        self.at += size
+        return self._view[self.at - size : self.at]
+
+    def corrupt(self, what: str) -> CorruptError:
+        """The error for a block that isn't one inside."""
+        return CorruptError(
+            f"a block of the log file is damaged: {what}; restore the file, or roll its commit back",
+            path=self._path,
+            offset=self._offset + self.at,
+        )

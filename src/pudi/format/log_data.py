@@ -1,0 +1,143 @@
+"""Data blocks of log files: a block in, its records as an Arrow table out, and back (FORMAT 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from struct import Struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pudi.errors import NotSupportedError
+from pudi.format.avro_bytes import BadAvro, Records
+from pudi.format.avro_encode import encode_records, join
+from pudi.format.avro_rows import read_records
+from pudi.format.log_block import BlockKind, Header, LogBlock
+
+CONTENT_VERSION = 3
+"""Version of the content of Avro and delete blocks (HoodieLogBlock.version)."""
+
+_INT = Struct(">i")
+_PREFIX = 8
+"""Bytes before an Avro block's first record: version and count."""
+
+
+def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.Table:
+    """The records of a data block, by the block's own schema.
+
+    Args:
+        block: an Avro or a Parquet block.
+        columns: the top-level fields that are wanted, others are passed over; None for all.
+
+    Returns:
+        The wanted columns that the block has, in its order and types (pudi's, in Avro blocks; physical ones in Parquet
+        blocks, to be conformed as a base file's).
+
+    Raises:
+        CorruptError: the content is not what the schema says.
+        NotSupportedError: a block of HFile's, or with types that pudi's tables don't have.
+    """
+    if block.kind is BlockKind.PARQUET:
+        return _decode_parquet(block, columns)
+    if block.kind not in {BlockKind.AVRO, BlockKind.CDC}:
+        raise NotSupportedError(
+            f"{block.kind.name} blocks in a table's log files are not supported yet",
+            path=block.path,
+            offset=block.offset,
+        )
+    begin, end = record_spans(block)
+    try:
+        return read_records(block_schema(block), Records.of(block.content), begin, end, columns)
+    except BadAvro as error:
+        raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def block_schema(block: LogBlock) -> str:
+    """The Avro schema of a data block's records, as JSON text."""
+    schema = block.headers.get(Header.SCHEMA)
+    if schema is None:
+        raise block.corrupt("doesn't say its schema")
+    return schema
+
+
+def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
+    """Where each record of an Avro block begins and ends in its content.
+
+    Raises:
+        CorruptError: the records are more or longer than the content.
+    """
+    content = block.content
+    if len(content) < _PREFIX:
+        raise block.corrupt("is shorter than its own head")
+    version, count = _INT.unpack_from(content, 0)[0], _INT.unpack_from(content, 4)[0]
+    if version not in {1, 2, CONTENT_VERSION}:
+        raise block.corrupt(f"has a content of version {version}, which is not known")
+    if not 0 <= count <= (len(content) - _PREFIX) // _INT.size:
+        raise block.corrupt(f"can't hold {count} records")
+    begin = np.fromiter(_starts(content, count), np.int64, count=-1)
+    if len(begin) != count + 1 or begin[-1] - _INT.size > len(content):
+        raise block.corrupt("ends within a record")
+    return begin[:-1], begin[1:] - _INT.size
+
+
+def _starts(content: memoryview, count: int):  # type: ignore[no-untyped-def]
+    """Begin of each record and of the one that would follow the last: each says only where the next one begins.
+
+    This is the one step that goes from record to record; it takes a tenth of a microsecond for each.
+    """
+    unpack, at, last = _INT.unpack_from, _PREFIX, len(content) - _INT.size
+    for _ in range(count):
+        if at > last:
+            return
+        (length,) = unpack(content, at)
+        if length < 0:
+            return
+        at += _INT.size
+        yield at
+        at += length
+    yield at + _INT.size
+
+
+def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
+        names = file.schema_arrow.names
+        wanted = None if columns is None else [name for name in names if name in columns]
+        return file.read(wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def encode_avro(rows: pa.Table, schema_json: str) -> bytes:
+    """The content of an Avro block.
+
+    Args:
+        rows: columns in the types that `avro_to_arrow` makes of the schema.
+        schema_json: Avro schema of the records, meta fields included; the block's SCHEMA header.
+
+    Raises:
+        SchemaError: a column is missing, of another type, or has nulls where the schema has none.
+    """
+    records = encode_records(schema_json, rows)
+    lengths = np.asarray(pc.binary_length(records)).astype(">i4")
+    prefixes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(lengths), [None, pa.py_buffer(lengths.tobytes())])
+    joined = join([prefixes.cast(pa.binary()), records], rows.num_rows)
+    end = int(np.frombuffer(joined.buffers()[1], np.int32)[joined.offset + len(joined)]) if len(joined) else 0
+    body = joined.buffers()[2]
+    return _INT.pack(CONTENT_VERSION) + _INT.pack(rows.num_rows) + (bytes(body)[:end] if body is not None else b"")
+
+
+def encode_parquet(rows: pa.Table, *, codec: str = "zstd") -> bytes:
+    """The content of a Parquet block: a whole Parquet file.
+
+    Args:
+        rows: the records.
+        codec: compression codec by Hudi's name.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows, sink, compression="none" if codec == "uncompressed" else codec, store_schema=False, coerce_timestamps="us"
+    )
+    return bytes(sink.getvalue())

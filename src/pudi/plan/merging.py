@@ -1,0 +1,35 @@
+"""How the slices of a read are merged: a merge rule and the blocks that count, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.filegroup import LogScope
+from pudi.merge import MergeRule
+from pudi.merge.deletes import delete_columns
+from pudi.record import KeyGenerator
+from pudi.schema import RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How the slices of a read are merged; picklable.
+
+    Attributes:
+        rule: which version wins.
+        scope: the instants whose log blocks count.
+        keys: makes record keys of columns, where files have no meta fields; None where they have.
+    """
+
+    rule: MergeRule
+    scope: LogScope
+    keys: KeyGenerator | None = None
+
+    def columns(self, schema: pa.Schema) -> set[str]:
+        """The columns that merging looks at."""
+        wanted = {RECORD_KEY} if self.keys is None else set(self.keys.columns)
+        if self.rule.compares:
+            wanted |= set(self.rule.ordering_fields)
+        return wanted | set(delete_columns(schema.empty_table(), self.rule.delete_marker))

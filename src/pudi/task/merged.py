@@ -1,0 +1,180 @@
+"""One slice's base file and log files merged: Arrow in, Arrow out, on either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import FileSlice, open_base_file, read_log_blocks
+from pudi.format.log_block import BlockKind, LogBlock
+from pudi.format.log_data import decode_data
+from pudi.format.log_deletes import decode_deletes
+from pudi.merge import MergeRule
+from pudi.merge.fold import Laid, Versions, fold, lay_over
+from pudi.plan.merging import Merging
+from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
+from pudi.schema.internal import SchemaHistory
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSlices:
+    """Reads slices with log files.
+
+    Args:
+        storage: the table's files.
+        merging: how.
+        schema: every column of the table, meta fields first where it has them.
+        history: the schemas by which files are read, in a table with schema on read.
+        commit_times: base rows of these commits only count; None for all.
+    """
+
+    storage: Storage
+    merging: Merging
+    schema: pa.Schema
+    history: SchemaHistory | None = None
+    commit_times: frozenset[str] | None = None
+
+    def read(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
+        """The records of a slice as they are after merging, unfiltered; base rows first, in their order.
+
+        Args:
+            file_slice: a base file, log files, or both.
+            wanted: columns that come back, in the table's types.
+
+        Raises:
+            NotFoundError: a file is gone.
+            CorruptError: a file can't be read.
+            NotSupportedError: log files of a kind that this release can't read.
+        """
+        needed = {*wanted, *self.merging.columns(self.schema)}
+        target = pa.schema([f for f in self.schema if f.name in needed])
+        base, laid = self._laid(file_slice, target, target)
+        if laid is None:
+            return self._as_wanted(base, wanted)
+        replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
+        places = np.concatenate([replaced, base.num_rows + laid.inserted])
+        rows = laid.rows.select(base.column_names)
+        if not base.num_rows and len(places) == rows.num_rows:
+            return self._as_wanted(rows, wanted)
+        return self._as_wanted(
+            pa.concat_tables([base, rows]).select(list(wanted) or [RECORD_KEY]).take(pa.array(places)), wanted
+        )
+
+    def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
+        """The records of a slice that its log files bring: those that replace base rows, and new ones; unfiltered.
+
+        With the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as `read`.
+        """
+        needed = {*wanted, *self.merging.columns(self.schema)}
+        target = pa.schema([f for f in self.schema if f.name in needed])
+        _, laid = self._laid(file_slice, target, self._light)
+        if laid is None:
+            return self._as_wanted(_nullable(target.empty_table()), wanted)
+        places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
+        return self._as_wanted(laid.rows.take(pa.array(places)), wanted)
+
+    def replaced(self, file_slice: FileSlice) -> np.ndarray:
+        """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `read`."""
+        base, laid = self._laid(file_slice, self._light, self._light)
+        stays = np.zeros(base.num_rows, dtype=bool)
+        stays[slice(None) if laid is None else laid.base_rows[laid.taken < 0]] = True
+        return np.flatnonzero(~stays)
+
+    @property
+    def _light(self) -> pa.Schema:
+        """The columns that decide which version wins."""
+        return pa.schema([f for f in self.schema if f.name in self.merging.columns(self.schema)])
+
+    def _laid(self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema) -> tuple[pa.Table, Laid | None]:
+        """Base rows, and what becomes of them; None where no block of the logs counts."""
+        base = self._base(file_slice, of_base)
+        newer = self.folded(file_slice, of_logs)
+        return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule)
+
+    def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
+        """The columns that come back, as the table has them: no null is in one that has none."""
+        if not wanted:  # a table without columns still has a length
+            return rows.select([])
+        schema = pa.schema([self.schema.field(name) for name in wanted])
+        return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
+
+    def folded(self, file_slice: FileSlice, target: pa.Schema) -> Versions | None:
+        """The versions in a slice's log files merged among themselves; None where no block counts.
+
+        Args:
+            file_slice: the slice.
+            target: the table's columns that are wanted, with those that merging looks at.
+        """
+        blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope)
+        runs = [self._versions(block, target) for block in blocks]
+        return fold(runs, RECORD_KEY, self.merging.rule) if runs else None
+
+    def _base(self, file_slice: FileSlice, target: pa.Schema) -> pa.Table:
+        if file_slice.base is None:
+            return self._keyed(_nullable(target.empty_table()))
+        file = open_base_file(self.storage, file_slice.base)
+        names = None if self.history is None else self.history.names(file_slice.base.instant)
+        known = set(file.schema.names)
+        present = [name for name in _stored(target, names) if name in known]
+        rows = conform_read(file.read(present or file.schema.names[:1]), target, path=file_slice.base.path, names=names)
+        if self.commit_times is not None:
+            chosen = pa.array(sorted(self.commit_times), pa.string())
+            rows = rows.filter(pc.is_in(rows[COMMIT_TIME], value_set=chosen))
+        return self._keyed(_nullable(rows))
+
+    def _versions(self, block: LogBlock, target: pa.Schema) -> Versions:
+        return self._deletes(block, target) if block.kind is BlockKind.DELETE else self._records(block, target)
+
+    def _records(self, block: LogBlock, target: pa.Schema) -> Versions:
+        names = None if self.history is None else self.history.names(block.instant)
+        stored = decode_data(block, set(_stored(target, names)))
+        if block.is_partial:
+            there = set(stored.column_names)
+            target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
+        rows = self._keyed(_nullable(conform_read(stored, target, path=block.path, names=names)))
+        rule = self.merging.rule
+        deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
+        return Versions(rows, deleted, deleted & _without_ordering(rows, rule), block.is_partial)
+
+    def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
+        rule = self.merging.rule
+        fields = [target.field(name) for name in (rule.ordering_fields if rule.compares else ())]
+        found = decode_deletes(block, [field.type for field in fields])
+        count = len(found.keys)
+        known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
+        names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
+        columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
+        return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), found.unconditional)
+
+    def _keyed(self, rows: pa.Table) -> pa.Table:
+        keys = self.merging.keys
+        return rows if keys is None else rows.append_column(RECORD_KEY, keys.record_keys(rows))
+
+
+def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:
+    """What the wanted columns are called in a file."""
+    found = [name if names is None else names.of(name)[0] for name in target.names]
+    return [name for name in found if name is not None]
+
+
+def _without_ordering(rows: pa.Table, rule: MergeRule) -> np.ndarray:
+    """Whether records have the default ordering value: no field, or one that is null or the int 0."""
+    if len(rule.ordering_fields) != 1:
+        return np.full(rows.num_rows, not rule.ordering_fields)
+    values = rows[rule.ordering_fields[0]] if rule.ordering_fields[0] in rows.column_names else None
+    if values is None:
+        return np.ones(rows.num_rows, dtype=bool)
+    default = values.is_null()
+    if values.type == pa.int32():
+        default = pc.or_(default, pc.fill_null(pc.equal(values, 0), True))
+    return np.array(default, dtype=bool)
+
+
+def _nullable(rows: pa.Table) -> pa.Table:
+    """The same columns, all nullable: deletes have nothing but a key and an ordering value."""
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
