@@ -36,6 +36,14 @@ def delete_mask(rows: pa.Table, marker: tuple[str, str] | None) -> np.ndarray:
     return mask
 
 
+def with_flag(rows: pa.Table, deleted: np.ndarray) -> pa.Table:
+    """Records with column `DELETED`, true where `deleted`; added at the end where they have none."""
+    flag = pa.array(deleted)
+    if DELETED in rows.column_names:
+        return rows.set_column(rows.column_names.index(DELETED), DELETED, flag)
+    return rows.append_column(DELETED, flag)
+
+
 def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, table: str) -> None:
     """Refuse a marker whose column isn't there or has no text of its own.
 
