@@ -23,7 +23,7 @@ class MergeContext:
     """What a merger is told beside the records.
 
     Attributes:
-        schema: the table's columns without meta fields.
+        schema: the table's columns without meta fields and `_hoodie_is_deleted`.
         ordering_fields: columns that say which version of a record is newer; empty where the table names none.
         properties: the table's merge properties (`hoodie.record.merge.property.*`), without that prefix.
     """
@@ -51,9 +51,9 @@ class RecordMerger(ABC):
         """What comes of two versions of each of some records.
 
         Args:
-            older: the older versions: the table's columns without meta fields, and a boolean column
+            older: the older versions: the columns of `context.schema`, and then a boolean column
                 `_hoodie_is_deleted`, true where the version is a delete, of which no column but those of the key and
-                the order need be there.
+                the order need hold a value.
             newer: the newer versions of the same records, row by row; the same columns.
             context: the table's columns, its ordering fields and merge properties.
 
@@ -124,7 +124,7 @@ class Answer:
     """What a merger said.
 
     Attributes:
-        rows: the versions that stand: the columns of either side, without a flag that the table has no column for.
+        rows: the versions that stand: the columns of either side.
         deleted: which of the records go.
         is_older: which rows are the older version as it was.
         is_newer: which of the others are the newer version as it was.
@@ -173,9 +173,7 @@ def ask(
         names = [n for n in context.schema.names if any(n in side.schema.names for side in sides)]
         _check(merger, said, names, sides, key_fields)
         parts.append(_judged(said, *sides))
-    rows = pa.concat_tables([part.rows for part in parts])
-    if DELETED not in older[0].column_names and DELETED not in newer[0].column_names:
-        rows = rows.drop_columns([DELETED])
+    rows = pa.concat_tables([part.rows for part in parts]).drop_columns([DELETED])
     masks = (np.concatenate([getattr(part, name) for part in parts]) for name in ("deleted", "is_older", "is_newer"))
     return Answer(rows, *masks)
 
@@ -220,8 +218,7 @@ def _check(
     if said.num_rows != newer.num_rows:
         raise MergerError(f"merger {named(merger)} answered {said.num_rows} rows where it was given {newer.num_rows}")
     fields = {f.name: f for side in (older, newer) for f in side.schema}
-    order = list(names) if DELETED in names else [*names, DELETED]
-    expected, found = [(n, fields[n].type) for n in order], [(f.name, f.type) for f in said.schema]
+    expected, found = [(n, fields[n].type) for n in (*names, DELETED)], [(f.name, f.type) for f in said.schema]
     if found != expected:
         wrong = [f"{n} {t}" for n, t in found if (n, t) not in expected] or ["columns in another order or number"]
         shown = ", ".join(f"{n} {t}" for n, t in expected)

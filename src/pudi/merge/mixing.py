@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.merge.deletes import DELETED
 from pudi.merge.mergers import ask
 from pudi.merge.ordering import mask_of
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
@@ -142,7 +143,7 @@ def _shapes(older: Versions, newer: Versions, partial: np.ndarray, places: np.nd
 def _asked(older: Versions, newer: Versions, rule: MergeRule, partial: bool) -> Mixed:
     """Pairs whose versions lack the same columns, by the merger: it sees the table's columns, not the meta fields."""
     assert rule.merger is not None
-    schema = pa.schema([f for f in newer.rows.schema if f.name not in META_FIELDS])
+    schema = pa.schema([f for f in newer.rows.schema if f.name not in (*META_FIELDS, DELETED)])
     sides = [side.rows.select([n for n in schema.names if not side.lacking(n).any()]) for side in (older, newer)]
     answer = ask(
         rule.merger,
@@ -156,6 +157,8 @@ def _asked(older: Versions, newer: Versions, rule: MergeRule, partial: bool) -> 
     for field in newer.rows.schema:
         if field.name in answer.rows.column_names:
             columns.append(answer.rows[field.name])
+        elif field.name == DELETED:
+            columns.append(pa.chunked_array([pa.array(answer.deleted)]))
         elif field.name in META_FIELDS:
             columns.append(newer.rows[field.name])
         else:  # neither side has it
