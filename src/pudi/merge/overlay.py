@@ -137,7 +137,7 @@ def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool
     for field in schema:
         column = column_of(base, field.name).take(pa.array(hit))
         columns.append(column if column.type == field.type else _cast(column, field.type))
-    rows = pa.table(columns, schema=pa.schema([f.with_nullable(True) for f in schema]))
+    rows = pa.table(columns, schema=schema)
     none = np.zeros(len(hit), dtype=bool)
     return Versions(rows, none, none, partial)
 

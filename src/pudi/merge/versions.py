@@ -71,7 +71,7 @@ class Versions:
             columns.append(pa.chunked_array([pa.nulls(len(self), wanted.type)]))
             if self.partial:
                 missing[wanted.name] = np.ones(len(self), dtype=bool)
-        rows = pa.table(columns, schema=pa.schema([f.with_nullable(True) for f in schema]))
+        rows = pa.table(columns, schema=schema)  # a delete has nulls also where the table takes none
         missing = {name: mask for name, mask in missing.items() if name in schema.names}
         return Versions(rows, self.deleted, self.unconditional, self.partial, missing)
 

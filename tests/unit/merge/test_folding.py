@@ -172,7 +172,10 @@ def run_of(given_rows: list[Any], kind: str, columns: set[str]) -> Run:
 
 runs = st.lists(
     st.builds(
-        run_of, rows, st.sampled_from(["whole", "whole", "deletes", "partial"]), st.sets(st.sampled_from(["a", "b", "c"]))
+        run_of,
+        rows,
+        st.sampled_from(["whole", "whole", "deletes", "partial"]),
+        st.sets(st.sampled_from(["a", "b", "c"])),
     ),
     min_size=1,
     max_size=4,
@@ -252,7 +255,9 @@ def test_one_batch(batch: list[Any], name: str) -> None:
 
 def test_a_key_of_many_versions() -> None:
     many = 2000
-    table = pa.table({"k": pa.array(["x"] * many + ["y"]), "t": pa.array([*range(many), 1]), "a": [*["z"] * many, None]})
+    table = pa.table(
+        {"k": pa.array(["x"] * many + ["y"]), "t": pa.array([*range(many), 1]), "a": [*["z"] * many, None]}
+    )
     rule = replace(RULES["ignore"], ordering_fields=("t",))
     folded = fold([Versions.of(table, rule)], "k", rule)
     assert folded.rows.to_pylist() == [{"k": "x", "t": many - 1, "a": "z"}, {"k": "y", "t": 1, "a": None}]
