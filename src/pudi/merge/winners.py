@@ -30,12 +30,12 @@ def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
     Raises:
         MergerError: the merger of the user's failed.
     """
-    if pc.count_distinct(rows[key]).as_py() == rows.num_rows:
+    codes, count = _codes(rows, key)
+    if count == rows.num_rows:
         return rows
     if rule.mixes:
         folded = fold([Versions.of(rows, rule)], key, rule)
         return folded.rows if rule.merger is None else with_flag(folded.rows, folded.deleted)
-    codes, count = _codes(rows, key)
     return rows.take(pa.array(np.sort(_winners(Versions.of(rows, rule), codes, count, rule))))
 
 

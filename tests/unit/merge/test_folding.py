@@ -142,7 +142,7 @@ class Run:
             deleted = flag or self.deletes
             held = {n: given_values[n] for n in self.columns}
             if self.deletes:
-                held = {n: None for n in KINDS} | {n: given_values[n] for n in ("t", "u")}
+                held = dict.fromkeys(KINDS) | {n: given_values[n] for n in ("t", "u")}
             unconditional = rule.merger is None and deleted and len(rule.ordering_fields) < 2
             unconditional = unconditional and (not rule.ordering_fields or held["t"] is None)
             made.append((key, Record(held, deleted, unconditional)))
@@ -190,14 +190,13 @@ def model(logs: list[Run], base: list[tuple[str, dict[str, Any]]], rule: MergeRu
     for log in logs:
         partial |= log.partial and not fills_defaults and bool(log.rows)
         for key, record in log.records(rule):
-            if fills_defaults:
-                record = replace(record, values={n: record.values.get(n) for n in KINDS})
-            buffer[key] = merged(buffer[key], record, rule, partial) if key in buffer else record
+            new = replace(record, values={**dict.fromkeys(KINDS), **record.values}) if fills_defaults else record
+            buffer[key] = merged(buffer[key], new, rule, partial) if key in buffer else new
     left, table = dict(buffer), []
     for key, held in base:
         old = Record(held)
-        new = left.pop(key, None)
-        result = old if new is None else merged(old, new, rule, partial)
+        newer = left.pop(key, None)
+        result = old if newer is None else merged(old, newer, rule, partial)
         if not result.deleted:
             table.append((key, {n: result.values.get(n) for n in KINDS}))
     table += [(k, {n: r.values.get(n) for n in KINDS}) for k, r in left.items() if not r.deleted]
