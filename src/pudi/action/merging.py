@@ -11,7 +11,7 @@ from pudi.plan import Operation
 
 
 def rule_of(
-    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, everywhere: bool
+    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, everywhere: bool, schema: str
 ) -> MergeRule:
     """The rule of a write.
 
@@ -22,6 +22,7 @@ def rule_of(
         options: the writer's.
         resolved: the same, by key.
         everywhere: whether keys are looked for in the whole table.
+        schema: the table's Avro schema as JSON.
 
     Raises:
         MergerError: the table's merger is not registered.
@@ -33,7 +34,7 @@ def rule_of(
     meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
     if not meets and not combines(operation, options):
         return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
-    rule = merge_rule(config, resolved, table=root)
+    rule = merge_rule(config, resolved, table=root, avro_schema=schema)
     if everywhere and (rule.mixes or rule.binlog or rule.batches_by_order):
         raise NotSupportedError(
             "a global index with partial updates, a merger or a change stream's payload class: versions of "

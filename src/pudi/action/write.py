@@ -142,7 +142,7 @@ class Write:
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
-        self.rule = rule_of(meta, self.operation, self.options, self.resolved, everywhere=self._everywhere)
+        self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
@@ -211,6 +211,10 @@ class Write:
     def _everywhere(self) -> bool:
         """Whether keys are looked for in the whole table."""
         return self.index.is_global and self.operation in {Operation.UPSERT, Operation.DELETE}
+
+    def _rule(self) -> MergeRule:
+        schema, everywhere = self.schema_before, self._everywhere
+        return rule_of(self.meta, self.operation, self.options, self.resolved, everywhere=everywhere, schema=schema)
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
         """Decide which files to write, or which partitions: then their tasks find out the files."""

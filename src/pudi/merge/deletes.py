@@ -11,6 +11,9 @@ from pudi.errors import NotSupportedError, SchemaError
 DELETED = "_hoodie_is_deleted"
 """Boolean column by which a record says that it's a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
 
+OPERATION = "_hoodie_operation"
+"""Column of change logs that says what a record does (HoodieRecord.OPERATION_METADATA_FIELD)."""
+
 _MARKABLE = (pa.string(), pa.int32(), pa.int64(), pa.bool_())
 
 

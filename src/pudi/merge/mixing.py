@@ -68,7 +68,9 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
     for field in newer.rows.schema:
         lacks = np.where(wins, newer.lacking(field.name), older.lacking(field.name)) & partial & ~whole
         if rule.fills:
-            lacks |= _to_fill(older.rows[field.name], newer.rows[field.name], wins, rule) & ~partial & ~whole
+            lacks |= np.where(wins, *(_gaps(side.rows[field.name], field.name, rule) for side in (newer, older))) & (
+                ~partial & ~whole
+            )
         touched |= lacks
         taken[field.name] = wins ^ lacks
         gone = np.where(taken[field.name], newer.lacking(field.name), older.lacking(field.name))
@@ -81,16 +83,19 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
     return Mixed(made, ~wins & ~touched, wins & ~touched)
 
 
-def _to_fill(older: pa.ChunkedArray, newer: pa.ChunkedArray, wins: np.ndarray, rule: MergeRule) -> np.ndarray:
-    """Where the winner's value gives way to the loser's (PartialUpdateHandler)."""
+def _gaps(values: pa.ChunkedArray, name: str, rule: MergeRule) -> np.ndarray:
+    """Where a value of the winner gives way to the loser's (PartialUpdateHandler)."""
+    kind = values.type
     if rule.partial_update is PartialUpdate.IGNORE_DEFAULTS:
-        return np.where(wins, mask_of(newer.is_null()), mask_of(older.is_null()))
-    kind = newer.type
-    texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    if rule.unavailable is None or kind not in texts:
-        return np.zeros(len(wins), dtype=bool)
-    marker = pa.scalar(rule.unavailable).cast(kind)
-    return np.where(wins, mask_of(pc.equal(newer, marker)), mask_of(pc.equal(older, marker)))
+        gaps = mask_of(values.is_null())
+        default = dict(rule.defaults).get(name)
+        return gaps if default is None else gaps | mask_of(pc.equal(values, pa.scalar(default).cast(kind)))
+    if rule.unavailable is None or kind not in _TEXTS:
+        return np.zeros(len(values), dtype=bool)
+    return mask_of(pc.equal(values, pa.scalar(rule.unavailable).cast(kind)))
+
+
+_TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 def _chosen(older: pa.Table, newer: pa.Table, taken: dict[str, np.ndarray]) -> pa.Table:

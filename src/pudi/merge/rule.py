@@ -46,6 +46,7 @@ class MergeRule:
         delete_marker: a column and the text that it holds in records that are deletes; None where there is none.
         partial_update: how the winner is completed; None where it isn't, but for columns that it lacks.
         unavailable: the marker of FILL_UNAVAILABLE.
+        defaults: for IGNORE_DEFAULTS, columns with a default that isn't null: a number, a truth value or a text.
         merger: the user's rule, for CUSTOM.
         properties: properties handed to it, by key.
         key_fields: columns that make the record key, which a merger leaves as they are.
@@ -59,6 +60,7 @@ class MergeRule:
     delete_marker: tuple[str, str] | None = None
     partial_update: PartialUpdate | None = None
     unavailable: str | None = None
+    defaults: tuple[tuple[str, bool | int | float | str], ...] = ()
     merger: RecordMerger | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     key_fields: tuple[str, ...] = ()

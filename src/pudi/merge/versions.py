@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pudi.merge.deletes import OPERATION
+from pudi.merge.ordering import mask_of
 from pudi.merge.rule import MergeRule
 
 
@@ -33,9 +36,19 @@ class Versions:
     missing: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: pa.Table, rule: MergeRule, *, partial: bool = False) -> Versions:
-        """Records as versions, deletes being those that the records mark themselves."""
+    def of(cls, rows: pa.Table, rule: MergeRule, *, partial: bool = False, stored: bool = False) -> Versions:
+        """Records as versions, deletes being those that the records mark themselves.
+
+        Args:
+            rows: the records.
+            rule: how deletes are marked, and ordered.
+            partial: whether they're partial updates.
+            stored: they come from a file, where Flink's `_hoodie_operation` marks deletes too
+                (RecordContext.isDeleteHoodieOperation).
+        """
         deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
+        if stored and OPERATION in rows.column_names:
+            deleted |= mask_of(pc.is_in(rows[OPERATION], value_set=pa.array(["D", "-U"])))
         return cls(rows, deleted, rule.unconditional(rows, deleted), partial)
 
     def __len__(self) -> int:
