@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.index import find_index, key_scope
+from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.presence import check_present, files_written
@@ -35,7 +36,7 @@ from pudi.format import (
     new_file_id,
 )
 from pudi.index import Index
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule
 from pudi.plan import (
     Operation,
     PartitionTask,
@@ -124,6 +125,7 @@ class Write:
     index: Index = field(default_factory=Index)
     phases: dict[str, float] = field(default_factory=dict)
     keys: KeyGenerator = field(init=False)
+    rule: MergeRule = field(init=False)
     schema_before: str = ""
     ids_before: str | None = None
     history: SchemaHistory | None = None
@@ -140,6 +142,7 @@ class Write:
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
+        self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
@@ -199,7 +202,7 @@ class Write:
             schema=with_flag(schema) if self.flagged else schema,
             keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
-            combine=self._rule if self._everywhere else None,
+            combine=self.rule if self._everywhere else None,
             fill_missing=self.options.fill_missing,
             ordering=self.meta.config.ordering_fields,
         )
@@ -209,13 +212,9 @@ class Write:
         """Whether keys are looked for in the whole table."""
         return self.index.is_global and self.operation in {Operation.UPSERT, Operation.DELETE}
 
-    @property
     def _rule(self) -> MergeRule:
-        """Which version of a record wins; of deletes, which carry keys alone, any."""
-        config = self.meta.config
-        if self.operation is Operation.DELETE:
-            return MergeRule(MergeMode.COMMIT_TIME)
-        return MergeRule(MergeMode(config.merge_mode), config.ordering_fields, config.delete_marker)
+        schema, everywhere = self.schema_before, self._everywhere
+        return rule_of(self.meta, self.operation, self.options, self.resolved, everywhere=everywhere, schema=schema)
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
@@ -264,7 +263,7 @@ class Write:
         return evolved_text(self.schema_before, records.schema, self.meta.config.name)
 
     def _search(self, records: Any) -> KeySearch:
-        return KeySearch(self.index, self.operation, self._rule, records.schema)
+        return KeySearch(self.index, self.operation, self.rule, records.schema)
 
     def _new(self, tagged: Any) -> Any:
         """The records whose key the table doesn't hold; raises where others are to be refused."""
@@ -351,7 +350,7 @@ class Write:
             operation=self.operation,
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
-            rule=self._rule,
+            rule=self.rule,
             index=self.index,
             generated_keys=self.keys.generates,
             deduplicate=combines(self.operation, options),

@@ -11,7 +11,7 @@ from pudi.errors import SchemaError
 from pudi.expr import evaluate, evaluate_all
 from pudi.filegroup import BaseFile, BaseFileReader
 from pudi.format import BaseFileName
-from pudi.merge import DELETED, Overlay
+from pudi.merge import Overlay, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
@@ -51,12 +51,14 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
     else:
         before = old.take(pa.array(places))
         rows = _assigned(before, change, spec.schema, storage.root)
-        wins = spec.rule.newer_wins(before, rows)
-        taken[places[wins]] = np.flatnonzero(wins)
-        if DELETED in rows.column_names:
-            keep[places[wins & np.array(pc.fill_null(rows[DELETED], False), dtype=bool)]] = False
-        if not wins.any():
+        none = np.zeros(len(places), dtype=bool)
+        stored = Versions(before.select(rows.column_names), none, none)
+        mixed = mix(stored, Versions.of(rows, spec.rule), spec.rule, none)
+        if mixed.is_older.all():
             return FileResult(task.number, 0, None)
+        rows = mixed.versions.rows
+        taken[places] = np.where(mixed.is_older, -1, np.arange(len(places)))
+        keep[places[mixed.versions.deleted]] = False
     laid = Overlay(
         base_rows=np.flatnonzero(keep),
         taken_from=taken[keep],

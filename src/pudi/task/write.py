@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat, write_token
-from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, latest_per_key, overlay
+from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, latest_per_key, lay_over, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -117,6 +117,10 @@ class SliceWriter:
         old = self.read(base)
         if not self.spec.meets_by_key:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
+        elif self.spec.rule.mixes:
+            shared = old.select([name for name in old.column_names if name in rows.column_names])
+            mixed = lay_over(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
+            laid, rows = mixed.numbers, mixed.rows
         else:
             laid = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
@@ -207,9 +211,10 @@ def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
     if spec.operation is Operation.DELETE:
         return rows
     if spec.deduplicate:
-        return latest_per_key(rows, RECORD_KEY, spec.rule)
+        return latest_per_key(rows, RECORD_KEY, spec.rule.in_batches)
     if task.base is not None and spec.meets_by_key:  # the last to arrive, as in HoodieWriteMergeHandle's map of keys
-        return latest_per_key(rows, RECORD_KEY, MergeRule(MergeMode.COMMIT_TIME))
+        rule = spec.rule if spec.rule.mixes else MergeRule(MergeMode.COMMIT_TIME)
+        return latest_per_key(rows, RECORD_KEY, rule)
     return rows
 
 
