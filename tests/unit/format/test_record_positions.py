@@ -1,4 +1,4 @@
-"""Record positions: what is written comes back, and what Hudi wrote says the rows that the records have in their base."""
+"""Record positions come back as they were written, and what Hudi wrote is where its records are in the base file."""
 
 from __future__ import annotations
 
