@@ -189,3 +189,15 @@ def test_winners_and_the_base_rows_that_stay_are_the_merged_slice(tmp_path: Path
         kept = [row for row in rows if row["rider"] != "r1-1"]
         merged = pa.Table.from_batches(reader.read(file_slice), plan.output_schema).to_pylist()
         assert sorted(map(str, kept)) == sorted(map(str, merged))
+
+
+def test_a_log_file_of_changes_that_is_gone_is_missed(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    (log,) = logs.logs(CITIES[0])
+    logs.delta(table([trip(3, 2000, "bob")]))
+    opened = pudi.Table(str(logs.path))
+    assert opened.changes().to_arrow().num_rows == 30
+    log.unlink()
+    with pytest.raises(pudi.NotFoundError, match="log file that commit"):
+        opened.changes().to_arrow()
