@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -92,9 +92,22 @@ class MergedSlices:
 
     def _laid(self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema) -> tuple[pa.Table, Laid | None]:
         """Base rows, and what becomes of them; None where no block of the logs counts."""
+        if self._completes_from_outside(file_slice):
+            everything = replace(self.merging, scope=replace(self.merging.scope, among=None))
+            return replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
         base = self._base(file_slice, of_base)
         newer = self.folded(file_slice, of_logs)
         return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule)
+
+    def _completes_from_outside(self, file_slice: FileSlice) -> bool:
+        """Whether an incremental read meets partial updates: the columns that they lack may be of older commits.
+
+        Hudi 1.2 fails on such reads where the older version is out of the range.
+        """
+        scope = self.merging.scope
+        if scope.among is None:
+            return False
+        return any(block.is_partial for block in read_log_blocks(self.storage, file_slice.logs, scope))
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """The columns that come back, as the table has them: no null is in one that has none."""
