@@ -36,7 +36,7 @@ class SliceReader:
         Raises:
             CorruptError: the file can't be read, or has not the columns it must have.
         """
-        if file_slice.logs:
+        if file_slice.logs and self.plan.merging is not None:
             yield from self._merged(file_slice)
             return
         file = open_base_file(self.storage, file_slice.base_file)

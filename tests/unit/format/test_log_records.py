@@ -177,7 +177,8 @@ def test_nan_comes_back() -> None:
 
 WHOLE = by_fastavro(
     [
-        {"b": True, "i": 5, "l": 2**40, "f": 1.5, "d": 2.5, "s": "text", "y": b"bytes", "day": datetime.date(2026, 1, 1),
+        {"b": True, "i": 5, "l": 2**40, "f": 1.5, "d": 2.5, "s": "text", "y": b"bytes",
+         "day": datetime.date(2026, 1, 1),
          "at": datetime.datetime(2026, 1, 1, tzinfo=UTC), "c": decimal.Decimal("1.234"), "big": decimal.Decimal(7),
          "a": ["x", None], "aa": [[1], None], "m": [("k", 1)], "r": {"x": 1, "y": ["z"]}, "n": 4},
     ]
