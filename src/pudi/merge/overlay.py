@@ -106,6 +106,7 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Laid
     if not rule.mixes and not partial:
         plain = _plain(base, newer, key, rule)
         return Laid(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
+    newer = newer.padded(rule)
     partner, hit = _partners(base, newer.rows, key)
     schema = newer.rows.schema
     if partial or rule.merger is not None:

@@ -49,6 +49,7 @@ class MergeRule:
         defaults: for IGNORE_DEFAULTS, columns with a default that isn't null: a number, a truth value or a text.
         merger: the user's rule, for CUSTOM.
         properties: properties handed to it, by key.
+        columns: the table's columns, all of which a merger sees, also where the versions lack some.
         key_fields: columns that make the record key, which a merger leaves as they are.
         batches_by_order: versions within one batch are decided by ordering value all the same: `preCombine` of payload
             classes that else go by commit time.
@@ -63,6 +64,7 @@ class MergeRule:
     defaults: tuple[tuple[str, bool | int | float | str], ...] = ()
     merger: RecordMerger | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    columns: pa.Schema | None = None
     key_fields: tuple[str, ...] = ()
     batches_by_order: bool = False
     binlog: bool = False

@@ -32,9 +32,9 @@ class MergerTests:
         raise NotImplementedError("give a fixture `versions`")
 
     @pytest.fixture
-    def rule(self, merger: RecordMerger) -> MergeRule:
+    def rule(self, merger: RecordMerger, versions: pa.Table) -> MergeRule:
         """How a table with this merger merges."""
-        return MergeRule(MergeMode.CUSTOM, merger=merger, key_fields=(self.key,))
+        return MergeRule(MergeMode.CUSTOM, merger=merger, columns=versions.schema, key_fields=(self.key,))
 
     def test_it_can_be_registered(self, merger: RecordMerger) -> None:
         """Its strategy id is a UUID that isn't Hudi's."""
