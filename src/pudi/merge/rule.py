@@ -53,6 +53,8 @@ class MergeRule:
         key_fields: columns that make the record key, which a merger leaves as they are.
         batches_by_order: versions within one batch are decided by ordering value all the same: `preCombine` of payload
             classes that else go by commit time.
+        deletes_win: outside batches a delete wins whatever its ordering value, and what a record loses to is written
+            anew all the same: PartialUpdateAvroPayload below version 9.
         binlog: the ordering field holds texts `file.position` of MySQL's log, see `comparable_columns`.
     """
 
@@ -67,6 +69,7 @@ class MergeRule:
     columns: pa.Schema | None = None
     key_fields: tuple[str, ...] = ()
     batches_by_order: bool = False
+    deletes_win: bool = False
     binlog: bool = False
 
     def marks_deletes(self, rows: pa.Table) -> bool:
@@ -96,7 +99,7 @@ class MergeRule:
     def in_batches(self) -> MergeRule:
         """The rule among records of one batch, before they meet those that are stored (pre-combine)."""
         if not self.batches_by_order:
-            return self
+            return replace(self, deletes_win=False)
         return replace(self, mode=MergeMode.EVENT_TIME, partial_update=None, batches_by_order=False)
 
     def newer_wins(self, older: pa.Table, newer: pa.Table) -> np.ndarray:
@@ -126,6 +129,8 @@ class MergeRule:
         They have no ordering value, or the one that stands for none (BufferedRecord.isCommitTimeOrderingDelete); a
         tuple of several fields is always one. To a merger of the user's a delete is a version like others.
         """
+        if self.deletes_win:
+            return deleted
         if self.merger is not None or len(self.ordering_fields) > 1 or not deleted.any():
             return np.zeros(rows.num_rows, dtype=bool)
         if not self.ordering_fields:

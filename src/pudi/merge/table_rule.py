@@ -53,6 +53,7 @@ def merge_rule(
         columns=None if merger is None else _columns(avro_schema or config.create_schema),
         key_fields=tuple(name for name in config.record_key_fields if "." not in name),
         batches_by_order=merges.batches_by_order,
+        deletes_win=merges.deletes_win,
         binlog=merges.binlog,
     )
 
