@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pudi.action.properties import read_properties
 from pudi.context import Context
 from pudi.merge import mergers
 from pudi.storage import open_storage
-from support.engines import Engine
+from support.engines import Engine, SparkEngine
 from support.rows import Row
 
 MODELS = "org.apache.hudi.common.model."
@@ -214,3 +215,14 @@ def test_what_a_table_stores(tmp_path: Path) -> None:
     assert stored["hoodie.record.merge.strategy.id"] == AUCTION
     assert stored["hoodie.record.merge.property.least"] == "2"
     assert "hoodie.compaction.payload.class" not in stored
+
+
+@pytest.mark.spark
+def test_workers_must_be_able_to_import_a_merger(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("mergers_of_the_driver")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    module.Elsewhere = type("Elsewhere", (KeepHighestBid,), {"__module__": module.__name__})  # type: ignore[attr-defined]
+    pudi.register_merger(module.Elsewhere())
+    held = Held(SparkEngine(spark), tmp_path / "t", **CUSTOM)
+    with pytest.raises(pudi.SetupError, match=module.__name__):
+        held.write("upsert", one(1, 5, "a", 7))
