@@ -16,7 +16,7 @@ class KeepHighestBid(pudi.RecordMerger):
     def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: pudi.MergeContext) -> pa.RecordBatch:
         """The batches are aligned: row n of both is the same lot."""
         known = pc.invert(pc.or_(older["_hoodie_is_deleted"], newer["_hoodie_is_deleted"]))
-        stays = pc.and_(known, pc.greater(older["bid"], newer["bid"]))
+        stays = pc.and_(known, pc.fill_null(pc.greater(older["bid"], newer["bid"]), False))
         columns = [pc.if_else(stays, old, new) for old, new in zip(older.columns, newer.columns, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=older.schema)
 

@@ -38,6 +38,7 @@ class Payload:
         older_ordering: the same below version 9.
         unavailable: the marker of FILL_UNAVAILABLE.
         batches_by_order: below version 9, whether `preCombine` goes by ordering value where the rest doesn't.
+        older_deletes_win: below version 9, whether deletes win whatever their ordering value.
     """
 
     mode: str
@@ -47,6 +48,7 @@ class Payload:
     older_ordering: tuple[str, ...] = ()
     unavailable: str | None = None
     batches_by_order: bool = False
+    older_deletes_win: bool = False
 
     def properties(self) -> dict[str, str]:
         """What version 9 stores in its place, beside the mode."""
@@ -70,7 +72,7 @@ _PAYLOADS = {
     f"{_MODELS}OverwriteNonDefaultsWithLatestAvroPayload": Payload(
         COMMIT_TIME_ORDERING, IGNORE_DEFAULTS, batches_by_order=True
     ),
-    f"{_MODELS}PartialUpdateAvroPayload": Payload(EVENT_TIME_ORDERING, IGNORE_DEFAULTS),
+    f"{_MODELS}PartialUpdateAvroPayload": Payload(EVENT_TIME_ORDERING, IGNORE_DEFAULTS, older_deletes_win=True),
     f"{_MODELS}AWSDmsAvroPayload": Payload(COMMIT_TIME_ORDERING, delete_marker=("Op", "D"), batches_by_order=True),
     f"{_MODELS}debezium.PostgresDebeziumAvroPayload": Payload(
         EVENT_TIME_ORDERING,

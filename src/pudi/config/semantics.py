@@ -21,6 +21,7 @@ class MergeSemantics:
         strategy_id: for CUSTOM, the id of the merger that is to be registered; None where no merger can be.
         payload_class: a payload class that pudi doesn't know, which only loading it could tell the rule of.
         batches_by_order: whether versions in one batch are decided by ordering value where the rest isn't.
+        deletes_win: whether deletes win whatever their ordering value.
         binlog: whether the ordering field holds texts `file.position`.
         properties: what is handed to a merger, by key.
     """
@@ -32,6 +33,7 @@ class MergeSemantics:
     strategy_id: str | None = None
     payload_class: str | None = None
     batches_by_order: bool = False
+    deletes_win: bool = False
     binlog: bool = False
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -62,6 +64,7 @@ def merge_semantics(config: TableConfig) -> MergeSemantics:
             partial_update=known.partial_update,
             unavailable=known.unavailable,
             batches_by_order=known.batches_by_order,
+            deletes_win=known.older_deletes_win,
             binlog=known.older_ordering == merging.BINLOG_ORDER,
             properties=properties,
         )

@@ -64,16 +64,17 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
     whole = older.deleted | newer.deleted  # deletes have no values to fill with or to be filled
     taken: dict[str, np.ndarray] = {}
     missing: dict[str, np.ndarray] = {}
-    touched = np.zeros(len(newer), dtype=bool)
+    touched = ~wins & ~whole if rule.deletes_win else np.zeros(len(newer), dtype=bool)
     for field in newer.rows.schema:
         lacks = np.where(wins, newer.lacking(field.name), older.lacking(field.name)) & partial & ~whole
-        if rule.fills:
+        known = ~newer.lacking(field.name) & ~older.lacking(field.name)
+        if rule.fills and field.name not in META_FIELDS:
             lacks |= np.where(wins, *(_gaps(side.rows[field.name], field.name, rule) for side in (newer, older))) & (
-                ~partial & ~whole
+                ~partial & ~whole & known
             )
         touched |= lacks
         taken[field.name] = wins ^ lacks
-        gone = np.where(taken[field.name], newer.lacking(field.name), older.lacking(field.name))
+        gone = np.where(taken[field.name], newer.lacking(field.name), older.lacking(field.name)) & partial
         if gone.any():
             missing[field.name] = gone
     rows = _chosen(older.rows, newer.rows, taken)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.merge.deletes import DELETED
 from pudi.merge.mixing import mix
 from pudi.merge.ordering import column_of
 from pudi.merge.rule import MergeRule, PartialUpdate
@@ -106,6 +107,7 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Laid
     if not rule.mixes and not partial:
         plain = _plain(base, newer, key, rule)
         return Laid(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
+    newer = newer.padded(rule)
     partner, hit = _partners(base, newer.rows, key)
     schema = newer.rows.schema
     if partial or rule.merger is not None:
@@ -139,7 +141,8 @@ def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool
         columns.append(column if column.type == field.type else _cast(column, field.type))
     rows = pa.table(columns, schema=schema)
     none = np.zeros(len(hit), dtype=bool)
-    return Versions(rows, none, none, partial)
+    missing = {} if DELETED in base.column_names else {DELETED: ~none}  # a flag beside the records is no value to fill
+    return Versions(rows, none, none, partial, missing)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -49,9 +49,12 @@ class MergeRule:
         defaults: for IGNORE_DEFAULTS, columns with a default that isn't null: a number, a truth value or a text.
         merger: the user's rule, for CUSTOM.
         properties: properties handed to it, by key.
+        columns: the table's columns, all of which a merger sees, also where the versions lack some.
         key_fields: columns that make the record key, which a merger leaves as they are.
         batches_by_order: versions within one batch are decided by ordering value all the same: `preCombine` of payload
             classes that else go by commit time.
+        deletes_win: outside batches a delete wins whatever its ordering value, and what a record loses to is written
+            anew all the same: PartialUpdateAvroPayload below version 9.
         binlog: the ordering field holds texts `file.position` of MySQL's log, see `comparable_columns`.
     """
 
@@ -63,8 +66,10 @@ class MergeRule:
     defaults: tuple[tuple[str, bool | int | float | str], ...] = ()
     merger: RecordMerger | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    columns: pa.Schema | None = None
     key_fields: tuple[str, ...] = ()
     batches_by_order: bool = False
+    deletes_win: bool = False
     binlog: bool = False
 
     def marks_deletes(self, rows: pa.Table) -> bool:
@@ -94,7 +99,7 @@ class MergeRule:
     def in_batches(self) -> MergeRule:
         """The rule among records of one batch, before they meet those that are stored (pre-combine)."""
         if not self.batches_by_order:
-            return self
+            return replace(self, deletes_win=False)
         return replace(self, mode=MergeMode.EVENT_TIME, partial_update=None, batches_by_order=False)
 
     def newer_wins(self, older: pa.Table, newer: pa.Table) -> np.ndarray:
@@ -124,6 +129,8 @@ class MergeRule:
         They have no ordering value, or the one that stands for none (BufferedRecord.isCommitTimeOrderingDelete); a
         tuple of several fields is always one. To a merger of the user's a delete is a version like others.
         """
+        if self.deletes_win:
+            return deleted
         if self.merger is not None or len(self.ordering_fields) > 1 or not deleted.any():
             return np.zeros(rows.num_rows, dtype=bool)
         if not self.ordering_fields:

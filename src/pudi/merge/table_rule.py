@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+
 from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, merge_semantics
 from pudi.errors import MergerError
 from pudi.merge.mergers import registered_merger
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
+from pudi.schema import avro_to_arrow, without_meta_fields
 
 
 def merge_rule(
@@ -19,8 +22,8 @@ def merge_rule(
         config: the table's configuration.
         resolved: options of the call; none of them changes what the table has persisted.
         table: location of the table's root, for messages.
-        avro_schema: the table's Avro schema as JSON, whose defaults count for IGNORE_DEFAULTS; where it isn't given,
-            the one that the table was made with.
+        avro_schema: the table's Avro schema as JSON: its columns are those that a merger sees, and its defaults count
+            for IGNORE_DEFAULTS; where it isn't given, the one that the table was made with.
 
     Raises:
         NotSupportedError: the table names a payload class that pudi doesn't know.
@@ -47,10 +50,16 @@ def merge_rule(
         defaults=_defaults(config, merges, avro_schema or config.create_schema),
         merger=merger,
         properties=merges.properties,
+        columns=None if merger is None else _columns(avro_schema or config.create_schema),
         key_fields=tuple(name for name in config.record_key_fields if "." not in name),
         batches_by_order=merges.batches_by_order,
+        deletes_win=merges.deletes_win,
         binlog=merges.binlog,
     )
+
+
+def _columns(avro_schema: str | None) -> pa.Schema | None:
+    return without_meta_fields(avro_to_arrow(avro_schema)) if avro_schema else None
 
 
 _CACHED = range(-128, 128)

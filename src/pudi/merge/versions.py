@@ -88,6 +88,13 @@ class Versions:
         missing = {name: mask for name, mask in missing.items() if name in schema.names}
         return Versions(rows, self.deleted, self.unconditional, self.partial, missing)
 
+    def padded(self, rule: MergeRule) -> Versions:
+        """With all columns that the rule's merger is to see; a partial update keeps to its own."""
+        if rule.merger is None or rule.columns is None or self.partial:
+            return self
+        more = [f.with_nullable(True) for f in rule.columns if f.name not in self.rows.column_names]
+        return self.with_columns(pa.schema([*self.rows.schema, *more])) if more else self
+
 
 def in_one(parts: Sequence[Versions]) -> Versions:
     """Versions one after the other, with the columns of all.

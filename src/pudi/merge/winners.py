@@ -55,7 +55,7 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
     """
     if rule.partial_update is PartialUpdate.FILL_DEFAULTS:  # what a partial update lacks is null: it's a whole record
         runs = [Versions(run.rows, run.deleted, run.unconditional) for run in runs]
-    together = in_one(runs)
+    together = in_one([run.padded(rule) for run in runs])
     if not len(together):
         return together
     codes, count = _codes(together.rows, key)

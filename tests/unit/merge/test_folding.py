@@ -58,6 +58,9 @@ RULES = {
     "event": MergeRule(MergeMode.EVENT_TIME, ("t",)),
     "several": MergeRule(MergeMode.EVENT_TIME, ("t", "u")),
     "ignore": MergeRule(MergeMode.EVENT_TIME, ("t",), partial_update=PartialUpdate.IGNORE_DEFAULTS),
+    "ignore-older": MergeRule(
+        MergeMode.EVENT_TIME, ("t",), partial_update=PartialUpdate.IGNORE_DEFAULTS, deletes_win=True
+    ),
     "ignore-late": MergeRule(MergeMode.COMMIT_TIME, partial_update=PartialUpdate.IGNORE_DEFAULTS),
     "unavailable": MergeRule(
         MergeMode.EVENT_TIME, ("t",), partial_update=PartialUpdate.FILL_UNAVAILABLE, unavailable=MARKER
@@ -144,7 +147,7 @@ class Run:
             if self.deletes:
                 held = dict.fromkeys(KINDS) | {n: given_values[n] for n in ("t", "u")}
             unconditional = rule.merger is None and deleted and len(rule.ordering_fields) < 2
-            unconditional = unconditional and (not rule.ordering_fields or held["t"] is None)
+            unconditional = unconditional and (not rule.ordering_fields or held["t"] is None or rule.deletes_win)
             made.append((key, Record(held, deleted, unconditional)))
         return made
 
@@ -293,3 +296,14 @@ def test_payloads_that_go_by_order_within_a_batch() -> None:
         MergeMode.COMMIT_TIME, ("t",), partial_update=PartialUpdate.IGNORE_DEFAULTS, batches_by_order=True
     ).in_batches
     assert rule == MergeRule(MergeMode.EVENT_TIME, ("t",))
+
+
+@pytest.mark.parametrize("deletes_win", [False, True])
+def test_a_late_record_that_fills_nothing(deletes_win: bool) -> None:
+    rule = replace(RULES["ignore"], deletes_win=deletes_win)
+    base = pa.table({"k": ["x", "y", "z"], "t": [5, 5, 5], "a": ["a", None, "b"]})
+    late = pa.table({"k": ["x", "y", "z"], "t": [4, 4, 4], "a": [None, None, "c"], DELETED: [False, False, True]})
+    laid = lay_over(base, Versions.of(late, rule), "k", rule)
+    stays = [number < 0 for number in laid.taken.tolist()]
+    assert stays == ([False, False] if deletes_win else [True, False, True])  # null is a gap, filled or not
+    assert laid.deleted == int(deletes_win)

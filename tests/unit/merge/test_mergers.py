@@ -171,11 +171,14 @@ def test_registering() -> None:
             register_merger(wrong)  # type: ignore[arg-type]
 
 
+CREATED = '{"type":"record","name":"r","fields":[{"name":"id","type":"string"},{"name":"n","type":["null","long"]}]}'
+
+
 def made(version: int, identifier: str) -> TableConfig:
     options = {"hoodie.write.table.version": str(version), "hoodie.write.record.merge.strategy.id": identifier}
     more = {"hoodie.record.merge.property.floor": "3"}
     return TableConfig.new(
-        name="t", create_schema="{}", record_key=["id"], options=resolve({**options, **more}), table="t"
+        name="t", create_schema=CREATED, record_key=["id"], options=resolve({**options, **more}), table="t"
     )
 
 
@@ -185,6 +188,7 @@ def test_the_rule_of_a_table_with_a_merger(version: int) -> None:
     rule = pickle.loads(pickle.dumps(merge_rule(made(version, ID))))
     assert isinstance(rule.merger, Newest)
     assert (rule.mode, rule.mixes, rule.key_fields) == (MergeMode.CUSTOM, True, ("id",))
+    assert rule.columns is not None and rule.columns.names == ["id", "n"]
     assert rule.context(pa.schema([])).properties == {"floor": "3"}
     unknown = "7d1c2a52-0d3a-4e0c-9d8e-000000000000"
     with pytest.raises(MergerError, match=f"{unknown}.*register_merger"):
