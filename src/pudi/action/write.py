@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.index import find_index, key_scope
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.presence import check_present, files_written
@@ -21,7 +22,7 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
-from pudi.action.spec import combines, file_options, sizing, writable_schema
+from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
 from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
@@ -37,6 +38,7 @@ from pudi.format import (
 from pudi.index import Index
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import (
+    LogOptions,
     Operation,
     PartitionTask,
     WritePlan,
@@ -57,8 +59,9 @@ from pudi.schema import (
 )
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
-from pudi.task import Engine, FileResult, KeyLookup, KeySearch
+from pudi.task import Engine, FileResult, KeySearch
 from pudi.task.engine import InputSpec
+from pudi.task.tag import lookups_in
 from pudi.timeline import Instant, Timeline
 
 _Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
@@ -232,18 +235,19 @@ class Write:
                 return records, whole
         with self._phase("tag"):
             looks = (self.operation.looks_up or new_only) and self.index.buckets is None
-            lookups = [KeyLookup(s) for s in slices] if looks else []
-            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records))
+            lookups = lookups_in(slices) if looks else []
+            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records, timeline))
             if new_only:
                 tagged = self._new(tagged)
             profile: WriteProfile = tagged.profile
         if self.index.buckets is not None:
-            return tagged, place_buckets(profile, slices, self.operation, meta.context.new_id, meta.storage.root)
+            ids, root = meta.context.new_id, meta.storage.root
+            return tagged, place_buckets(profile, slices, self.operation, ids, root, self._logs)
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
-        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
+        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
         return tagged, plan
 
     @property
@@ -263,8 +267,13 @@ class Write:
             return self.schema_before
         return evolved_text(self.schema_before, records.schema, self.meta.config.name)
 
-    def _search(self, records: Any) -> KeySearch:
-        return KeySearch(self.index, self.operation, self._rule, records.schema)
+    @property
+    def _logs(self) -> LogOptions | None:
+        return log_options(self.meta, self.options)
+
+    def _search(self, records: Any, timeline: Timeline) -> KeySearch:
+        merging = merging_of(self.meta, timeline, timeline) if self._everywhere else None
+        return KeySearch(self.index, self.operation, self._rule, records.schema, merging, self.history)
 
     def _new(self, tagged: Any) -> Any:
         """The records whose key the table doesn't hold; raises where others are to be refused."""
@@ -306,7 +315,7 @@ class Write:
             spec = self._spec(instant.requested, schema_json, history)
             with self._phase("write"):
                 results = self._write_files(records, spec, plan)
-            stats = [r.stat for r in results if r.stat is not None]
+            stats = [stat for result in results for stat in result.stats]
             if not stats and not self._replaces_some:  # no records, or deletes of what isn't there
                 take_back(meta, instant)
                 return None
@@ -342,7 +351,9 @@ class Write:
 
     @property
     def _action(self) -> Action:
-        return Action.REPLACECOMMIT if self.operation.replaces else Action.COMMIT
+        if self.operation.replaces:
+            return Action.REPLACECOMMIT
+        return Action.DELTACOMMIT if self.meta.merges_on_read else Action.COMMIT
 
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options
@@ -362,6 +373,7 @@ class Write:
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
             parquet=file_options(options),
+            logs=self._logs,
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:

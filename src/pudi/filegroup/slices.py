@@ -145,6 +145,11 @@ class FileSlice:
         return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
 
     @property
+    def path(self) -> str:
+        """Path of its first file relative to the table's root."""
+        return self.logs[0].path if self.base is None else self.base.path
+
+    @property
     def base_file(self) -> BaseFile:
         """The base file, where nothing but one can be: in a copy-on-write table.
 
