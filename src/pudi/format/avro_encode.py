@@ -50,7 +50,8 @@ class Fixed:
         width = self.rows.shape[1]
         if self.present is None:
             return np.full(len(self.rows), width, dtype=np.int64)
-        return self.present.astype(np.int64) * width
+        found: np.ndarray = self.present.astype(np.int64) * width
+        return found
 
     def put(self, out: np.ndarray, at: np.ndarray) -> None:
         """See `Part`."""
@@ -152,7 +153,7 @@ class Repeated:
 def joined(parts: Sequence[Part], *, with_length: bool = False) -> Stretches:
     """The parts of each record one after the other; with the length of each record before it, as a big-endian int."""
     sizes = [part.sizes for part in parts]
-    total = np.sum(sizes, axis=0, dtype=np.int64)
+    total: np.ndarray = np.asarray(np.sum(sizes, axis=0, dtype=np.int64))
     if with_length:
         head = total.astype(_INT32).view(np.uint8).reshape(-1, 4)
         parts, sizes = [Fixed(head), *parts], [np.full(len(total), 4, dtype=np.int64), *sizes]
@@ -300,7 +301,7 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
 
 
-_FLOATS = {"float": np.dtype("<f4"), "double": np.dtype("<f8")}
+_FLOATS: dict[str, np.dtype[Any]] = {"float": np.dtype("<f4"), "double": np.dtype("<f8")}
 
 
 def _plain(kind: str, node: Any, values: pa.Array, present: np.ndarray | None) -> list[Part]:
@@ -313,7 +314,7 @@ def _plain(kind: str, node: Any, values: pa.Array, present: np.ndarray | None) -
         return [Varint(integers(values), present)]
     if kind in _FLOATS:
         dtype = _FLOATS[kind]
-        numbers = np.ascontiguousarray(np.asarray(pc.fill_null(values, 0)), dtype=dtype)
+        numbers = np.asarray(pc.fill_null(values, 0)).astype(dtype)
         return [Fixed(numbers.view(np.uint8).reshape(-1, dtype.itemsize), present)]
     if kind == "fixed" and pa.types.is_decimal128(values.type):
         return [Fixed(big_endian(values, node["size"]), present)]

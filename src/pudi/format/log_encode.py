@@ -92,7 +92,7 @@ def _wrapper(values: pa.Array) -> tuple[int, list[Part]]:
         return 1, [Fixed(np.asarray(pc.fill_null(values, False)).astype(np.uint8)[:, None], present)]
     if types.is_floating(kind):
         width = np.dtype("<f4") if kind == pa.float32() else np.dtype("<f8")
-        numbers = np.ascontiguousarray(np.asarray(pc.fill_null(values, 0)), dtype=width)
+        numbers = np.asarray(pc.fill_null(values, 0)).astype(width)
         return (4 if kind == pa.float32() else 5), [Fixed(numbers.view(np.uint8).reshape(-1, width.itemsize), present)]
     if types.is_string(kind) or types.is_large_string(kind):
         return 7, text_parts(values, present)
