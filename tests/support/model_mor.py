@@ -47,11 +47,9 @@ class MergeOnReadModel(Model):
         super().upsert(rows, instant, completion)
         after = []
         for row in self.commits[-1].rows:
-            if identity(row) not in known:
-                if identity(row) in self.stored:
-                    row = self._winner(self.stored[identity(row)], row)
-                elif not self.logs_first:
-                    self.stored[identity(row)] = row
-            after.append(row)
+            who = identity(row)
+            if who not in known and who not in self.stored and not self.logs_first:
+                self.stored[who] = row
+            after.append(row if who in known or who not in self.stored else self._winner(self.stored[who], row))
         self.commits.pop()
         self._commit(after, instant, completion)

@@ -216,7 +216,9 @@ class _DeletePartitions(WriteWithoutInput, _Replace):
             by_partition.setdefault(file_slice.partition, []).append(file_slice)
         merging = merging_of(meta, timeline, timeline)
         history = self.history if meta.merges_on_read else None
-        read = ReadPlan(meta.storage.root, with_meta_fields(schema), tuple(columns(bound)), history=history, merging=merging)
+        read = ReadPlan(
+            meta.storage.root, with_meta_fields(schema), tuple(columns(bound)), history=history, merging=merging
+        )
         reader = SliceReader(meta.storage, read)
         verdicts = {p: self._verdict(p, group, bound, schema, reader) for p, group in by_partition.items()}
         return [s for s in slices if verdicts[s.partition]]

@@ -81,14 +81,18 @@ def take_blocks_back(
 def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, said_by: str) -> str:
     """Name of a log file after all that the slice has."""
     if not {".", ".."}.isdisjoint(partition.split("/")) or partition.startswith((".hoodie", "/")):
-        raise CorruptError(f"a rollback plan names partition {partition!r}, which is not in the table", table=storage.root)
+        raise CorruptError(
+            f"a rollback plan names partition {partition!r}, which is not in the table", table=storage.root
+        )
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
     known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
     token = f"0-{zlib.crc32(said_by.encode()) & 0x7FFFFFFF}-0"
     try:
         return LogFileName(file_id, base_instant, 1 + max(known, default=0), token).name
     except InvalidArgumentError as error:
-        raise CorruptError(f"a rollback plan names file group {file_id!r}, which is none", table=storage.root) from error
+        raise CorruptError(
+            f"a rollback plan names file group {file_id!r}, which is none", table=storage.root
+        ) from error
 
 
 def absolute(storage: Storage, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.index import find_index, key_scope
+from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
@@ -27,7 +28,7 @@ from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
-from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import ConflictError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import (
     Action,
@@ -227,7 +228,7 @@ class Write:
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
         limits = None if self._everywhere else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
-        new_only = self._new_only
+        new_only = adds_new_only(self.operation, self.options, self.index, meta.storage.root)
         if limits is not None and records.counts and not new_only:
             sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
@@ -238,7 +239,7 @@ class Write:
             lookups = lookups_in(slices) if looks else []
             tagged = self.engine.tag(records, meta.storage, lookups, self._search(records, timeline))
             if new_only:
-                tagged = self._new(tagged)
+                tagged = without_known(tagged, self.options, meta.storage.root)
             profile: WriteProfile = tagged.profile
         if self.index.buckets is not None:
             ids, root = meta.context.new_id, meta.storage.root
@@ -249,17 +250,6 @@ class Write:
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
         plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
         return tagged, plan
-
-    @property
-    def _new_only(self) -> bool:
-        """Whether an insert leaves out or refuses records whose key the table holds."""
-        wanted = self.operation is Operation.INSERT and self.options.duplicates != "none"
-        if wanted and (self.index.buckets is not None or self.index.is_global):
-            raise NotSupportedError(
-                "looking for duplicates of inserted records needs index SIMPLE or BLOOM; upsert with this index",
-                table=self.meta.storage.root,
-            )
-        return wanted
 
     def _next_schema(self, records: Any) -> str:
         """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
@@ -274,17 +264,6 @@ class Write:
     def _search(self, records: Any, timeline: Timeline) -> KeySearch:
         merging = merging_of(self.meta, timeline, timeline) if self._everywhere else None
         return KeySearch(self.index, self.operation, self._rule, records.schema, merging, self.history)
-
-    def _new(self, tagged: Any) -> Any:
-        """The records whose key the table doesn't hold; raises where others are to be refused."""
-        known = sum(tagged.profile.updates.values())
-        if known and self.options.duplicates == "fail":
-            raise InvalidArgumentError(
-                f"{known} records have a key that the table holds already; nothing was written. Use upsert, or "
-                "hoodie.datasource.insert.dup.policy=drop to leave them out",
-                table=self.meta.storage.root,
-            )
-        return tagged.new_only() if known else tagged
 
     def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
         """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""

@@ -196,7 +196,7 @@ _SCHEMA = (
 _LOGS = (
     _write(
         key="hoodie.logfile.data.block.format",
-        doc="How records are held in the log files of a merge-on-read table. Hudi's default is avro; pudi's is parquet, "
+        doc="How records are held in log files. Hudi's default is avro, pudi's is parquet, "
         "which it writes and reads several times as fast, and which Hudi reads as well.",
         default="parquet",
         choices=("parquet", "avro"),

@@ -96,9 +96,7 @@ class Markers:
         """Whether a marker is of a log file that bears another instant."""
         data_file = parse_data_file(marker.file_name)
         return (
-            marker.io_type is IOType.APPEND
-            and isinstance(data_file, LogFileName)
-            and data_file.instant != self.instant
+            marker.io_type is IOType.APPEND and isinstance(data_file, LogFileName) and data_file.instant != self.instant
         )
 
     def _stranger(self, path: str, source: str | None) -> CorruptError:

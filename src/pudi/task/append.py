@@ -114,7 +114,9 @@ class LogAppender:
             FILE_NAME: _constant(self.task.file_id, count),
         }
         names = self.spec.schema.names
-        return pa.table([*(metas[name] for name in META_FIELDS), *(rows[n] for n in names)], names=[*META_FIELDS, *names])
+        return pa.table(
+            [*(metas[name] for name in META_FIELDS), *(rows[n] for n in names)], names=[*META_FIELDS, *names]
+        )
 
     def _files(self, blocks: list[_Block]) -> Iterator[WriteStat]:
         """Blocks put into files, each of which is full before the next one is begun (rollOverIfNeeded)."""
