@@ -184,3 +184,27 @@ def test_a_moving_record_leaves_its_old_partition(tmp_path: Path) -> None:
     assert found == [
         ("k0000", "sf", "moved"), ("k0001", "nyc", "stays"), ("k0002", "sf", "moved"), ("k0003", "nyc", "ann"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_commits_describe_appends_as_hudi_does(tmp_path: Path, version: int) -> None:
+    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event", version))
+    first, _ = trips.write("insert", table(trip(n, 10) for n in range(4)))
+    trips.write("upsert", table([trip(0, 30)]))
+    instant, _ = trips.write("upsert", table([trip(1, 30), trip(2, 30)]))
+    (file_slice,) = trips.table.file_slices()
+    assert file_slice.base is not None
+    meta = MetaClient.open(str(trips.path), None, {})
+    commit = meta.store.load().commit(instant)
+    assert commit is not None
+    ((stat,),) = meta.store.commit_metadata(commit).partition_to_write_stats.values()
+    names = tuple(log.name.name for log in file_slice.logs)
+    assert (stat.path, stat.num_writes, stat.num_update_writes, stat.num_inserts) == (names[-1], 2, 2, 0)
+    assert stat.total_write_bytes == stat.file_size_in_bytes == (trips.path / names[-1]).stat().st_size
+    if version == 6:
+        assert (stat.prev_commit, stat.base_file) == (first, file_slice.base.name.name)
+        assert (stat.log_version, stat.log_files) == (2, names)
+    else:
+        assert (stat.prev_commit, stat.base_file) == (instant, "")
+        assert (stat.log_version, stat.log_files) == (1, names[-1:])
+    assert {row["_hoodie_file_name"] for row in trips.snapshot()} == {file_slice.base.name.name, file_slice.file_id}
