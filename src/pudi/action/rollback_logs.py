@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
-from pudi.filegroup import LogFile, StorageListing
+from pudi.filegroup import LogFile, Markers, StorageListing
 from pudi.format import LogFileName, RollbackRequest, parse_log_file
 from pudi.format.log_block import BlockKind, Header, encode_block
 
@@ -68,6 +68,7 @@ def take_blocks_back(
     written: dict[str, dict[str, int]] = {}
     groups = {(r.partition_path, r.file_id or "", r.latest_base_instant or "") for r in requests}
     for partition, file_id, base_instant in sorted(groups):
+        Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
         name = _next_name(storage, partition, file_id, base_instant, said_by)
         path = f"{partition}/{name}" if partition else name
         try:
@@ -80,10 +81,6 @@ def take_blocks_back(
 
 def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, said_by: str) -> str:
     """Name of a log file after all that the slice has."""
-    if not {".", ".."}.isdisjoint(partition.split("/")) or partition.startswith((".hoodie", "/")):
-        raise CorruptError(
-            f"a rollback plan names partition {partition!r}, which is not in the table", table=storage.root
-        )
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
     known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
     token = f"0-{zlib.crc32(said_by.encode()) & 0x7FFFFFFF}-0"

@@ -64,7 +64,7 @@ class Markers:
             CorruptError: as `files`.
         """
         named = [(marker, source) for marker, source in self._markers() if self._is_appended(marker)]
-        return sorted({self._within(marker.data_path, source) for marker, source in named})
+        return sorted({self.within(marker.data_path, source) for marker, source in named})
 
     def owned(self, path: str, source: str | None = None) -> str:
         """Give `path` back when the instant may have written it, so that undoing the instant may delete it.
@@ -82,10 +82,18 @@ class Markers:
         data_file = parse_data_file(path.rpartition("/")[2])
         if data_file is None or data_file.instant != self.instant:
             raise self._stranger(path, source)
-        return self._within(path, source)
+        return self.within(path, source)
 
-    def _within(self, path: str, source: str | None) -> str:
-        """Give the path of a data file back, unless it leaves the table or lies among Hudi's own files."""
+    def within(self, path: str, source: str | None = None) -> str:
+        """Give the path of a data file back, unless it leaves the table or lies among Hudi's own files.
+
+        Args:
+            path: path relative to the table's root.
+            source: the file that names it, for the error.
+
+        Raises:
+            CorruptError: it does.
+        """
         folder = path.rpartition("/")[0]
         folders = folder.split("/") if folder or path.startswith("/") else []
         if not {"", ".", ".."}.isdisjoint(folders) or folders[:1] == [HOODIE_DIR]:
