@@ -1,210 +1,203 @@
-"""Writes to merge-on-read tables on both engines, against the model: by version, block format, index and layout."""
+"""Merge-on-read tables read, on both engines: what log files hold, laid over base files as Hudi does."""
 
 from __future__ import annotations
 
+import logging
+import random
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.format.log_block import BlockKind, Header, decode_blocks
-from support.engines import Engine, LocalEngine, per_engine
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.storage import LocalStorage
+from pudi.task import SliceReader
+from support.engines import Engine, LocalEngine
 from support.layouts import Layout
+from support.logs import LogTable
 from support.pudi_table import PudiTable
-from support.rows import PLACE_FIELDS, assert_same, from_arrow
-from support.trips import SCHEMA, steps, table, trip
+from support.rows import PLACE_FIELDS, Row, assert_same, only, without
+from support.trips import CITIES, SCHEMA, table, trip
 
-NO_FILLING = {"hoodie.parquet.small.file.limit": "0"}
-AVRO = {"hoodie.logfile.data.block.format": "avro"}
-BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
-BLOOM = {"hoodie.index.type": "BLOOM", "hoodie.index.bloom.num_entries": "1000"}
+NONE = table([])
 
 
-def mor(key: str, folders: str, merging: str, version: int = 9) -> Layout:
-    return Layout(key, folders, merging, version, "mor")
+def made(path: Path, merging: str = "event", version: int = 9, *, parquet: bool = False) -> LogTable:
+    """Thirty trips in base files."""
+    layout = Layout(merging=merging, version=version)
+    written = PudiTable.create(LocalEngine(), path / "trips", SCHEMA, layout)
+    instant, _ = written.write("bulk_insert", table(trip(number, 1000) for number in range(30)))
+    logs = LogTable(path / "trips", ordering=layout.ordering, parquet=parquet)
+    logs.base = logs.stamped([trip(number, 1000) for number in range(30)], instant)
+    return logs
 
 
-LOCAL = [
-    (NO_FILLING, mor("simple", "plain", "event")),
-    (NO_FILLING | AVRO, mor("complex", "hive", "commit", 6)),
-    ({}, mor("complex", "flat", "commit", 8)),
-    (NO_FILLING | BLOOM, mor("simple", "hive", "event", 6)),
-    (BUCKET, mor("simple", "plain", "event")),
-    (BUCKET | AVRO, mor("complex", "hive", "commit", 6)),
-    (BUCKET | {"hoodie.bucket.index.hash.field": "leg"}, mor("complex", "flat", "event", 8)),
-]
-SPARK = [LOCAL[0], LOCAL[5]]
-SPREAD = [LOCAL[1], LOCAL[4]]
+def rows_of(engine: Engine, scan: pudi.Scan) -> list[Row]:
+    return without(engine.read(scan), PLACE_FIELDS)
 
 
-def logs(path: Path) -> list[Path]:
-    return sorted(path.rglob(".*.log.*"))
+@pytest.mark.parametrize(
+    ("merging", "version", "parquet"),
+    [("event", 9, False), ("commit", 9, True), ("event", 8, True), ("commit", 8, False), ("event", 6, False),
+     ("commit", 6, True)],
+)  # fmt: skip
+def test_random_deltas(engine: Engine, tmp_path: Path, merging: str, version: int, parquet: bool) -> None:
+    logs = made(tmp_path, merging, version, parquet=parquet)
+    chance = random.Random(f"{merging}{version}{parquet}")
+    done = []
+    for turn in range(5):
+        numbers = [chance.randrange(40) for _ in range(12)]
+        clock = 1000 + 100 * turn
+        ups = [trip(n, clock + chance.choice([-300, 0, 0, 50]), f"r{turn}-{i}") for i, n in enumerate(numbers)]
+        gone = [trip(n, 0) for n in chance.sample(range(40), 4)]
+        done.append(logs.delta(table(ups), table(gone) if turn % 2 else None))
+        logs.delta(table([trip(1, 9999, "never completed")]), complete=False)
+    opened = pudi.Table(str(logs.path))
+    assert_same(rows_of(engine, opened.scan()), logs.expected(), about="snapshot")
+    assert_same(rows_of(engine, opened.scan(read_optimized=True)), logs.base, about="read optimized")
+    for number, instant in enumerate(done):
+        expected = logs.expected(until=instant.requested)
+        assert_same(rows_of(engine, opened.scan(as_of=instant.requested)), expected, about=f"as of {number}")
+        since = instant.requested if version == 6 else instant.completion
+        expected = logs.expected(among={i.requested for i in done[number + 1 :]})
+        assert_same(rows_of(engine, opened.changes(since)), expected, about=f"changes since {number}")
 
 
-@pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])
-def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:
-    model = layout.model(logs_first="BUCKET" in options.values())
-    trips = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout)
-    trips.options = options
-    verbs = ("insert", "upsert", "upsert", "delete")
-    for number, step in enumerate(steps(41, 10 if engine.name == "local" else 6, verbs)):
-        getattr(model, step.verb)(from_arrow(step.data), *trips.write(step.verb, step.data))
-        assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS, f"{number}: {step.verb}")
-    assert logs(trips.path)
-    for commit in model.commits[1::3]:
-        assert_same(trips.as_of(commit.instant), model.as_of(commit.instant), PLACE_FIELDS, "as of")
-        if layout.merging == "commit":  # incremental reads bring late events too, see FORMAT 10
-            changed = trips.changes(commit.completion)
-            assert_same(changed, model.changes(commit.completion), PLACE_FIELDS, "changes")
-    if "BUCKET" in options.values():
-        trips.options = {}  # the files say what the index is
-        data = table([trip(2, 99_999, "by files alone")])
-        model.upsert(from_arrow(data), *trips.write("upsert", data))
-        assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS)
+def test_filters_look_at_merged_records_and_columns_are_what_is_named(engine: Engine, tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(n, 2000, "bob") for n in (0, 3, 31)]), table([trip(6, 0)]))
+    opened = pudi.Table(str(logs.path))
+    assert len(engine.read(opened.scan(columns=["rider"], where="rider = 'ann'"))) == 27
+    assert engine.read(opened.scan(columns=["uuid"], where="ts = 1000 AND uuid < 'k0007' AND city = 'nyc'")) == []
+    expected = only([row for row in logs.expected() if row["rider"] == "bob"], ["fare", "leg"])
+    assert_same(engine.read(opened.scan(columns=["fare", "leg"], where="rider = 'bob'")), expected)
+    counted = opened.scan(columns=[])
+    assert (counted.to_arrow().num_rows if engine.name == "local" else len(engine.read(counted))) == 30
 
 
-@pytest.mark.parametrize("version", [6, 9])
-def test_what_goes_where(tmp_path: Path, version: int) -> None:
-    """Updates and deletes to log files; inserts to the one small base file without log files, else to new ones."""
-    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event", version))
-    trips.write("insert", table(trip(n, 10) for n in range(4)))
-    trips.write("upsert", table(trip(n, 20) for n in range(2, 6)))  # fills the file, its updates go along
-    assert [len(s.logs) for s in trips.table.file_slices()] == [0]
-    trips.write("upsert", table([trip(0, 30)]))
-    assert [len(s.logs) for s in trips.table.file_slices()] == [1]
-    trips.write("upsert", table([trip(1, 30), trip(7, 30)]))
-    assert sorted(len(s.logs) for s in trips.table.file_slices()) == [0, 2]
-    trips.write("delete", table([trip(2, 0)]))
-    slices = trips.table.file_slices()
-    assert sorted(len(s.logs) for s in slices) == [0, 3]
-    names = [log.name for s in slices for log in s.logs]
-    if version == 6:
-        assert len({name.instant for name in names}) == 1
-        assert [name.version for name in names] == [1, 2, 3]
-    else:
-        assert len({name.instant for name in names}) == 3
-        assert {name.version for name in names} == {1}
-
-
-def test_marked_deletes_keep_their_ordering_values(tmp_path: Path) -> None:
-    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
-    made = pudi.create(tmp_path / "t", schema, record_key="uuid", ordering="ts", table_type="mor")
-
-    def rows(*marked: tuple[int, int, bool]) -> Any:
-        found = [trip(number, ts) | {"_hoodie_is_deleted": gone} for number, ts, gone in marked]
-        return pa.Table.from_pylist(found, schema=schema)
-
-    made.insert(rows(*((n, 10, False) for n in range(4))))
-    result = made.upsert(rows((0, 20, True), (1, 5, True), (2, 10, True)))
-    assert result is not None
-    assert {row["uuid"] for row in made.scan().to_arrow().to_pylist()} == {"k0001", "k0003"}
-    made.upsert(rows((0, 15, False), (2, 10, False)))  # older than its delete; as old, and later
-    assert {row["uuid"] for row in made.scan().to_arrow().to_pylist()} == {"k0001", "k0002", "k0003"}
-
-
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
-@pytest.mark.parametrize("version", [6, 9])
-def test_rows_are_changed_by_predicate(engine: Engine, tmp_path: Path, version: int) -> None:
-    layout = mor("complex", "plain", "commit", version)
-    trips, model = PudiTable.create(engine, tmp_path / "t", SCHEMA, layout), layout.model()
-    on = {"spark": engine.spark} if engine.name == "spark" else {}  # type: ignore[attr-defined]
-    for verb, data in (("insert", [trip(n, 10) for n in range(9)]), ("upsert", [trip(n, 20, "bob") for n in range(4)])):
-        getattr(model, verb)(from_arrow(table(data)), *trips.write(verb, table(data)))
-    result: Any = trips.table.update({"fare": "fare + 100"}, "rider = 'bob' OR uuid = 'k0007'", **on)
-    assert (result.records_updated, result.records_inserted) == (5, 0)
-    model.change(
-        result.instant,
-        result.completion_time,
-        lambda r: r | {"fare": r["fare"] + 100} if r["rider"] == "bob" or r["uuid"] == "k0007" else r,
-    )
-    assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS)
-    result = trips.table.delete(where="fare > 100 AND city = 'nyc'", **on)
-    model.change(
-        result.instant,
-        result.completion_time,
-        lambda r: None if r["fare"] > 100 and r["city"] == "nyc" else r,
-    )
-    assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS)
-    source = engine.frame(table([trip(1, 40, "merged"), trip(50, 40, "merged"), trip(5, 40, "gone")]))
-    merge = trips.table.merge(source).when_matched_delete("source.rider = 'gone'").when_matched_update()
-    merge.when_not_matched_insert().execute()
-    riders = {row["uuid"]: row["rider"] for row in trips.snapshot()}
-    assert (riders["k0001"], riders["k0050"]) == ("merged", "merged")
-    assert "k0005" not in riders
-
-
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
-@pytest.mark.parametrize("version", [6, 9])
-def test_file_groups_are_replaced(engine: Engine, tmp_path: Path, version: int) -> None:
-    layout = mor("simple", "plain", "commit", version)
-    trips, model = PudiTable.create(engine, tmp_path / "t", SCHEMA, layout), layout.model()
-    writes: list[tuple[str, list[dict[str, Any]]]] = [
-        ("bulk_insert", [trip(n, 10) for n in range(9)]),
-        ("upsert", [trip(n, 20, "bob") for n in range(5)]),
-        ("insert_overwrite", [trip(0, 30, "over"), trip(3, 30, "over")]),
-        ("upsert", [trip(0, 40, "on"), trip(4, 40, "on")]),
-        ("delete_partitions", [trip(1, 0)]),
-        ("insert_overwrite_table", [trip(n, 50) for n in range(3)]),
-        ("upsert", [trip(1, 60, "last")]),
+def test_late_rows_lose_in_the_snapshot_and_are_among_the_changes(engine: Engine, tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    late = logs.delta(table([trip(0, 1, "late")]))
+    opened = pudi.Table(str(logs.path))
+    assert {row["rider"] for row in engine.read(opened.scan())} == {"ann"}
+    since = logs.base[0]["_hoodie_commit_time"]
+    assert [row["rider"] for row in engine.read(opened.changes(since=opened.timeline.commits[0].completion))] == [
+        "late"
     ]
-    for verb, data in writes:
-        getattr(model, verb)(from_arrow(table(data)), *trips.write(verb, table(data)))
-        assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS, verb)
-    if version == 9:
-        actions = {i.action.value for i in MetaClient.open(str(trips.path), None, {}).store.load().commits}
-        assert actions == {"deltacommit", "replacecommit"}
+    assert since < late.requested
 
 
-def test_log_files_roll_over_and_blocks_are_split(tmp_path: Path) -> None:
-    layout = mor("simple", "flat", "commit")
-    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, layout)
-    trips.write("insert", table(trip(n, 10) for n in range(500)))
-    trips.options = {"hoodie.logfile.max.size": "15000", "hoodie.logfile.data.block.max.size": "4000"}
-    trips.write("upsert", table(trip(n, 20, "bob") for n in range(500)))
-    files = logs(trips.path)
-    assert len(files) > 1
-    blocks = [block for file in files for block in decode_blocks(file.read_bytes())]
-    assert len(blocks) > len(files)
-    assert {block.kind for block in blocks} == {BlockKind.PARQUET}
-    assert {block.headers[Header.INSTANT_TIME] for block in blocks} == {trips.table.file_slices()[0].logs[0].instant}
-    assert {row["rider"] for row in trips.snapshot()} == {"bob"}
+def test_a_log_that_ends_within_a_block_loses_that_block_only(
+    engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    (log,) = logs.logs(CITIES[0])
+    whole = log.read_bytes()
+    log.write_bytes(whole + whole[:50])
+    with caplog.at_level(logging.WARNING, "pudi"):
+        assert_same(rows_of(engine, pudi.Table(str(logs.path)).scan()), logs.expected())
+    if engine.name == "local":
+        assert f"bytes {len(whole)} to {len(whole) + 50} are no whole block" in caplog.text
 
 
-def test_a_moving_record_leaves_its_old_partition(tmp_path: Path) -> None:
-    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "plain", "event"))
-    trips.options = {"hoodie.index.type": "GLOBAL_SIMPLE"} | NO_FILLING
-    trips.write("insert", table([trip(n, 10, city="nyc") for n in range(4)]))
-    trips.write("upsert", table([trip(0, 50, "stays"), trip(1, 50, "stays", "nyc")][1:]))
-    moved = [trip(0, 20, "moved", "sf"), trip(1, 20, "late", "sf"), trip(2, 20, "moved", "sf")]
-    trips.write("upsert", table(moved))
-    found = sorted((row["uuid"], row["city"], row["rider"]) for row in trips.snapshot())
-    assert found == [
-        ("k0000", "sf", "moved"), ("k0001", "nyc", "stays"), ("k0002", "sf", "moved"), ("k0003", "nyc", "ann"),
+def test_a_rollback_takes_out_the_blocks_before_it(engine: Engine, tmp_path: Path) -> None:
+    logs = made(tmp_path, version=6)
+    target = logs.delta(table([trip(0, 3000, "gone")])).requested
+    logs.deltas.pop()
+    (log,) = logs.logs(CITIES[0])
+    headers = {Header.INSTANT_TIME: "2", Header.TARGET_INSTANT_TIME: target, Header.COMMAND_BLOCK_TYPE: "0"}
+    log.write_bytes(log.read_bytes() + encode_block(BlockKind.COMMAND, headers, b""))
+    logs.delta(table([trip(0, 2000, "bob")]))
+    assert_same(rows_of(engine, pudi.Table(str(logs.path)).scan()), logs.expected())
+
+
+def test_a_log_file_that_is_gone_is_missed(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    (log,) = logs.logs(CITIES[0])
+    log.unlink()
+    with pytest.raises(pudi.NotFoundError, match=r"file.* that commit .* wrote .*is gone"):
+        pudi.Table(str(logs.path)).scan().to_arrow()
+
+
+def test_an_unknown_merger_is_refused_by_name_and_base_files_are_read(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    file = logs.path / ".hoodie" / "hoodie.properties"
+    mode = "hoodie.record.merge.mode"
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(mode)]
+    file.write_text("\n".join([*kept, f"{mode}=CUSTOM", "hoodie.record.merge.strategy.id=12345678-a", ""]))
+    opened = pudi.Table(str(logs.path))
+    with pytest.raises(pudi.NotSupportedError, match="12345678-a"):
+        opened.scan()
+    with pytest.raises(pudi.NotSupportedError, match="12345678-a"):
+        opened.changes()
+    assert opened.scan(read_optimized=True).to_arrow().num_rows == 30
+
+
+def test_writes_are_refused_before_anything_happens(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    before = sorted(logs.path.rglob("*"))
+    opened = pudi.Table(str(logs.path))
+    data = table([trip(0, 3000)])
+    verbs = [
+        lambda: opened.upsert(data), lambda: opened.insert(data), lambda: opened.bulk_insert(data),
+        lambda: opened.delete(data), lambda: opened.delete(where="ts > 1"), lambda: opened.update({"fare": "1"}),
+        lambda: opened.insert_overwrite(data), lambda: opened.insert_overwrite_table(data),
+        lambda: opened.delete_partitions(["nyc"]), lambda: opened.add_column("x", "int"),
+        lambda: opened.merge(data).when_matched_delete().execute(),
     ]  # fmt: skip
+    for verb in verbs:
+        with pytest.raises(pudi.NotSupportedError, match=r"hoodie\.table\.type"):
+            verb()
+    assert sorted(logs.path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("version", [6, 9])
-def test_commits_describe_appends_as_hudi_does(tmp_path: Path, version: int) -> None:
-    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event", version))
-    first, _ = trips.write("insert", table(trip(n, 10) for n in range(4)))
-    trips.write("upsert", table([trip(0, 30)]))
-    instant, _ = trips.write("upsert", table([trip(1, 30), trip(2, 30)]))
-    (file_slice,) = trips.table.file_slices()
-    assert file_slice.base is not None
-    meta = MetaClient.open(str(trips.path), None, {})
-    commit = meta.store.load().commit(instant)
-    assert commit is not None
-    ((stat,),) = meta.store.commit_metadata(commit).partition_to_write_stats.values()
-    names = tuple(log.name.name for log in file_slice.logs)
-    assert (stat.path, stat.num_writes, stat.num_update_writes, stat.num_inserts) == (names[-1], 2, 2, 0)
-    assert stat.total_write_bytes == stat.file_size_in_bytes == (trips.path / names[-1]).stat().st_size
-    if version == 6:
-        assert (stat.prev_commit, stat.base_file) == (first, file_slice.base.name.name)
-        assert (stat.log_version, stat.log_files) == (2, names)
-    else:
-        assert (stat.prev_commit, stat.base_file) == (instant, "")
-        assert (stat.log_version, stat.log_files) == (1, names[-1:])
-    assert {row["_hoodie_file_name"] for row in trips.snapshot()} == {file_slice.base.name.name, file_slice.file_id}
+def test_what_will_be_read_is_told(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob"), trip(3, 2000, "bob")]))
+    told = pudi.Table(str(logs.path)).scan(where="rider = 'zoe'").explain()
+    assert "log files   1" in told
+    assert "row groups  1 of 3" in told
+
+
+@pytest.mark.parametrize("merging", ["event", "commit"])
+def test_winners_and_the_base_rows_that_stay_are_the_merged_slice(tmp_path: Path, merging: str) -> None:
+    """What Spark puts together of its own reading and of what Python workers give it."""
+    logs = made(tmp_path, merging)
+    chance = random.Random(merging)
+    for turn in range(3):
+        ups = [trip(chance.randrange(40), 1000 + chance.choice([-300, 0, 50]), f"r{turn}-{i}") for i in range(15)]
+        logs.delta(table(ups), table([trip(n, 0) for n in chance.sample(range(40), 4)]))
+    plan = pudi.Table(str(logs.path)).scan(columns=["_hoodie_record_key", "rider"], where="rider <> 'r1-1'").plan
+    assert len(plan.slices) == 3
+    storage = LocalStorage(str(logs.path))
+    reader = SliceReader(storage, plan)
+    for file_slice in plan.slices:
+        base = replace(plan, merging=None, slices=(replace(file_slice, logs=()),))
+        stays = np.ones(pq.read_metadata(logs.path / file_slice.base.path).num_rows, dtype=bool)
+        stays[reader.replaced(file_slice)] = False
+        native = pa.Table.from_batches(SliceReader(storage, replace(base, where=None)).read(base.slices[0]))
+        rows = native.filter(pa.array(stays)).to_pylist()
+        rows += pa.Table.from_batches(reader.winners(file_slice), plan.output_schema).to_pylist()
+        kept = [row for row in rows if row["rider"] != "r1-1"]
+        merged = pa.Table.from_batches(reader.read(file_slice), plan.output_schema).to_pylist()
+        assert sorted(map(str, kept)) == sorted(map(str, merged))
+
+
+def test_a_log_file_of_changes_that_is_gone_is_missed(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    (log,) = logs.logs(CITIES[0])
+    logs.delta(table([trip(3, 2000, "bob")]))
+    opened = pudi.Table(str(logs.path))
+    assert opened.changes().to_arrow().num_rows == 30
+    log.unlink()
+    with pytest.raises(pudi.NotFoundError, match="log file that commit"):
+        opened.changes().to_arrow()

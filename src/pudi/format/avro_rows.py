@@ -27,12 +27,15 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class Number:
+    """Ints and longs, and the dates and times that they stand for; `scale` makes their unit microseconds."""
+
     kind: pa.DataType
     bits: int = 64
     scale: int = 1
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.varint()
         if not keep:
             return None
@@ -47,20 +50,26 @@ class _Number:
 
 
 @dataclass(frozen=True, slots=True)
-class _Float:
+class Float:
+    """Floats and doubles."""
+
     kind: pa.DataType
     dtype: str
     size: int
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.records.at(self.dtype, run.at)
         run.move(self.size)
         return pa.array(values, self.kind) if keep else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Boolean:
+class Boolean:
+    """One byte."""
+
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.records.data[run.at]
         run.move(1)
         if np.any(values > 1):
@@ -69,13 +78,14 @@ class _Boolean:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bytes:
+class Bytes:
     """Texts, bytes, and fixed ones where `size` says how many."""
 
     kind: pa.DataType
     size: int | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         lengths = run.sizes() if self.size is None else self.size
         begin = run.at
         run.move(lengths)
@@ -83,13 +93,14 @@ class _Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decimal:
+class Decimal:
     """Big-endian two's complement numbers, of a fixed size or with their length before them."""
 
     kind: pa.DataType
     size: int | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         lengths = run.sizes() if self.size is None else np.full(len(run.at), self.size, dtype=np.int64)
         run.move(lengths)
         if not keep:
@@ -98,10 +109,13 @@ class _Decimal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Enum:
+class Enum:
+    """The place of a symbol among those of the schema."""
+
     symbols: tuple[str, ...]
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         chosen = run.varint()
         if np.any((chosen < 0) | (chosen >= len(self.symbols))):
             raise BadAvro("an enum has no such symbol")
@@ -109,7 +123,7 @@ class _Enum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Optional:
+class Optional:
     """A union of null and one type."""
 
     inner: Reader
@@ -117,6 +131,7 @@ class _Optional:
     branches: int
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         branches = run.varint()
         if np.any((branches < 0) | (branches >= self.branches)):
             raise BadAvro("a union has no such branch")
@@ -135,18 +150,19 @@ class _Optional:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
     """A struct; of the outermost one, some fields only may be wanted."""
 
     fields: tuple[tuple[pa.Field, Reader], ...]
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         columns = [reader.read(run, keep) for _, reader in self.fields]
         return pa.StructArray.from_arrays(columns, fields=[field for field, _ in self.fields]) if keep else None
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class List:
     """An array, or a map where `key` reads its keys."""
 
     kind: pa.DataType
@@ -154,6 +170,7 @@ class _List:
     key: Reader | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         count = len(run.at)
         at, left = run.at.copy(), np.zeros(count, dtype=np.int64)
         open_rows = np.arange(count)
@@ -228,8 +245,7 @@ def read_records(
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema = avro_to_arrow(schema_json)
-    readers = _Readers().record(json.loads(schema_json), "", schema)
+    schema, readers = readers_of(schema_json)
     run = Run(records, begin, end)
     arrays: dict[str, pa.Array] = {}
     for field, reader in zip(schema, readers, strict=True):
@@ -243,6 +259,17 @@ def read_records(
     if not kept.names:
         return pa.table({"": pa.nulls(len(begin))}).select([])
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
+
+
+def readers_of(schema_json: str) -> tuple[pa.Schema, list[Reader]]:
+    """The columns of an Avro record schema, and what reads each.
+
+    Raises:
+        CorruptError: the schema is none.
+        NotSupportedError: the schema has types that tables don't have.
+    """
+    schema = avro_to_arrow(schema_json)
+    return schema, _Readers().record(json.loads(schema_json), "", schema)
 
 
 class _Readers:
@@ -266,11 +293,11 @@ class _Readers:
             return self.reader(node["type"], space, kind)
         name = node if isinstance(node, str) else node["type"]
         if name == "array":
-            return _List(kind, self.reader(node["items"], space, kind.value_type))
+            return List(kind, self.reader(node["items"], space, kind.value_type))
         if name == "map":
-            return _List(kind, self.reader(node["values"], space, kind.item_type), _Bytes(pa.string()))
+            return List(kind, self.reader(node["values"], space, kind.item_type), Bytes(pa.string()))
         if name == "record":
-            return _Record(tuple(zip(kind, self.record(node, space, kind), strict=True)))
+            return Record(tuple(zip(kind, self.record(node, space, kind), strict=True)))
         if name in {"fixed", "enum"}:
             self._define(node, space)
             return _plain(name, node, kind)
@@ -289,7 +316,7 @@ class _Readers:
         nulls = ("null", {"type": "null"})
         branch = next(place for place, each in enumerate(node) if each not in nulls)
         inner = self.reader(node[branch], space, kind)
-        return inner if len(node) == 1 and not branch else _Optional(inner, branch, len(node))
+        return Optional(inner, branch, len(node))
 
 
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -298,14 +325,14 @@ _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "strin
 def _plain(name: str, node: Any, kind: pa.DataType) -> Reader:
     size = node["size"] if name == "fixed" else None
     if name == "enum":
-        return _Enum(tuple(str(symbol) for symbol in node["symbols"]))
+        return Enum(tuple(str(symbol) for symbol in node["symbols"]))
     if pa.types.is_decimal(kind):
-        return _Decimal(kind, size)
+        return Decimal(kind, size)
     if name in {"bytes", "string", "fixed"}:
-        return _Bytes(kind, size)
+        return Bytes(kind, size)
     if name == "boolean":
-        return _Boolean()
+        return Boolean()
     if name in {"float", "double"}:
-        return _Float(kind, *(("<f4", 4) if name == "float" else ("<f8", 8)))
+        return Float(kind, *(("<f4", 4) if name == "float" else ("<f8", 8)))
     millis = isinstance(node, dict) and str(node.get("logicalType")).endswith("timestamp-millis")
-    return _Number(kind, 32 if name == "int" else 64, 1000 if millis else 1)
+    return Number(kind, 32 if name == "int" else 64, 1000 if millis else 1)

@@ -7,10 +7,12 @@ from struct import Struct
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.errors import NotSupportedError
 from pudi.format.avro_bytes import BadAvro, Records
+from pudi.format.avro_encode import encode_records, join
 from pudi.format.avro_rows import read_records
 from pudi.format.log_block import BlockKind, Header, LogBlock
 
@@ -47,7 +49,7 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
         )
     begin, end = record_spans(block)
     try:
-        return read_records(block_schema(block), Records.of(block.content), begin, end, columns)
+        return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
     except BadAvro as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 
@@ -74,28 +76,32 @@ def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
         raise block.corrupt(f"has a content of version {version}, which is not known")
     if not 0 <= count <= (len(content) - _PREFIX) // _INT.size:
         raise block.corrupt(f"can't hold {count} records")
-    begin = np.fromiter(_starts(content, count), np.int64, count=-1)
-    if len(begin) != count + 1 or begin[-1] - _INT.size > len(content):
+    begin = _starts(content, count)
+    if begin is None:
         raise block.corrupt("ends within a record")
-    return begin[:-1], begin[1:] - _INT.size
+    places = np.array(begin, dtype=np.int64)
+    return places[:-1], places[1:] - _INT.size
 
 
-def _starts(content: memoryview, count: int):  # type: ignore[no-untyped-def]
-    """Begin of each record and of the one that would follow the last: each says only where the next one begins.
+def _starts(content: memoryview, count: int) -> list[int] | None:
+    """Begin of each record and of the one that would follow the last; None where the content ends before.
 
-    This is the one step that goes from record to record; it takes a tenth of a microsecond for each.
+    Each says only where the next one begins: this is the one step that goes from record to record, a tenth of a
+    microsecond for each.
     """
     unpack, at, last = _INT.unpack_from, _PREFIX, len(content) - _INT.size
+    begin = []
     for _ in range(count):
         if at > last:
-            return
+            return None
         (length,) = unpack(content, at)
         if length < 0:
-            return
-        at += _INT.size
-        yield at
+            return None
+        at += 4
+        begin.append(at)
         at += length
-    yield at + _INT.size
+    begin.append(at + 4)
+    return begin if at <= len(content) else None
 
 
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
@@ -106,3 +112,36 @@ def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Tabl
         return file.read(wanted)
     except (pa.ArrowException, OSError) as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def encode_avro(rows: pa.Table, schema_json: str) -> bytes:
+    """The content of an Avro block.
+
+    Args:
+        rows: columns in the types that `avro_to_arrow` makes of the schema.
+        schema_json: Avro schema of the records, meta fields included; the block's SCHEMA header.
+
+    Raises:
+        SchemaError: a column is missing, of another type, or has nulls where the schema has none.
+    """
+    records = encode_records(schema_json, rows)
+    lengths = np.asarray(pc.binary_length(records)).astype(">i4")
+    prefixes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(lengths), [None, pa.py_buffer(lengths.tobytes())])
+    joined = join([prefixes.cast(pa.binary()), records], rows.num_rows)
+    end = int(np.frombuffer(joined.buffers()[1], np.int32)[joined.offset + len(joined)]) if len(joined) else 0
+    body = joined.buffers()[2]
+    return _INT.pack(CONTENT_VERSION) + _INT.pack(rows.num_rows) + (bytes(body)[:end] if body is not None else b"")
+
+
+def encode_parquet(rows: pa.Table, *, codec: str = "zstd") -> bytes:
+    """The content of a Parquet block: a whole Parquet file.
+
+    Args:
+        rows: the records.
+        codec: compression codec by Hudi's name.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows, sink, compression="none" if codec == "uncompressed" else codec, store_schema=False, coerce_timestamps="us"
+    )
+    return bytes(sink.getvalue())
