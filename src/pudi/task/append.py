@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import Markers, encode_parquet
 from pudi.format import LogFileName, WriteStat
+from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
-from pudi.format.log_encode import encode_avro_content, encode_deletes
+from pudi.format.log_data import encode_avro
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
@@ -84,22 +85,20 @@ class LogAppender:
             part = rows.slice(start, most)
             whole = self._with_meta(part, start)
             if self._options.avro:
-                kind, content = BlockKind.AVRO, encode_avro_content(self.spec.avro_schema, whole)
+                content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
-                kind, content = BlockKind.PARQUET, encode_parquet(whole, self.spec.parquet).to_pybytes()
+                content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
             yield _Block(encode_block(kind, self._headers, content), written=part.num_rows)
 
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:
             return
-        fields = [name for name in self.spec.rule.ordering_fields if name in deletes.column_names]
-        parts = [(deletes.filter(pa.array(~unconditional)), fields), (deletes.filter(pa.array(unconditional)), [])]
-        for some, named in parts if fields else [(deletes, [])]:
-            if some.num_rows:
-                content = encode_deletes(
-                    _whole(some[RECORD_KEY]), self.task.partition, [_whole(some[name]) for name in named]
-                )
-                yield _Block(encode_block(BlockKind.DELETE, self._headers, content), deleted=some.num_rows)
+        ordering = [_whole(deletes[n]) for n in self.spec.rule.ordering_fields if n in deletes.column_names]
+        partitions = _constant(self.task.partition, deletes.num_rows).dictionary_decode()
+        content = encode_deletes(
+            _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None
+        )
+        yield _Block(encode_block(BlockKind.DELETE, self._headers, content), deleted=deletes.num_rows)
 
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
         """Records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
@@ -173,6 +172,14 @@ class LogAppender:
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Rows without dictionaries, which Avro has none of."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))
+    return rows
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
