@@ -45,14 +45,21 @@ class Append:
     slice: FileSlice | None = None
 
     def instant(self, own: str, layout: Layout) -> str:
-        """The instant in the log file's name, for a delta commit `own`."""
-        return own if layout == 2 or self.slice is None else self.slice.instant
+        """The instant in the log file's name, for a delta commit `own`.
+
+        In layout 1 it's that of the slice's base, or of the compaction that is pending on the file group and will make
+        the next one.
+        """
+        if layout == 2 or self.slice is None:
+            return own
+        return self.slice.compacting or self.slice.instant
 
     def version(self, layout: Layout) -> int:
         """The version of the first log file written."""
         if layout == 2 or self.slice is None:
             return 1
-        return 1 + max((log.name.version for log in self.slice.logs if log.instant == self.slice.instant), default=0)
+        base = self.instant("", layout)
+        return 1 + max((log.name.version for log in self.slice.logs if log.instant == base), default=0)
 
     @property
     def base_file(self) -> str:
