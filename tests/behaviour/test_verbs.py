@@ -10,7 +10,7 @@ import pytest
 import pudi
 from support.disk import tree
 from support.engines import Engine, per_engine
-from support.layouts import FEW, Layout
+from support.layouts import FEW, MERGED, Layout
 from support.pair import Pair
 from support.rows import META_FIELDS, PLACE_FIELDS, assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
@@ -26,7 +26,9 @@ def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Pair:
     return Pair(engine, tmp_path / "trips", layout)
 
 
-in_layouts = pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
+in_layouts = pytest.mark.parametrize(
+    ("engine", "layout"), per_engine([*FEW, *MERGED], FEW[1:2]), indirect=["engine"], ids=str
+)
 
 
 def test_a_new_table_is_empty_and_has_its_schema(pair: Pair) -> None:
@@ -189,7 +191,7 @@ def test_results_count_what_was_done(pair: Pair) -> None:
     assert counts("insert", range(20, 23), 10) == (3, 0, 0)
 
 
-@in_layouts
+@pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
 def test_meta_fields_say_where_a_row_is(any_pair: Pair) -> None:
     any_pair.write("bulk_insert", [trip(number, 10) for number in range(9)])
     any_pair.write("upsert", [trip(number, 20) for number in range(3)])

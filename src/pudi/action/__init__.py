@@ -3,6 +3,7 @@
 from pudi.action.alter import alter
 from pudi.action.create import create_table
 from pudi.action.index import check_index
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.presence import check_logs, check_present, files_written
 from pudi.action.result import CommitResult
@@ -18,6 +19,7 @@ __all__ = [
     "check_present",
     "create_table",
     "files_written",
+    "merging_of",
     "read_history",
     "write",
 ]

@@ -11,7 +11,6 @@ from pudi.config.resolve import Options, option
 from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_registry import (
-    COPY_ON_WRITE,
     DELETE_FIELD,
     DELETE_MARKER,
     TABLE_VERSIONS,
@@ -83,12 +82,6 @@ _READ_LIMITS = (
 )
 
 _WRITE_LIMITS = (
-    _Limit(
-        "hoodie.table.type",
-        lambda config: config.table_type,
-        lambda config: config.table_type == COPY_ON_WRITE,
-        f"pudi writes {COPY_ON_WRITE} tables, and reads others; {_WITH_HUDI}",
-    ),
     _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,

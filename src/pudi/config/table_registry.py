@@ -58,8 +58,7 @@ _IDENTITY = (
         key="hoodie.table.type",
         doc="How updates are kept: in rewritten base files, or in log files beside them.",
         default=COPY_ON_WRITE,
-        choices=(COPY_ON_WRITE,),
-        unsupported=(MERGE_ON_READ,),
+        choices=(COPY_ON_WRITE, MERGE_ON_READ),
         job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
     ),
     _count(

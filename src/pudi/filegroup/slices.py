@@ -122,12 +122,15 @@ class FileSlice:
         file_id: id of the file group.
         base: the base file; None where records went to log files first.
         logs: the log files, in the order in which they are merged; none in a copy-on-write table.
+        compacting: requested time of a compaction that is pending on the file group; writers to tables below version 8
+            are told, whose new log files bear it.
     """
 
     partition: str
     file_id: str
     base: BaseFile | None
     logs: tuple[LogFile, ...] = ()
+    compacting: str | None = None
 
     @property
     def instant(self) -> str:
@@ -143,6 +146,11 @@ class FileSlice:
     def size(self) -> int:
         """Bytes of all its files."""
         return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
+
+    @property
+    def path(self) -> str:
+        """Path of its first file relative to the table's root."""
+        return self.logs[0].path if self.base is None else self.base.path
 
     @property
     def base_file(self) -> BaseFile:

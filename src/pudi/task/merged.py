@@ -14,8 +14,7 @@ from pudi.filegroup import FileSlice, open_base_file, read_log_blocks
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
-from pudi.merge import MergeRule
-from pudi.merge.fold import Laid, Versions, fold, lay_over
+from pudi.merge import Laid, MergeRule, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
