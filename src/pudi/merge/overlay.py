@@ -90,7 +90,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
     return _plain(base, Versions.of(incoming, rule), key, rule)
 
 
-def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Laid:
+def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False) -> Laid:
     """Merge newer versions with those of a base file (FORMAT 9.2, final merge).
 
     Args:
@@ -99,6 +99,9 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Laid
         newer: newer versions, each key once.
         key: the record key's column in both.
         rule: how.
+        mixed_anew: where versions are mixed, take every base row that meets a newer version from `rows`, also if it
+            stays as it was: so which ones are taken depends on the order and the delete marks, not on other columns,
+            unless a merger of the user's decides.
 
     Raises:
         MergerError: the merger of the user's failed.
@@ -115,7 +118,7 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Laid
     older = _stored(base, hit, schema, partial=partial)
     newer = newer.with_columns(schema)
     mixed = mix(older, newer.take(partner[hit]), rule, np.full(len(hit), partial))
-    made = np.flatnonzero(~mixed.is_older & ~mixed.is_newer)
+    made = np.flatnonzero(~mixed.is_newer & (~mixed.is_older | mixed_anew))
     taken = np.full(base.num_rows, -1)
     taken[hit[mixed.is_newer]] = partner[hit[mixed.is_newer]]
     taken[hit[made]] = len(newer) + np.arange(len(made))

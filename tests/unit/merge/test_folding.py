@@ -307,3 +307,10 @@ def test_a_late_record_that_fills_nothing(deletes_win: bool) -> None:
     stays = [number < 0 for number in laid.taken.tolist()]
     assert stays == ([False, False] if deletes_win else [True, False, True])  # null is a gap, filled or not
     assert laid.deleted == int(deletes_win)
+    light, anew = (
+        lay_over(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, mixed_anew=True)
+        for names in (["k", "t"], ["k", "t", "a"])
+    )
+    assert light.base_rows.tolist() == anew.base_rows.tolist()
+    assert (light.taken >= 0).all() and (anew.taken >= 0).all()
+    assert anew.rows.take(pa.array(anew.taken))["t"].to_pylist() == [5] * len(anew.taken)
