@@ -208,3 +208,20 @@ def test_commits_describe_appends_as_hudi_does(tmp_path: Path, version: int) -> 
         assert (stat.prev_commit, stat.base_file) == (instant, "")
         assert (stat.log_version, stat.log_files) == (1, names[-1:])
     assert {row["_hoodie_file_name"] for row in trips.snapshot()} == {file_slice.base.name.name, file_slice.file_id}
+
+
+def test_columns_are_added_and_renamed(tmp_path: Path) -> None:
+    """Base files, log blocks of before and of after the change, each by its own schema."""
+    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event"))
+    trips.write("insert", table(trip(n, 10) for n in range(4)))
+    trips.write("upsert", table([trip(0, 20, "bob")]))
+    wider = table([trip(1, 20, "cy")]).append_column("tip", pa.array([1.5]))
+    trips.write("upsert", wider)
+    found = {row["uuid"]: (row["rider"], row["tip"]) for row in trips.snapshot()}
+    assert found == {"k0000": ("bob", None), "k0001": ("cy", 1.5), "k0002": ("ann", None), "k0003": ("ann", None)}
+    trips.table.rename_column("rider", "driver")
+    trips.table.update({"driver": "'dee'"}, "driver = 'cy' OR uuid = 'k0003'")
+    found = {row["uuid"]: (row["driver"], row["tip"]) for row in trips.snapshot()}
+    assert found == {"k0000": ("bob", None), "k0001": ("dee", 1.5), "k0002": ("ann", None), "k0003": ("dee", None)}
+    trips.table.delete(where="driver = 'bob'")
+    assert {row["uuid"] for row in trips.snapshot()} == {"k0001", "k0002", "k0003"}

@@ -332,7 +332,7 @@ class Write:
     def _action(self) -> Action:
         if self.operation.replaces:
             return Action.REPLACECOMMIT
-        return Action.DELTACOMMIT if self.meta.merges_on_read else Action.COMMIT
+        return self.meta.commit_action
 
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options

@@ -161,7 +161,7 @@ class FileSlice:
         """
         if self.base is None or self.logs:
             raise NotSupportedError(
-                f"file group {self.file_id} of partition {self.partition!r} has log files: this can't be done with them",
+                f"file group {self.file_id} of partition {self.partition!r} has log files, which this can't take in",
                 path=self.path,
             )
         return self.base
