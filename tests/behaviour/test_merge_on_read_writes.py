@@ -225,3 +225,14 @@ def test_columns_are_added_and_renamed(tmp_path: Path) -> None:
     assert found == {"k0000": ("bob", None), "k0001": ("dee", 1.5), "k0002": ("ann", None), "k0003": ("dee", None)}
     trips.table.delete(where="driver = 'bob'")
     assert {row["uuid"] for row in trips.snapshot()} == {"k0001", "k0002", "k0003"}
+
+
+def test_duplicates_are_not_looked_for_beside_log_files(tmp_path: Path) -> None:
+    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event"))
+    trips.write("insert", table(trip(n, 10) for n in range(4)))
+    options = {"hoodie.datasource.insert.dup.policy": "drop"}
+    trips.table.insert(table([trip(0, 20), trip(4, 20)]), options=options)
+    assert len(trips.snapshot()) == 5
+    trips.write("delete", table([trip(0, 0)]))
+    with pytest.raises(pudi.NotSupportedError, match="compact"):
+        trips.table.insert(table([trip(0, 30)]), options=options)
