@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +210,56 @@ def test_commits_describe_appends_as_hudi_does(tmp_path: Path, version: int) -> 
         assert (stat.prev_commit, stat.base_file) == (instant, "")
         assert (stat.log_version, stat.log_files) == (1, names[-1:])
     assert {row["_hoodie_file_name"] for row in trips.snapshot()} == {file_slice.base.name.name, file_slice.file_id}
+
+
+def test_columns_are_added_and_renamed(tmp_path: Path) -> None:
+    """Base files, log blocks of before and of after the change, each by its own schema."""
+    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event"))
+    trips.write("insert", table(trip(n, 10) for n in range(4)))
+    trips.write("upsert", table([trip(0, 20, "bob")]))
+    wider = table([trip(1, 20, "cy")]).append_column("tip", pa.array([1.5]))
+    trips.write("upsert", wider)
+    found = {row["uuid"]: (row["rider"], row["tip"]) for row in trips.snapshot()}
+    assert found == {"k0000": ("bob", None), "k0001": ("cy", 1.5), "k0002": ("ann", None), "k0003": ("ann", None)}
+    trips.table.rename_column("rider", "driver")
+    trips.table.update({"driver": "'dee'"}, "driver = 'cy' OR uuid = 'k0003'")
+    found = {row["uuid"]: (row["driver"], row["tip"]) for row in trips.snapshot()}
+    assert found == {"k0000": ("bob", None), "k0001": ("dee", 1.5), "k0002": ("ann", None), "k0003": ("dee", None)}
+    trips.table.delete(where="driver = 'bob'")
+    assert {row["uuid"] for row in trips.snapshot()} == {"k0001", "k0002", "k0003"}
+
+
+def test_duplicates_are_not_looked_for_beside_log_files(tmp_path: Path) -> None:
+    trips = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, mor("simple", "flat", "event"))
+    trips.write("insert", table(trip(n, 10) for n in range(4)))
+    options = {"hoodie.datasource.insert.dup.policy": "drop"}
+    trips.table.insert(table([trip(0, 20), trip(4, 20)]), options=options)
+    assert len(trips.snapshot()) == 5
+    trips.write("delete", table([trip(0, 0)]))
+    with pytest.raises(pudi.NotSupportedError, match="compact"):
+        trips.table.insert(table([trip(0, 30)]), options=options)
+
+
+@pytest.mark.parametrize("blocks", ["avro", "parquet"])
+def test_values_of_every_type_come_back_from_log_files(tmp_path: Path, blocks: str) -> None:
+    moment = dt.datetime(2024, 2, 29, 12, 30, 1, 7)
+    values: dict[str, tuple[pa.DataType, Any]] = {
+        "small": (pa.int32(), -(2**31)), "big": (pa.int64(), 2**63 - 1), "flag": (pa.bool_(), True),
+        "thin": (pa.float32(), 1.5), "wide": (pa.float64(), -0.1), "text": (pa.string(), "é\0x"),
+        "raw": (pa.binary(), b"\xff\0"), "day": (pa.date32(), dt.date(1850, 1, 1)),
+        "at": (pa.timestamp("us", "UTC"), moment.replace(tzinfo=dt.timezone.utc)),
+        "local": (pa.timestamp("us"), moment),
+        "price": (pa.decimal128(20, 3), Decimal("-12345678901234567.891")),
+        "many": (pa.list_(pa.string()), ["a", None, ""]), "named": (pa.map_(pa.string(), pa.int64()), [("k", 1)]),
+        "inner": (pa.struct([("x", pa.int32()), ("y", pa.list_(pa.int32()))]), {"x": None, "y": [1]}),
+    }  # fmt: skip
+    schema = pa.schema([("key", pa.string()), *((name, kind) for name, (kind, _) in values.items())])
+    filled = {name: value for name, (_, value) in values.items()}
+    made = pudi.create(tmp_path / "t", schema, record_key="key", table_type="mor")
+    made.insert(pa.Table.from_pylist([{"key": key} for key in "abc"], schema=schema))
+    data = pa.Table.from_pylist([{"key": "a", **filled}, {"key": "b"}, {"key": "c", **filled}], schema=schema)
+    result = made.upsert(data, options={"hoodie.logfile.data.block.format": blocks})
+    assert result is not None
+    assert result.records_updated == 3
+    found = made.scan(columns=schema.names).to_arrow()
+    assert found.sort_by("key").to_pylist() == data.to_pylist()

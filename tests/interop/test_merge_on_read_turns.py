@@ -102,9 +102,11 @@ def test_each_rolls_back_the_others_failed_write(spark: Any, tmp_path: Path, ver
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_hudi_rs_reads_avro_blocks(tmp_path: Path, version: int) -> None:
-    layout = Layout("simple", "flat", "commit", version, "mor")
-    pudi = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, NO_FILLING | {BLOCKS: "avro"})
+@pytest.mark.parametrize("blocks", ["avro", "parquet"])
+def test_hudi_rs_reads_them(tmp_path: Path, version: int, blocks: str) -> None:
+    layout = Layout("simple", "plain", "event", version, "mor")
+    pudi = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, NO_FILLING | {BLOCKS: blocks})
     pudi.write("insert", table(trip(n, 10) for n in range(8)))
-    pudi.write("upsert", table(trip(n, 20, "bob") for n in range(5, 10)))
+    pudi.write("upsert", table([*(trip(n, 20, "bob") for n in range(5, 10)), trip(1, 5, "late")]))
+    pudi.write("delete", table([trip(6, 0), trip(2, 0)]))
     assert_same(hudi_rs_snapshot(pudi.path), pudi.snapshot())

@@ -227,7 +227,7 @@ class Write:
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
         limits = None if self._everywhere else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
-        new_only = adds_new_only(self.operation, self.options, self.index, meta.storage.root)
+        new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
         if limits is not None and records.counts and not new_only:
             sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
@@ -331,7 +331,7 @@ class Write:
     def _action(self) -> Action:
         if self.operation.replaces:
             return Action.REPLACECOMMIT
-        return Action.DELTACOMMIT if self.meta.merges_on_read else Action.COMMIT
+        return self.meta.commit_action
 
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options

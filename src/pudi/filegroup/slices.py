@@ -154,15 +154,14 @@ class FileSlice:
 
     @property
     def base_file(self) -> BaseFile:
-        """The base file, where nothing but one can be: in a copy-on-write table.
+        """The base file, where the slice can't have log files: in a copy-on-write table, or because it was looked at.
 
         Raises:
             NotSupportedError: there are log files, which must not be passed over.
         """
         if self.base is None or self.logs:
             raise NotSupportedError(
-                f"file group {self.file_id} of partition {self.partition!r} has log files: this release of pudi reads "
-                "merge-on-read tables and can't change them yet",
-                path=self.logs[0].path if self.logs else None,
+                f"file group {self.file_id} of partition {self.partition!r} has log files, which this can't take in",
+                path=self.path,
             )
         return self.base
