@@ -1,6 +1,13 @@
 """What can be set: each option declared once; maps of text go in, typed frozen views come out."""
 
-from pudi.config.checks import check_consistent, check_readable, check_writable, must_switch_off_metadata
+from pudi.config.checks import (
+    check_compactable,
+    check_consistent,
+    check_readable,
+    check_writable,
+    must_switch_off_metadata,
+)
+from pudi.config.compaction_options import CompactionOptions
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
@@ -10,6 +17,7 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "CompactionOptions",
     "Option",
     "Options",
     "Scope",
@@ -18,6 +26,7 @@ __all__ = [
     "Timebased",
     "Value",
     "WriteOptions",
+    "check_compactable",
     "check_consistent",
     "check_readable",
     "check_writable",

@@ -211,6 +211,26 @@ def check_writable(config: TableConfig, table: str, options: Options | None = No
         _hold(_METADATA_LIMITS, config, table, "written")
 
 
+def check_compactable(config: TableConfig, table: str, options: Options | None = None) -> None:
+    """Refuse to compact a table that has no log files to compact, or that this release can't write right.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+        options: the options of the call.
+
+    Raises:
+        InvalidArgumentError: it's a copy-on-write table.
+        NotSupportedError: as `check_writable`.
+    """
+    check_readable(config, table)
+    if config.table_type == COPY_ON_WRITE:
+        raise InvalidArgumentError("a copy-on-write table has no log files: there is nothing to compact", table=table)
+    _hold([limit for limit in _WRITE_LIMITS if limit.key != "hoodie.table.type"], config, table, "compacted")
+    if not _metadata_refused(options):
+        _hold(_METADATA_LIMITS, config, table, "compacted")
+
+
 def must_switch_off_metadata(config: TableConfig, options: Options) -> bool:
     """Whether a write must first take the metadata table out of the properties, as the user asked by option."""
     return _metadata_refused(options) and not all(limit.held(config) for limit in _METADATA_LIMITS)

@@ -2,8 +2,8 @@
 
 from pudi.plan.buckets import bucket_name, place_buckets
 from pudi.plan.change import Change
-from pudi.plan.merging import Merging
 from pudi.plan.merge import MergeJoin
+from pudi.plan.merging import Merging
 from pudi.plan.read import ReadPlan, plan_read
 from pudi.plan.write import (
     FileTask,
@@ -24,6 +24,7 @@ __all__ = [
     "FileTask",
     "InsertRoute",
     "MergeJoin",
+    "Merging",
     "Operation",
     "PartitionTask",
     "ReadPlan",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,48 @@ from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.merge import MergeRule
-from pudi.merge.fold import Versions, fold, lay_over
+from pudi.merge.fold import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
+
+
+@dataclass(frozen=True, slots=True)
+class LogCounts:
+    """What was found in a slice's log files.
+
+    Attributes:
+        blocks: data and delete blocks that count.
+        records: record versions in them, deletes included.
+        size: bytes of the blocks' contents.
+        keys: keys among these records.
+        instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
+    """
+
+    blocks: int = 0
+    records: int = 0
+    size: int = 0
+    keys: int = 0
+    instants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A slice after merging.
+
+    Attributes:
+        rows: its records, base rows first, in their order.
+        logs: what was found in its log files.
+        updated: base rows that a version in the logs replaced.
+        deleted: base rows that one took out.
+        inserted: records that the base file hasn't.
+    """
+
+    rows: pa.Table
+    logs: LogCounts = field(default_factory=LogCounts)
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +89,27 @@ class MergedSlices:
             CorruptError: a file can't be read.
             NotSupportedError: log files of a kind that this release can't read.
         """
+        return self.merge(file_slice, wanted).rows
+
+    def merge(self, file_slice: FileSlice, wanted: Sequence[str]) -> Merged:
+        """The records of a slice, with what was done to get them; as `read`."""
         needed = {*wanted, *self.merging.columns(self.schema)}
         target = pa.schema([f for f in self.schema if f.name in needed])
         base = self._base(file_slice, target)
-        newer = self.folded(file_slice, target)
+        newer, counts = self.folded(file_slice, target)
         if newer is None:
-            return base.select(list(wanted))
+            return Merged(base.select(list(wanted)), counts)
         laid = lay_over(base, newer, RECORD_KEY, self.merging.rule)
-        if not base.num_rows and len(laid.inserted) == laid.rows.num_rows:
-            return laid.rows.select(list(wanted))
-        places = np.concatenate([np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken),
-                                 base.num_rows + laid.inserted])  # fmt: skip
-        both = pa.concat_tables([base.select(list(wanted)), laid.rows.select(list(wanted))])
-        if not wanted:  # a table without columns still has a length
-            return pa.table({"": pa.nulls(len(places))}).select([])
-        return both.take(pa.array(places))
+        return Merged(
+            rows=_gather(base, laid, wanted),
+            logs=counts,
+            updated=int(np.count_nonzero(laid.taken >= 0)),
+            deleted=base.num_rows - len(laid.base_rows),
+            inserted=len(laid.inserted),
+        )
 
-    def folded(self, file_slice: FileSlice, target: pa.Schema) -> Versions | None:
-        """The versions in a slice's log files merged among themselves; None where no block counts.
+    def folded(self, file_slice: FileSlice, target: pa.Schema) -> tuple[Versions | None, LogCounts]:
+        """The versions in a slice's log files merged among themselves, and counts; None where no block counts.
 
         Args:
             file_slice: the slice.
@@ -76,7 +117,17 @@ class MergedSlices:
         """
         blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope)
         runs = [self._versions(block, target) for block in blocks]
-        return fold(runs, RECORD_KEY, self.merging.rule) if runs else None
+        if not runs:
+            return None, LogCounts()
+        newer = fold(runs, RECORD_KEY, self.merging.rule)
+        counts = LogCounts(
+            blocks=len(blocks),
+            records=sum(run.rows.num_rows for run in runs),
+            size=sum(len(block.content) for block in blocks),
+            keys=newer.rows.num_rows,
+            instants=tuple(dict.fromkeys(block.instant for block in blocks)),
+        )
+        return newer, counts
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> pa.Table:
         if file_slice.base is None:
@@ -118,6 +169,18 @@ class MergedSlices:
     def _keyed(self, rows: pa.Table) -> pa.Table:
         keys = self.merging.keys
         return rows if keys is None else rows.append_column(RECORD_KEY, keys.record_keys(rows))
+
+
+def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
+    """The columns of merged records: base rows that stay, versions in the place of others, then new records."""
+    if not base.num_rows and len(laid.inserted) == laid.rows.num_rows:
+        return laid.rows.select(list(wanted))
+    places = np.concatenate([np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken),
+                             base.num_rows + laid.inserted])  # fmt: skip
+    both = pa.concat_tables([base.select(list(wanted)), laid.rows.select(list(wanted))])
+    if not wanted:  # a table without columns still has a length
+        return pa.table({"": pa.nulls(len(places))}).select([])
+    return both.take(pa.array(places))
 
 
 def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:
