@@ -269,7 +269,6 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
     [
         ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
-        ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.table.base.file.format", "HFILE"),
         ("hoodie.bootstrap.base.path", "/elsewhere"),
         ("hoodie.table.storage.layout", "OTHER"),

@@ -77,7 +77,7 @@ def check_logs(meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlic
                 compacted = found is not None and found.base is not None and found.base.instant > instant.requested
                 if not compacted and (found is None or all(each.name.name != name for each in found.logs)):
                     raise NotFoundError(
-                        f"the log file that commit {instant.requested} wrote is gone: restore it, or roll the commit back",
+                        f"the log file that commit {instant.requested} wrote is gone: restore it or roll back",
                         table=meta.storage.root,
                         path=stat.path,
                         instant=instant.requested,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
@@ -18,26 +18,28 @@ _ROLLBACK = "0"
 class LogScope:
     """Which instants' blocks a reader sees.
 
+    Blocks of instants that never completed don't count, or no longer do: below version 8 a file holds blocks of many
+    instants, and in a table that was upgraded from there a restore leaves such files behind.
+
     Attributes:
+        completed: the completed instants that the reader sees.
+        pending: the instants that never completed.
+        start: where the active timeline begins, when there's a history: what is older was completed and archived.
         until: greatest requested time; None for any.
         among: the instants whose blocks count, in incremental reads; None for all.
-        completed: below version 8, where a file holds blocks of many instants, the completed ones; None from version 8
-            on, where files of other instants aren't read at all.
-        pending: below version 8, the instants that never completed.
-        start: below version 8, where the active timeline begins: what is older was completed and archived.
     """
 
+    completed: frozenset[str]
+    pending: frozenset[str] = frozenset()
+    start: str | None = None
     until: str | None = None
     among: frozenset[str] | None = None
-    completed: frozenset[str] | None = None
-    pending: frozenset[str] = field(default_factory=frozenset)
-    start: str | None = None
 
     def sees(self, instant: str) -> bool:
         """Whether blocks of an instant count."""
         if self.until is not None and instant > self.until:
             return False
-        if self.completed is not None and instant not in self.completed:
+        if instant not in self.completed:
             archived = self.start is not None and instant < self.start and instant not in self.pending
             if not archived:
                 return False

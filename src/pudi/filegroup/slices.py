@@ -48,7 +48,7 @@ class BaseFile:
 
         Raises:
             NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
-                format than Parquet and ORC. Passing it over would lose rows. (Merge-on-read tables ask `LogFile.of` first.)
+                format than Parquet and ORC. Passing it over would lose rows.
         """
         name = info.path.rpartition("/")[2]
         parsed = parse_data_file(name)
@@ -56,7 +56,7 @@ class BaseFile:
             return None
         if isinstance(parsed, LogFileName):
             raise NotSupportedError(
-                "a copy-on-write table has a log file, which Hudi doesn't write there: move it away, or have "
+                "a copy-on-write table has log files, which Hudi doesn't write there: move them away, or have "
                 "hoodie.table.type say MERGE_ON_READ if that's what the table is",
                 path=info.path,
             )

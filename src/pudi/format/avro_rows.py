@@ -10,128 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, cut, decimals
 from pudi.schema import avro_to_arrow
-
-_PADDING = 16
-"""Bytes behind the records, so that a number may be looked at before it's known whether its bytes are there."""
-
-Positions = np.ndarray
-
-
-class BadAvro(ValueError):
-    """The bytes are not what their schema says."""
-
-
-@dataclass(slots=True)
-class Records:
-    """Bytes in which records lie, and views of them at every offset.
-
-    Args:
-        data: the bytes, `_PADDING` more than the records have.
-        size: bytes of the records.
-    """
-
-    data: np.ndarray
-    size: int
-
-    @classmethod
-    def of(cls, content: bytes | memoryview) -> Records:
-        """Records in some bytes; they are copied once."""
-        view = memoryview(content)
-        data = np.zeros(len(view) + _PADDING, dtype=np.uint8)
-        data[: len(view)] = np.frombuffer(view, dtype=np.uint8)
-        return cls(data, len(view))
-
-    def at(self, dtype: str, positions: Positions) -> np.ndarray:
-        """Numbers of a fixed size at any offsets."""
-        kind = np.dtype(dtype)
-        shape = (len(self.data) - kind.itemsize + 1,)
-        everywhere: np.ndarray = np.ndarray(shape, kind, self.data.data, strides=(1,))
-        return cast("np.ndarray", everywhere[positions])
-
-
-_SQUEEZE = tuple(
-    (np.uint64(high), np.uint64(low), np.uint64(shift))
-    for high, low, shift in (
-        (0x7F007F007F007F00, 0x007F007F007F007F, 1),
-        (0x3FFF00003FFF0000, 0x00003FFF00003FFF, 2),
-        (0x0FFFFFFF00000000, 0x000000000FFFFFFF, 4),
-    )
-)
-"""Bytes of seven bits moved together, in pairs, fours and eights: groups that move, groups that stay, by how much."""
-
-
-def varints(records: Records, at: Positions) -> tuple[np.ndarray, np.ndarray | int, np.ndarray | bool]:
-    """Zigzag numbers at any positions within the records: values, how many bytes each takes, and whether it's one."""
-    first = records.data[at]
-    if not np.any(first & 0x80):
-        small = first.astype(np.int64)
-        return (small >> 1) ^ -(small & 1), 1, True
-    word = records.at("<u8", at)
-    stop = ~word & np.uint64(0x8080808080808080)
-    kept = stop ^ (stop - np.uint64(1))  # all bits up to the one that ends the number
-    word &= kept & np.uint64(0x7F7F7F7F7F7F7F7F)
-    for high, low, shift in _SQUEEZE:
-        word = (word & low) | ((word & high) >> shift)
-    size = ((kept & np.uint64(0x0101010101010101)) * np.uint64(0x0101010101010101)) >> np.uint64(56)
-    lengths = size.astype(np.int64)
-    fits: np.ndarray | bool = True
-    rows = np.flatnonzero(stop == 0)
-    if len(rows):  # numbers of nine and ten bytes
-        ninth, tenth = records.data[at[rows] + 8], records.data[at[rows] + 9]
-        ten = (ninth & 0x80) != 0
-        last = np.where(ten, tenth, 0).astype(np.uint64)
-        word[rows] |= ((ninth & 0x7F).astype(np.uint64) << np.uint64(56)) | (last << np.uint64(63))
-        lengths[rows] = np.where(ten, 10, 9)
-        fits = np.ones(len(at), dtype=bool)
-        fits[rows[last > 1]] = False
-    return ((word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))).view(np.int64), lengths, fits
-
-
-@dataclass(slots=True)
-class Run:
-    """A run of values that are read side by side.
-
-    Attributes:
-        records: the bytes.
-        at: where the next value of each begins; ascending.
-        end: where the bytes of each end.
-    """
-
-    records: Records
-    at: Positions
-    end: Positions
-
-    def part(self, rows: np.ndarray) -> Run:
-        """Some of the values."""
-        return Run(self.records, self.at[rows], self.end[rows])
-
-    def move(self, size: np.ndarray | int) -> None:
-        """Step over some bytes of each, which must be there."""
-        self.at = self.at + size
-        if np.any(self.at > self.end):
-            raise BadAvro("a record ends before its last field")
-
-    def varint(self) -> np.ndarray:
-        """The next zigzag numbers, as int64."""
-        values, lengths, fits = varints(self.records, self.at)
-        if not np.all(fits):
-            raise BadAvro("a number has more than 64 bits")
-        self.move(lengths)
-        return values
-
-    def sizes(self) -> np.ndarray:
-        """The next numbers, as lengths of bytes that are there."""
-        lengths = self.varint()
-        if np.any((lengths < 0) | (lengths > self.end - self.at)):
-            raise BadAvro("a text or a list is longer than its record")
-        return lengths
 
 
 class Reader(Protocol):
@@ -142,12 +27,15 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class Number:
+    """Ints and longs, and the dates and times that they stand for; `scale` makes their unit microseconds."""
+
     kind: pa.DataType
     bits: int = 64
     scale: int = 1
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.varint()
         if not keep:
             return None
@@ -162,20 +50,26 @@ class _Number:
 
 
 @dataclass(frozen=True, slots=True)
-class _Float:
+class Float:
+    """Floats and doubles."""
+
     kind: pa.DataType
     dtype: str
     size: int
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.records.at(self.dtype, run.at)
         run.move(self.size)
         return pa.array(values, self.kind) if keep else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Boolean:
+class Boolean:
+    """One byte."""
+
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         values = run.records.data[run.at]
         run.move(1)
         if np.any(values > 1):
@@ -184,13 +78,14 @@ class _Boolean:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bytes:
+class Bytes:
     """Texts, bytes, and fixed ones where `size` says how many."""
 
     kind: pa.DataType
     size: int | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         lengths = run.sizes() if self.size is None else self.size
         begin = run.at
         run.move(lengths)
@@ -198,13 +93,14 @@ class _Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decimal:
+class Decimal:
     """Big-endian two's complement numbers, of a fixed size or with their length before them."""
 
     kind: pa.DataType
     size: int | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         lengths = run.sizes() if self.size is None else np.full(len(run.at), self.size, dtype=np.int64)
         run.move(lengths)
         if not keep:
@@ -213,10 +109,13 @@ class _Decimal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Enum:
+class Enum:
+    """The place of a symbol among those of the schema."""
+
     symbols: tuple[str, ...]
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         chosen = run.varint()
         if np.any((chosen < 0) | (chosen >= len(self.symbols))):
             raise BadAvro("an enum has no such symbol")
@@ -224,7 +123,7 @@ class _Enum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Optional:
+class Optional:
     """A union of null and one type."""
 
     inner: Reader
@@ -232,6 +131,7 @@ class _Optional:
     branches: int
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         branches = run.varint()
         if np.any((branches < 0) | (branches >= self.branches)):
             raise BadAvro("a union has no such branch")
@@ -250,18 +150,19 @@ class _Optional:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
     """A struct; of the outermost one, some fields only may be wanted."""
 
     fields: tuple[tuple[pa.Field, Reader], ...]
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         columns = [reader.read(run, keep) for _, reader in self.fields]
         return pa.StructArray.from_arrays(columns, fields=[field for field, _ in self.fields]) if keep else None
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class List:
     """An array, or a map where `key` reads its keys."""
 
     kind: pa.DataType
@@ -269,6 +170,7 @@ class _List:
     key: Reader | None = None
 
     def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
         count = len(run.at)
         at, left = run.at.copy(), np.zeros(count, dtype=np.int64)
         open_rows = np.arange(count)
@@ -306,7 +208,8 @@ class _List:
                 raise BadAvro("a list has more items than its record has bytes")
             left[due] = counts
             at[due] = part.at
-        return rows[left[rows] > 0]
+        more: np.ndarray = rows[left[rows] > 0]
+        return more
 
     def _compose(self, count: int, keys: list[pa.Array], items: list[pa.Array], owners: list[np.ndarray]) -> pa.Array:
         owner = np.concatenate(owners) if owners else np.zeros(0, dtype=np.int64)
@@ -323,52 +226,6 @@ class _List:
 
 def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Array:
     return pa.concat_arrays(parts).take(order) if parts else pa.nulls(0, kind)
-
-
-def cut(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
-    """The bytes between ascending positions, as text or bytes.
-
-    The positions are the offsets of an array that lies in the records' own bytes, of which every other value is
-    wanted: Arrow copies them out.
-
-    Raises:
-        BadAvro: text that isn't UTF-8.
-    """
-    if not len(begin):
-        return pa.nulls(0, kind)
-    wide = records.size >= 2**31
-    offsets = np.empty(2 * len(begin), dtype=np.int64 if wide else np.int32)
-    offsets[0::2], offsets[1::2] = begin, end
-    layout = pa.large_binary() if wide else pa.binary()
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(records.data)]
-    spaced = pa.Array.from_buffers(layout, len(offsets) - 1, buffers)
-    values = spaced.take(pa.array(np.arange(0, len(offsets), 2)))
-    try:
-        return values if values.type == kind else pc.cast(values, kind)
-    except pa.ArrowInvalid as error:
-        raise BadAvro(str(error)) from error
-
-
-def decimals(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
-    """Big-endian two's complement numbers between positions as decimals.
-
-    Raises:
-        BadAvro: a number of more bytes or digits than the type has.
-    """
-    lengths = end - begin
-    if np.any(lengths > 16):
-        raise BadAvro("a decimal has more than 16 bytes")
-    place = np.arange(16)
-    cells = records.data[np.maximum(end[:, None] - 1 - place, 0)]
-    top = np.where(lengths > 0, records.data[begin], 0)
-    sign = np.where(top >= 0x80, np.uint8(0xFF), np.uint8(0))
-    words = np.where(place < lengths[:, None], cells, sign[:, None]).astype(np.uint8)
-    made = pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(words.tobytes())])
-    try:
-        made.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise BadAvro(str(error)) from error
-    return made
 
 
 def read_records(
@@ -388,8 +245,7 @@ def read_records(
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema = avro_to_arrow(schema_json)
-    readers = _Readers().record(json.loads(schema_json), "", schema)
+    schema, readers = readers_of(schema_json)
     run = Run(records, begin, end)
     arrays: dict[str, pa.Array] = {}
     for field, reader in zip(schema, readers, strict=True):
@@ -403,6 +259,17 @@ def read_records(
     if not kept.names:
         return pa.table({"": pa.nulls(len(begin))}).select([])
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
+
+
+def readers_of(schema_json: str) -> tuple[pa.Schema, list[Reader]]:
+    """The columns of an Avro record schema, and what reads each.
+
+    Raises:
+        CorruptError: the schema is none.
+        NotSupportedError: the schema has types that tables don't have.
+    """
+    schema = avro_to_arrow(schema_json)
+    return schema, _Readers().record(json.loads(schema_json), "", schema)
 
 
 class _Readers:
@@ -426,11 +293,11 @@ class _Readers:
             return self.reader(node["type"], space, kind)
         name = node if isinstance(node, str) else node["type"]
         if name == "array":
-            return _List(kind, self.reader(node["items"], space, kind.value_type))
+            return List(kind, self.reader(node["items"], space, kind.value_type))
         if name == "map":
-            return _List(kind, self.reader(node["values"], space, kind.item_type), _Bytes(pa.string()))
+            return List(kind, self.reader(node["values"], space, kind.item_type), Bytes(pa.string()))
         if name == "record":
-            return _Record(tuple(zip(kind, self.record(node, space, kind), strict=True)))
+            return Record(tuple(zip(kind, self.record(node, space, kind), strict=True)))
         if name in {"fixed", "enum"}:
             self._define(node, space)
             return _plain(name, node, kind)
@@ -449,7 +316,7 @@ class _Readers:
         nulls = ("null", {"type": "null"})
         branch = next(place for place, each in enumerate(node) if each not in nulls)
         inner = self.reader(node[branch], space, kind)
-        return inner if len(node) == 1 and not branch else _Optional(inner, branch, len(node))
+        return inner if len(node) == 1 and not branch else Optional(inner, branch, len(node))
 
 
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -458,14 +325,14 @@ _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "strin
 def _plain(name: str, node: Any, kind: pa.DataType) -> Reader:
     size = node["size"] if name == "fixed" else None
     if name == "enum":
-        return _Enum(tuple(str(symbol) for symbol in node["symbols"]))
+        return Enum(tuple(str(symbol) for symbol in node["symbols"]))
     if pa.types.is_decimal(kind):
-        return _Decimal(kind, size)
+        return Decimal(kind, size)
     if name in {"bytes", "string", "fixed"}:
-        return _Bytes(kind, size)
+        return Bytes(kind, size)
     if name == "boolean":
-        return _Boolean()
+        return Boolean()
     if name in {"float", "double"}:
-        return _Float(kind, *(("<f4", 4) if name == "float" else ("<f8", 8)))
+        return Float(kind, *(("<f4", 4) if name == "float" else ("<f8", 8)))
     millis = isinstance(node, dict) and str(node.get("logicalType")).endswith("timestamp-millis")
-    return _Number(kind, 32 if name == "int" else 64, 1000 if millis else 1)
+    return Number(kind, 32 if name == "int" else 64, 1000 if millis else 1)

@@ -121,7 +121,7 @@ def encode_block(kind: BlockKind, headers: Mapping[Header, str], content: bytes)
     )
 
 
-def decode_blocks(data: bytes | memoryview, *, path: str | None = None) -> Iterator[LogBlock]:
+def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: bool = False) -> Iterator[LogBlock]:
     """The blocks of a log file, in order.
 
     A stretch that is no whole block (a writer that died, damage) is passed over as far as the next magic or the end of
@@ -131,9 +131,10 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None) -> Itera
     Args:
         data: the whole file.
         path: path of the file, for messages.
+        strict: refuse damaged stretches, in files that nobody appends to.
 
     Raises:
-        CorruptError: a block whose length is confirmed at its end isn't one inside.
+        CorruptError: a block whose length is confirmed at its end isn't one inside; any damage, when `strict`.
         NotSupportedError: a block of another format version or of a kind that this release doesn't know: passing it
             over could lose rows.
     """
@@ -143,6 +144,8 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None) -> Itera
     while at < len(view):
         length = _whole_block(view, at)
         if length is None:
+            if strict:
+                raise CorruptError("a block of the log file is cut off or damaged", path=path, offset=at)
             following = _next_magic(whole, at)
             _log.warning(
                 "log file %s: bytes %d to %d are no whole block, left by a writer that died or by damage; passed over",
@@ -191,13 +194,16 @@ def _next_magic(whole: bytes, at: int) -> int:
 def _block(view: memoryview, offset: int, path: str | None) -> LogBlock:
     """The parts of a block whose length is known to be right."""
     _, version, kind = _BEGIN.unpack_from(view, len(MAGIC))
-    where = {"path": path, "offset": offset}
     if version != FORMAT_VERSION:
-        raise NotSupportedError(f"log blocks of format version {version}: this release of pudi knows 1", **where)
+        raise NotSupportedError(
+            f"log blocks of format version {version}: this release of pudi knows 1", path=path, offset=offset
+        )
     try:
         known = BlockKind(kind)
     except ValueError:
-        raise NotSupportedError(f"log blocks of type {kind}: this release of pudi knows 0 to 6", **where) from None
+        raise NotSupportedError(
+            f"log blocks of type {kind}: this release of pudi knows 0 to 6", path=path, offset=offset
+        ) from None
     reader = _Parts(view, len(MAGIC) + _BEGIN.size, offset, path)
     headers = reader.texts()
     content = reader.take(reader.number(_LONG))

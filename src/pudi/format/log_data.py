@@ -7,10 +7,13 @@ from struct import Struct
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.errors import NotSupportedError
-from pudi.format.avro_rows import BadAvro, Records, read_records
+from pudi.format.avro_bytes import BadAvro, Records
+from pudi.format.avro_encode import encode_records, join
+from pudi.format.avro_rows import read_records
 from pudi.format.log_block import BlockKind, Header, LogBlock
 
 CONTENT_VERSION = 3
@@ -105,3 +108,36 @@ def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Tabl
         return file.read(wanted)
     except (pa.ArrowException, OSError) as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def encode_avro(rows: pa.Table, schema_json: str) -> bytes:
+    """The content of an Avro block.
+
+    Args:
+        rows: columns in the types that `avro_to_arrow` makes of the schema.
+        schema_json: Avro schema of the records, meta fields included; the block's SCHEMA header.
+
+    Raises:
+        SchemaError: a column is missing, of another type, or has nulls where the schema has none.
+    """
+    records = encode_records(schema_json, rows)
+    lengths = np.asarray(pc.binary_length(records)).astype(">i4")
+    prefixes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(lengths), [None, pa.py_buffer(lengths.tobytes())])
+    joined = join([prefixes.cast(pa.binary()), records], rows.num_rows)
+    end = int(np.frombuffer(joined.buffers()[1], np.int32)[joined.offset + len(joined)]) if len(joined) else 0
+    body = joined.buffers()[2]
+    return _INT.pack(CONTENT_VERSION) + _INT.pack(rows.num_rows) + (bytes(body)[:end] if body is not None else b"")
+
+
+def encode_parquet(rows: pa.Table, *, codec: str = "zstd") -> bytes:
+    """The content of a Parquet block: a whole Parquet file.
+
+    Args:
+        rows: the records.
+        codec: compression codec by Hudi's name.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows, sink, compression="none" if codec == "uncompressed" else codec, store_schema=False, coerce_timestamps="us"
+    )
+    return bytes(sink.getvalue())

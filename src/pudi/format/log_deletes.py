@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import NotSupportedError
-from pudi.format.avro_rows import BadAvro, Records, cut, decimals, varints
+from pudi.format.avro_bytes import BadAvro, Records, cut, decimals, varints
 from pudi.format.log_block import LogBlock
 
 _HEAD = Struct(">ii")
@@ -66,8 +66,8 @@ def decode_deletes(block: LogBlock, ordering: Sequence[pa.DataType] = ()) -> Del
     version, size = _HEAD.unpack_from(block.content, 0)
     if version in {1, 2}:
         raise NotSupportedError(
-            f"a delete block of version {version}, which Hudi before 0.15 wrote as Java objects: compact the table with "
-            "Apache Hudi once",
+            f"a delete block of version {version}, which older Hudi wrote as Java objects: have Apache Hudi compact "
+            "the table once",
             path=block.path,
             instant=block.instant or None,
             offset=block.offset,
@@ -181,7 +181,7 @@ class _Walk:
         counts = self._varint(rows)
         sized = np.flatnonzero(counts < 0)
         self._varint(rows[sized])
-        counts = np.abs(counts)
+        counts = np.where(counts < 0, -counts, counts)
         self.fits[rows[(counts < 0) | (counts > _MAX_FIELDS)]] = False
         return counts
 
@@ -202,7 +202,8 @@ class _Walk:
     def _branch(self, rows: np.ndarray, branches: int) -> np.ndarray:
         chosen = self._varint(rows)
         self.fits[rows[(chosen < 0) | (chosen >= branches)]] = False
-        return np.where((chosen < 0) | (chosen >= branches), 0, chosen)
+        known: np.ndarray = np.where((chosen < 0) | (chosen >= branches), 0, chosen)
+        return known
 
     def _text(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lengths = self._varint(rows)
@@ -267,7 +268,8 @@ def _chain(
         at = int(ends[last])
     if at != records.size:
         raise BadAvro("the deletes are followed by bytes that belong to nothing")
-    return candidates[np.array(chosen, dtype=np.int64)] if chosen else np.zeros(0, dtype=np.int64)
+    begin: np.ndarray = candidates[np.array(chosen, dtype=np.int64)] if chosen else np.zeros(0, dtype=np.int64)
+    return begin
 
 
 def _list_count(records: Records, at: int) -> tuple[int, int]:

@@ -35,11 +35,10 @@ def merging_of(
     """
     if not meta.merges_on_read:
         return None
-    scope = LogScope(until, among)
-    if timeline.layout == 1:
-        completed = frozenset(i.requested for i in seen.commits)
-        start = timeline.start if meta.store.has_history() else None
-        scope = LogScope(until, among, completed, frozenset(i.requested for i in timeline.pending), start)
+    completed = frozenset(i.requested for i in seen.commits)
+    pending = frozenset(i.requested for i in timeline.pending)
+    start = timeline.start if meta.store.has_history() else None
+    scope = LogScope(completed, pending, start, until, among)
     return Merging(_rule(meta), scope, None if meta.config.populate_meta_fields else meta.keys)
 
 

@@ -36,7 +36,6 @@ def test_a_plain_table_is_read_and_written() -> None:
         ("hoodie.table.version", "5"),
         ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
-        ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.timeline.layout.version", "1"),
         ("hoodie.bootstrap.base.path", "s3://elsewhere"),
         ("hoodie.table.base.file.format", "HFILE"),
@@ -58,6 +57,7 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("hoodie.table.type", "MERGE_ON_READ"),
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.format import Action, State, decode_archive_log
 from support.golden import FOLDER
 
@@ -61,5 +61,5 @@ def test_a_flipped_byte_is_no_crash(at: int, mask: int) -> None:
     try:
         for entry in decode_archive_log(bytes(damaged)):
             assert entry.commit_metadata is not None
-    except CorruptError:
+    except (CorruptError, NotSupportedError):  # the version or kind of a block may become another one
         return

@@ -1,0 +1,171 @@
+"""Avro's encodings read from many places of some bytes at once: positions in, numpy arrays and Arrow columns out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PADDING = 16
+"""Bytes behind the records, so that a number may be looked at before it's known whether its bytes are there."""
+
+Positions = np.ndarray
+
+
+class BadAvro(ValueError):
+    """The bytes are not what their schema says."""
+
+
+@dataclass(slots=True)
+class Records:
+    """Bytes in which records lie, and views of them at every offset.
+
+    Args:
+        data: the bytes, `_PADDING` more than the records have.
+        size: bytes of the records.
+    """
+
+    data: np.ndarray
+    size: int
+
+    @classmethod
+    def of(cls, content: bytes | memoryview) -> Records:
+        """Records in some bytes; they are copied once."""
+        view = memoryview(content)
+        data = np.zeros(len(view) + _PADDING, dtype=np.uint8)
+        data[: len(view)] = np.frombuffer(view, dtype=np.uint8)
+        return cls(data, len(view))
+
+    def at(self, dtype: str, positions: Positions) -> np.ndarray:
+        """Numbers of a fixed size at any offsets."""
+        kind = np.dtype(dtype)
+        shape = (len(self.data) - kind.itemsize + 1,)
+        everywhere: np.ndarray = np.ndarray(shape, kind, self.data.data, strides=(1,))
+        return cast("np.ndarray", everywhere[positions])
+
+
+_SQUEEZE = tuple(
+    (np.uint64(high), np.uint64(low), np.uint64(shift))
+    for high, low, shift in (
+        (0x7F007F007F007F00, 0x007F007F007F007F, 1),
+        (0x3FFF00003FFF0000, 0x00003FFF00003FFF, 2),
+        (0x0FFFFFFF00000000, 0x000000000FFFFFFF, 4),
+    )
+)
+"""Bytes of seven bits moved together, in pairs, fours and eights: groups that move, groups that stay, by how much."""
+
+
+def varints(records: Records, at: Positions) -> tuple[np.ndarray, np.ndarray | int, np.ndarray | bool]:
+    """Zigzag numbers at any positions within the records: values, how many bytes each takes, and whether it's one."""
+    first = records.data[at]
+    if not np.any(first & 0x80):
+        small = first.astype(np.int64)
+        return (small >> 1) ^ -(small & 1), 1, True
+    word = records.at("<u8", at)
+    stop = ~word & np.uint64(0x8080808080808080)
+    kept = stop ^ (stop - np.uint64(1))  # all bits up to the one that ends the number
+    word &= kept & np.uint64(0x7F7F7F7F7F7F7F7F)
+    for high, low, shift in _SQUEEZE:
+        word = (word & low) | ((word & high) >> shift)
+    size = ((kept & np.uint64(0x0101010101010101)) * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    lengths = size.astype(np.int64)
+    fits: np.ndarray | bool = True
+    rows = np.flatnonzero(stop == 0)
+    if len(rows):  # numbers of nine and ten bytes
+        ninth, tenth = records.data[at[rows] + 8], records.data[at[rows] + 9]
+        ten = (ninth & 0x80) != 0
+        last = np.where(ten, tenth, 0).astype(np.uint64)
+        word[rows] |= ((ninth & 0x7F).astype(np.uint64) << np.uint64(56)) | (last << np.uint64(63))
+        lengths[rows] = np.where(ten, 10, 9)
+        fits = np.ones(len(at), dtype=bool)
+        fits[rows[last > 1]] = False
+    return ((word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))).view(np.int64), lengths, fits
+
+
+@dataclass(slots=True)
+class Run:
+    """A run of values that are read side by side.
+
+    Attributes:
+        records: the bytes.
+        at: where the next value of each begins; ascending.
+        end: where the bytes of each end.
+    """
+
+    records: Records
+    at: Positions
+    end: Positions
+
+    def part(self, rows: np.ndarray) -> Run:
+        """Some of the values."""
+        return Run(self.records, self.at[rows], self.end[rows])
+
+    def move(self, size: np.ndarray | int) -> None:
+        """Step over some bytes of each, which must be there."""
+        self.at = self.at + size
+        if np.any(self.at > self.end):
+            raise BadAvro("a record ends before its last field")
+
+    def varint(self) -> np.ndarray:
+        """The next zigzag numbers, as int64."""
+        values, lengths, fits = varints(self.records, self.at)
+        if not np.all(fits):
+            raise BadAvro("a number has more than 64 bits")
+        self.move(lengths)
+        return values
+
+    def sizes(self) -> np.ndarray:
+        """The next numbers, as lengths of bytes that are there."""
+        lengths = self.varint()
+        if np.any((lengths < 0) | (lengths > self.end - self.at)):
+            raise BadAvro("a text or a list is longer than its record")
+        return lengths
+
+
+def cut(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
+    """The bytes between ascending positions, as text or bytes.
+
+    The positions are the offsets of an array that lies in the records' own bytes, of which every other value is
+    wanted: Arrow copies them out.
+
+    Raises:
+        BadAvro: text that isn't UTF-8.
+    """
+    if not len(begin):
+        return pa.nulls(0, kind)
+    wide = records.size >= 2**31
+    offsets = np.empty(2 * len(begin), dtype=np.int64 if wide else np.int32)
+    offsets[0::2], offsets[1::2] = begin, end
+    layout = pa.large_binary() if wide else pa.binary()
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(records.data)]
+    spaced = pa.Array.from_buffers(layout, len(offsets) - 1, buffers)
+    values = spaced.take(pa.array(np.arange(0, len(offsets), 2)))
+    try:
+        return values if values.type == kind else pc.cast(values, kind)
+    except pa.ArrowInvalid as error:
+        raise BadAvro(str(error)) from error
+
+
+def decimals(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
+    """Big-endian two's complement numbers between positions as decimals.
+
+    Raises:
+        BadAvro: a number of more bytes or digits than the type has.
+    """
+    lengths = end - begin
+    if np.any(lengths > 16):
+        raise BadAvro("a decimal has more than 16 bytes")
+    place = np.arange(16)
+    cells = records.data[np.maximum(end[:, None] - 1 - place, 0)]
+    top = np.where(lengths > 0, records.data[begin], 0)
+    sign = np.where(top >= 0x80, np.uint8(0xFF), np.uint8(0))
+    words = np.where(place < lengths[:, None], cells, sign[:, None]).astype(np.uint8)
+    made = pa.Array.from_buffers(kind, len(lengths), [None, pa.py_buffer(words.tobytes())])
+    try:
+        made.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise BadAvro(str(error)) from error
+    return made
