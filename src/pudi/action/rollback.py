@@ -27,7 +27,9 @@ from pudi.format import (
 from pudi.timeline import Instant, Timeline
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+"""Run again from their plan by whoever comes; writers go on beside them."""
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | _COMPACTIONS
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
@@ -182,7 +184,9 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     for request in plan.rollback_requests:
         deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
     found = meta.store.load().find(target.commit_time, Action(target.action))
-    if found is not None and not found.is_completed:
+    if found is not None and found.action is Action.COMPACTION:  # its plan stays
+        meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
+    elif found is not None and not found.is_completed:
         meta.store.discard(found)
     metadata = RollbackMetadata(
         start_rollback_time=rollback.requested,
@@ -200,7 +204,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
     """The pending write that a plan undoes; a completed one is left to Hudi."""
     target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES}:
+    if target is None or target.action not in {action.value for action in _WRITES | _COMPACTIONS}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
             table=meta.storage.root,

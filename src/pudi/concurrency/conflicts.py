@@ -121,8 +121,9 @@ class ConflictCheck:
             )
 
     def _check_compactions(self, now: Timeline) -> None:
-        """Below version 8, log blocks that we put beside a base file are lost once that slice is compacted: a log file
-        belongs to the slice that its name says, so a compaction planned since we looked contradicts us.
+        """Refuse log blocks, below version 8, beside a base file whose slice a compaction planned meanwhile takes.
+
+        A log file belongs to the slice that its name says there: what isn't in the plan would be lost.
         """
         known = {i.requested for i in self.seen.instants}
         for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):

@@ -92,7 +92,8 @@ def strategy_of(name: str) -> str:
         if short.lower() in {known.lower(), known.removesuffix(_SUFFIX).lower()}:
             return known
     raise NotSupportedError(
-        f"hoodie.compaction.strategy={name.strip()}: a class is never loaded by name; use one of {', '.join(STRATEGIES)}"
+        f"hoodie.compaction.strategy={name.strip()}: a class is never loaded by name; use one of "
+        f"{', '.join(STRATEGIES)}"
     )
 
 

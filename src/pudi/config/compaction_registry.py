@@ -67,7 +67,7 @@ COMPACTION_OPTIONS: tuple[Option, ...] = (
         key="hoodie.compaction.strategy",
         doc="Which file slices a compaction takes, in what order: one of Hudi's strategies by class name, with or "
         "without package, or several, applied one after the other, separated by commas. By the size of log files, the "
-        "largest first; by their number; as they come up to an amount of I/O (BoundedIO); the newest days first, or all "
+        "largest first; by their number; as they come up to an amount of I/O (BoundedIO); the newest days, or all "
         "but them, of partitions that are dates; all (UnBounded); partitions that match a regular expression.",
         default="LogFileSizeBasedCompactionStrategy",
     ),

@@ -7,12 +7,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pudi.action import MetaClient, check_logs, check_present, files_written, read_history
+from pudi.action import MetaClient, check_logs, check_present, files_written, merging_of, read_history
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
 from pudi.plan import plan_read
-from pudi.scan.merging import base_files_only, merging_of
+from pudi.scan.merging import base_files_only
 from pudi.scan.scan import Scan
 from pudi.timeline import Instant, Timeline, day_before, parse_time
 

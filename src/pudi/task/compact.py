@@ -177,7 +177,7 @@ def check_same(expected: pa.Table, written: pa.Table, *, table: str, path: str) 
     if expected.num_rows != written.num_rows or differing:
         raise CorruptError(
             f"the base file that a compaction wrote is not the merged slice: {written.num_rows} rows where "
-            f"{expected.num_rows} were expected, and other values in {', '.join(differing) or 'no column'}; nothing was "
+            f"{expected.num_rows} were expected, other values in {', '.join(differing) or 'no column'}; nothing was "
             "published, the plan stays. Look for faults of the storage, then run it again",
             table=table,
             path=path,
@@ -208,15 +208,19 @@ def _same_bits(one: pa.Array, other: pa.Array) -> bool:
     if pa.types.is_floating(kind):
         wide = [pc.fill_null(pc.cast(values, pa.float64()), 0.0) for values in (one, other)]
         bits = [np.asarray(values, dtype=np.float64).view(np.int64) for values in wide]
-        return bool(np.array_equal(*bits))
+        return bool(np.array_equal(bits[0], bits[1]))
     if pa.types.is_struct(kind):
         return all(_same(pc.struct_field(one, [n]), pc.struct_field(other, [n])) for n in range(kind.num_fields))
     if pa.types.is_map(kind):
         lengths = [np.diff(np.asarray(values.offsets)) for values in (one, other)]
-        return bool(np.array_equal(*lengths)) and _same(one.keys, other.keys) and _same(one.items, other.items)
+        return (
+            bool(np.array_equal(lengths[0], lengths[1]))
+            and _same(one.keys, other.keys)
+            and _same(one.items, other.items)
+        )
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         lengths = [np.asarray(pc.fill_null(pc.list_value_length(values), 0)) for values in (one, other)]
-        return bool(np.array_equal(*lengths)) and _same(one.flatten(), other.flatten())
+        return bool(np.array_equal(lengths[0], lengths[1])) and _same(one.flatten(), other.flatten())
     return bool(one.equals(other))
 
 
