@@ -18,7 +18,7 @@ from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
-from pudi.action.rollback import repair, take_back
+from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
 from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
@@ -114,6 +114,7 @@ def run_pending(meta: MetaClient, engine: Engine, resolved: Options) -> list[Com
         NotFoundError: a file that a plan names is gone.
     """
     _check(meta, resolved)
+    sweep(meta, WriteOptions.of(resolved))
     done = []
     timeline = meta.store.load()
     for instant in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
@@ -151,6 +152,7 @@ def compact(
         Errors as of `schedule` and `run`.
     """
     _check(meta, resolved)
+    sweep(meta, WriteOptions.of(resolved))
     last = None
     for pending in meta.store.load().of(action, *_PENDING):
         if is_claimable(meta, pending, WriteOptions.of(resolved)):

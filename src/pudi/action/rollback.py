@@ -62,6 +62,17 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         return meta.store.load()
 
 
+def sweep(meta: MetaClient, options: WriteOptions) -> None:
+    """Take away markers and heartbeats that writers left which died just after they completed; see `repair`."""
+    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)
+    if not beats:
+        return
+    with meta.lock:
+        timeline = meta.store.load()
+        for info in beats:
+            _sweep(meta, timeline, info, options)
+
+
 def roll_back(meta: MetaClient, target: Instant) -> None:
     """Roll back a pending write of a table of version 8 or later: delete its files and take it off the timeline.
 
