@@ -11,7 +11,7 @@ import pyarrow as pa
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.write import Write
-from pudi.config import Options, WriteOptions
+from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
@@ -75,6 +75,7 @@ def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, re
     """
     root = meta.storage.root
     meta.reload()
+    check_writable(meta.config, root, resolved)
     timeline = meta.store.load()
     source, columns = engine.merge_source(data, root)
     join = _Binder(meta, meta.schema(timeline), columns, request).join(timeline)

@@ -151,7 +151,7 @@ def _number(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.nd
         cells = decimal_cells(values)
         if reader.size is not None:
             return packed(cells[:, 16 - reader.size :], reader.size, live, lead)
-        return _sized_decimals(cells, live, lead)
+        return sized_decimals(cells, live, lead)
     assert isinstance(reader, Enum)
     places = pc.index_in(values, value_set=pa.array(reader.symbols, pa.string()))
     if places.null_count > values.null_count:
@@ -201,7 +201,7 @@ def decimal_cells(values: pa.Array) -> np.ndarray:
     return cells
 
 
-def _sized_decimals(cells: np.ndarray, live: Live, lead: np.ndarray | None) -> pa.Array:
+def sized_decimals(cells: np.ndarray, live: Live, lead: np.ndarray | None = None) -> pa.Array:
     """Numbers of as many bytes as they need, behind how many (BigInteger.toByteArray)."""
     sign = np.where(cells[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     spare = np.cumprod(cells == sign, axis=1).sum(axis=1)  # leading bytes that only repeat the sign

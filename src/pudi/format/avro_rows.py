@@ -316,7 +316,7 @@ class _Readers:
         nulls = ("null", {"type": "null"})
         branch = next(place for place, each in enumerate(node) if each not in nulls)
         inner = self.reader(node[branch], space, kind)
-        return inner if len(node) == 1 and not branch else Optional(inner, branch, len(node))
+        return Optional(inner, branch, len(node))
 
 
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})

@@ -181,7 +181,8 @@ def _whole_block(view: memoryview, at: int) -> int | None:
         return None
     if _LONG.unpack_from(view, end - _LONG.size)[0] - len(MAGIC) != length:
         return None
-    return length if end == len(view) or view[end : end + len(MAGIC)] == MAGIC else None
+    # fewer bytes than a magic behind a block don't speak against it: Hudi takes them for the end of the file
+    return length if len(view) - end < len(MAGIC) or view[end : end + len(MAGIC)] == MAGIC else None
 
 
 def _next_magic(whole: bytes, at: int) -> int:

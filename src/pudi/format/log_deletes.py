@@ -1,9 +1,10 @@
-"""Delete blocks of log files: a block in, keys and ordering values as Arrow out (FORMAT 5.3, HoodieDeleteBlock)."""
+"""Delete blocks of log files: a block in, keys and ordering values as Arrow out (HoodieDeleteBlock)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from struct import Struct
 
 import numpy as np
@@ -14,18 +15,35 @@ from pudi.errors import NotSupportedError
 from pudi.format.avro_bytes import BadAvro, Records, cut, decimals, varints
 from pudi.format.log_block import LogBlock
 
-_HEAD = Struct(">ii")
-_AVRO_VERSION = 3
+HEAD = Struct(">ii")
+AVRO_VERSION = 3
 _KEY, _PARTITION = 0, 1
 
-# Branches of HoodieDeleteRecord.orderingVal.
-_NULL, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _STRING, _DATE, _DECIMAL, _TIME, _TIMESTAMP, _ARRAY = range(13)
-_VARINTS = frozenset({_INT, _LONG, _DATE, _TIME, _TIMESTAMP})
-_SIZED = frozenset({_BYTES, _STRING, _DECIMAL})
-_FIXED = {_NULL: 0, _BOOLEAN: 1, _FLOAT: 4, _DOUBLE: 8}
-_ALIKE = {13: _DATE}
+
+class Wrapper(IntEnum):
+    """Branches of HoodieDeleteRecord.orderingVal: how an ordering value is wrapped."""
+
+    NULL = 0
+    BOOLEAN = 1
+    INT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    BYTES = 6
+    STRING = 7
+    DATE = 8
+    DECIMAL = 9
+    TIME_MICROS = 10
+    TIMESTAMP_MICROS = 11
+    ARRAY = 12
+
+
+_VARINTS = frozenset({Wrapper.INT, Wrapper.LONG, Wrapper.DATE, Wrapper.TIME_MICROS, Wrapper.TIMESTAMP_MICROS})
+_SIZED = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
+_FIXED = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLOAT: 4, Wrapper.DOUBLE: 8}
+_ALIKE = {13: Wrapper.DATE}
 """Branches that arrays have beside those of a single value: LocalDateWrapper."""
-_DECIMAL_TYPE = pa.decimal128(30, 15)
+DECIMAL_TYPE = pa.decimal128(30, 15)
 """How DecimalWrapper stores a decimal, whatever the column's own scale."""
 
 _MAX_FIELDS = 64
@@ -61,9 +79,9 @@ def decode_deletes(block: LogBlock, ordering: Sequence[pa.DataType] = ()) -> Del
         CorruptError: the content is damaged, or an ordering value is none of the field's type.
         NotSupportedError: a block of version 1 or 2, which holds objects of Java's (Kryo).
     """
-    if len(block.content) < _HEAD.size:
+    if len(block.content) < HEAD.size:
         raise block.corrupt("is shorter than its own head")
-    version, size = _HEAD.unpack_from(block.content, 0)
+    version, size = HEAD.unpack_from(block.content, 0)
     if version in {1, 2}:
         raise NotSupportedError(
             f"a delete block of version {version}, which older Hudi wrote as Java objects: have Apache Hudi compact "
@@ -72,10 +90,10 @@ def decode_deletes(block: LogBlock, ordering: Sequence[pa.DataType] = ()) -> Del
             instant=block.instant or None,
             offset=block.offset,
         )
-    if version != _AVRO_VERSION or size != len(block.content) - _HEAD.size:
-        raise block.corrupt(f"has version {version} and {size} bytes where it has {len(block.content) - _HEAD.size}")
+    if version != AVRO_VERSION or size != len(block.content) - HEAD.size:
+        raise block.corrupt(f"has version {version} and {size} bytes where it has {len(block.content) - HEAD.size}")
     try:
-        return _decode(block.content[_HEAD.size :], ordering)
+        return _decode(block.content[HEAD.size :], ordering)
     except BadAvro as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 
@@ -95,9 +113,9 @@ def _decode(payload: memoryview, ordering: Sequence[pa.DataType]) -> Deletes:
     values = found.values
     first = values[0]
     zero = np.zeros(len(chosen), dtype=bool)
-    ints = np.flatnonzero(first.kind == _INT)
+    ints = np.flatnonzero(first.kind == Wrapper.INT)
     zero[ints] = varints(records, first.at[ints])[0] == 0
-    unconditional = (~found.is_array) & ((first.kind == _NULL) | zero)
+    unconditional = (~found.is_array) & ((first.kind == Wrapper.NULL) | zero)
     columns = tuple(
         _column(records, values[place] if place < len(values) else None, kind, unconditional, len(chosen))
         for place, kind in enumerate(ordering)
@@ -149,8 +167,8 @@ class _Walk:
 
     def _ordering(self, rows: np.ndarray) -> None:
         kind = self._branch(rows, 13)
-        self.is_array = kind == _ARRAY
-        single = np.where(self.is_array, _NULL, kind)
+        self.is_array = kind == Wrapper.ARRAY
+        single = np.where(self.is_array, Wrapper.NULL, kind)
         self.values.append(self._value(rows, single))
         arrays = np.flatnonzero(self.is_array & self.fits)
         if not len(arrays):
@@ -168,7 +186,7 @@ class _Walk:
                 self.fits[filled] = False
                 break
             if place >= len(self.values):
-                none = np.full(len(self.at), _NULL)
+                none = np.full(len(self.at), Wrapper.NULL)
                 self.values.append(_Value(none, self.at.copy(), self.at.copy()))
             branch = self._branch(filled, 14)
             value = self._value(filled, np.where(branch == 13, _ALIKE[13], branch))
@@ -293,7 +311,7 @@ def _column(
     if value is None:
         return pa.nulls(count, kind)
     order, parts = [], []
-    wanted = np.flatnonzero((value.kind != _NULL) & ~unconditional)
+    wanted = np.flatnonzero((value.kind != Wrapper.NULL) & ~unconditional)
     for branch in np.unique(value.kind[wanted]):
         rows = wanted[value.kind[wanted] == branch]
         found = _stored(records, int(branch), value.at[rows], value.end[rows])
@@ -314,14 +332,14 @@ def _stored(records: Records, branch: int, begin: np.ndarray, end: np.ndarray) -
     """Values of one branch in the type that the branch has."""
     if branch in _VARINTS:
         return pa.array(varints(records, begin)[0])
-    if branch == _STRING:
+    if branch == Wrapper.STRING:
         return cut(records, begin, end, pa.string())
-    if branch == _BOOLEAN:
+    if branch == Wrapper.BOOLEAN:
         return pa.array(records.data[begin] != 0)
-    if branch in {_FLOAT, _DOUBLE}:
-        return pa.array(records.at("<f4" if branch == _FLOAT else "<f8", begin))
-    if branch == _DECIMAL:
-        return decimals(records, begin, end, _DECIMAL_TYPE)
+    if branch in {Wrapper.FLOAT, Wrapper.DOUBLE}:
+        return pa.array(records.at("<f4" if branch == Wrapper.FLOAT else "<f8", begin))
+    if branch == Wrapper.DECIMAL:
+        return decimals(records, begin, end, DECIMAL_TYPE)
     return cut(records, begin, end, pa.binary())
 
 

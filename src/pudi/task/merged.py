@@ -95,18 +95,56 @@ class MergedSlices:
         """The records of a slice, with what was done to get them; as `read`."""
         needed = {*wanted, *self.merging.columns(self.schema)}
         target = pa.schema([f for f in self.schema if f.name in needed])
-        base = self._base(file_slice, target)
-        newer, counts = self.folded(file_slice, target)
-        if newer is None:
-            return Merged(base.select(list(wanted)), counts)
-        laid = lay_over(base, newer, RECORD_KEY, self.merging.rule)
+        base, laid, counts = self._laid(file_slice, target, target)
+        if laid is None:
+            return Merged(self._as_wanted(base, wanted), counts)
         return Merged(
-            rows=_gather(base, laid, wanted),
+            rows=self._as_wanted(_gather(base, laid, wanted), wanted),
             logs=counts,
             updated=int(np.count_nonzero(laid.taken >= 0)),
             deleted=base.num_rows - len(laid.base_rows),
             inserted=len(laid.inserted),
         )
+
+    def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
+        """The records of a slice that its log files bring: those that replace base rows, and new ones; unfiltered.
+
+        With the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as `read`.
+        """
+        needed = {*wanted, *self.merging.columns(self.schema)}
+        target = pa.schema([f for f in self.schema if f.name in needed])
+        _, laid, _ = self._laid(file_slice, target, self._light)
+        if laid is None:
+            return self._as_wanted(_nullable(target.empty_table()), wanted)
+        places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
+        return self._as_wanted(laid.rows.take(pa.array(places)), wanted)
+
+    def replaced(self, file_slice: FileSlice) -> np.ndarray:
+        """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `read`."""
+        base, laid, _ = self._laid(file_slice, self._light, self._light)
+        stays = np.zeros(base.num_rows, dtype=bool)
+        stays[slice(None) if laid is None else laid.base_rows[laid.taken < 0]] = True
+        return np.flatnonzero(~stays)
+
+    @property
+    def _light(self) -> pa.Schema:
+        """The columns that decide which version wins."""
+        return pa.schema([f for f in self.schema if f.name in self.merging.columns(self.schema)])
+
+    def _laid(
+        self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema
+    ) -> tuple[pa.Table, Laid | None, LogCounts]:
+        """Base rows, and what becomes of them; None where no block of the logs counts."""
+        base = self._base(file_slice, of_base)
+        newer, counts = self.folded(file_slice, of_logs)
+        return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule), counts
+
+    def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
+        """The columns that come back, as the table has them: no null is in one that has none."""
+        if not wanted:  # a table without columns still has a length
+            return rows.select([])
+        schema = pa.schema([self.schema.field(name) for name in wanted])
+        return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
 
     def folded(self, file_slice: FileSlice, target: pa.Schema) -> tuple[Versions | None, LogCounts]:
         """The versions in a slice's log files merged among themselves, and counts; None where no block counts.
@@ -131,7 +169,7 @@ class MergedSlices:
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> pa.Table:
         if file_slice.base is None:
-            return self._keyed(target.empty_table())
+            return self._keyed(_nullable(target.empty_table()))
         file = open_base_file(self.storage, file_slice.base)
         names = None if self.history is None else self.history.names(file_slice.base.instant)
         known = set(file.schema.names)
@@ -140,7 +178,7 @@ class MergedSlices:
         if self.commit_times is not None:
             chosen = pa.array(sorted(self.commit_times), pa.string())
             rows = rows.filter(pc.is_in(rows[COMMIT_TIME], value_set=chosen))
-        return self._keyed(rows)
+        return self._keyed(_nullable(rows))
 
     def _versions(self, block: LogBlock, target: pa.Schema) -> Versions:
         return self._deletes(block, target) if block.kind is BlockKind.DELETE else self._records(block, target)
@@ -151,7 +189,7 @@ class MergedSlices:
         if block.is_partial:
             there = set(stored.column_names)
             target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
-        rows = self._keyed(conform_read(stored, target, path=block.path, names=names))
+        rows = self._keyed(_nullable(conform_read(stored, target, path=block.path, names=names)))
         rule = self.merging.rule
         deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
         return Versions(rows, deleted, deleted & _without_ordering(rows, rule), block.is_partial)
@@ -172,15 +210,14 @@ class MergedSlices:
 
 
 def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
-    """The columns of merged records: base rows that stay, versions in the place of others, then new records."""
-    if not base.num_rows and len(laid.inserted) == laid.rows.num_rows:
-        return laid.rows.select(list(wanted))
-    places = np.concatenate([np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken),
-                             base.num_rows + laid.inserted])  # fmt: skip
-    both = pa.concat_tables([base.select(list(wanted)), laid.rows.select(list(wanted))])
-    if not wanted:  # a table without columns still has a length
-        return pa.table({"": pa.nulls(len(places))}).select([])
-    return both.take(pa.array(places))
+    """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
+    names = list(wanted) or [RECORD_KEY]
+    replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
+    places = np.concatenate([replaced, base.num_rows + laid.inserted])
+    rows = laid.rows.select(base.column_names)
+    if not base.num_rows and len(places) == rows.num_rows:
+        return rows
+    return pa.concat_tables([base, rows]).select(names).take(pa.array(places))
 
 
 def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:
@@ -200,3 +237,8 @@ def _without_ordering(rows: pa.Table, rule: MergeRule) -> np.ndarray:
     if values.type == pa.int32():
         default = pc.or_(default, pc.fill_null(pc.equal(values, 0), True))
     return np.array(default, dtype=bool)
+
+
+def _nullable(rows: pa.Table) -> pa.Table:
+    """The same columns, all nullable: deletes have nothing but a key and an ordering value."""
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,7 +36,7 @@ class SliceReader:
         Raises:
             CorruptError: the file can't be read, or has not the columns it must have.
         """
-        if file_slice.logs:
+        if file_slice.logs and self.plan.merging is not None:
             yield from self._merged(file_slice)
             return
         file = open_base_file(self.storage, file_slice.base_file)
@@ -57,10 +58,21 @@ class SliceReader:
 
     def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         """The wanted rows of a slice with log files; filters look at merged records only."""
+        yield from self._keep(self._slices.read(file_slice, needed_columns(self.plan))).to_batches()
+
+    def winners(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The wanted rows that a slice's log files bring; see `MergedSlices.winners`."""
+        yield from self._keep(self._slices.winners(file_slice, needed_columns(self.plan))).to_batches()
+
+    def replaced(self, file_slice: FileSlice) -> np.ndarray:
+        """Numbers of a slice's base rows that don't stay; see `MergedSlices.replaced`."""
+        return self._slices.replaced(file_slice)
+
+    @property
+    def _slices(self) -> MergedSlices:
         plan = self.plan
         assert plan.merging is not None
-        slices = MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
-        yield from self._keep(slices.read(file_slice, needed_columns(plan))).to_batches()
+        return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
 
     def candidate_groups(self, file: BaseFileReader | OrcFileReader, names: FieldNames | None = None) -> list[int]:
         """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.session import spark_errors, struct_type
+from pudi.engine.spark.session import functions, spark_errors, struct_type
 from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
 from pudi.filegroup import FileSlice
 from pudi.schema import arrow_to_spark_json
@@ -67,11 +67,8 @@ class NativeFiles:
             CannotReadNatively: Spark has no file system for the table's location, or lists it otherwise.
             NotSupportedError: the table lives in this process's memory.
         """
-        by_folder: dict[str, list[str]] = {}
-        for file_slice in slices:
-            by_folder.setdefault(file_slice.partition, []).append(file_slice.base_file.name.name)
-        repeated = max(Counter(n for names in by_folder.values() for n in names).values()) > 1
-        found = None if repeated else self._read(by_folder, schema)
+        by_folder = _by_folder(slices)
+        found = None if _repeats(by_folder) else self._read(by_folder, schema)
         if found is None:
             if len(by_folder) > _MAX_SEPARATE_FOLDERS:
                 raise CannotReadNatively
@@ -83,6 +80,27 @@ class NativeFiles:
             for part in known[1:]:
                 found = found.union(part)
         return found
+
+    def located(self, slices: Sequence[FileSlice], schema: pa.Schema, file: str, row: str) -> Any:
+        """A DataFrame as `frame` gives, with columns that say in which file and which row of it each row is.
+
+        Args:
+            slices: at least one.
+            schema: the columns to read; those that a file lacks are null.
+            file: name of the column for the file's name.
+            row: name of the column for the row's number, from 0.
+
+        Raises:
+            CannotReadNatively: as `frame`, or files of different folders have one name.
+            NotFoundError: as `frame`.
+            NotSupportedError: as `frame`.
+        """
+        by_folder = _by_folder(slices)
+        found = None if _repeats(by_folder) else self._read(by_folder, schema)
+        if found is None:
+            raise CannotReadNatively
+        place = functions(found).col
+        return found.select("*", place("_metadata.file_name").alias(file), place("_metadata.row_index").alias(row))
 
     def _read(self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema) -> Any | None:
         """A frame over some folders' files; None where Spark finds others beside them."""
@@ -129,6 +147,20 @@ class NativeFiles:
                 path=path,
             ) from error
         raise CannotReadNatively  # it's there and Spark doesn't list it, as under folders that begin with '_'
+
+
+def _by_folder(slices: Sequence[FileSlice]) -> dict[str, list[str]]:
+    """Names of base files by partition path."""
+    by_folder: dict[str, list[str]] = {}
+    for file_slice in slices:
+        assert file_slice.base is not None
+        by_folder.setdefault(file_slice.partition, []).append(file_slice.base.name.name)
+    return by_folder
+
+
+def _repeats(by_folder: Mapping[str, Sequence[str]]) -> bool:
+    """Whether files of different folders have one name."""
+    return max(Counter(name for names in by_folder.values() for name in names).values()) > 1
 
 
 _S3A = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import FILE_ID
+from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW, FILE_ID
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
@@ -35,6 +35,39 @@ class SliceTasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 yield from reader.read(self.slices[number])
+
+
+@dataclass(frozen=True, slots=True)
+class WinnerTasks:
+    """Merges file slices in Python as far as their log files go, where Spark reads the base files.
+
+    Args:
+        storage: the table's files.
+        plan: what is wanted of them.
+        slices: the slices, by number; each has a base file.
+    """
+
+    storage: Storage
+    plan: ReadPlan
+    slices: Sequence[FileSlice]
+
+    def winners(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The wanted records that the log files bring."""
+        reader = SliceReader(self.storage, self.plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                yield from reader.winners(self.slices[number])
+
+    def replaced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Name of the base file and row number in it of base rows that don't stay as they are."""
+        reader = SliceReader(self.storage, self.plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                file_slice = self.slices[number]
+                assert file_slice.base is not None
+                rows = pa.array(reader.replaced(file_slice), pa.int64())
+                names = pa.repeat(file_slice.base.name.name, len(rows))
+                yield pa.RecordBatch.from_arrays([names, rows], names=[DEAD_FILE, DEAD_ROW])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
+from pudi.engine.spark.overlay import overlaid, physical_columns, wanted
 from pudi.engine.spark.read_tasks import SliceTasks
-from pudi.engine.spark.session import check_session, functions, struct_type
-from pudi.expr import to_spark_sql
+from pudi.engine.spark.session import check_session, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.plan.read import needed_columns
@@ -44,49 +45,49 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
     schema = struct_type(json.loads(arrow_to_spark_json(plan.output_schema)))
     if not plan.slices:
         return spark.createDataFrame([], schema)
-    native, other = _by_reader(storage, plan)
+    native, laid, other = _by_reader(storage, plan)
     frames = []
-    if native:
+    if native or laid:
+        files = NativeFiles(spark, storage)
         try:
-            frames.append(_native(NativeFiles(spark, storage), plan, native))
+            if native:
+                frames.append(_native(files, plan, native))
+            if laid:
+                frames += overlaid(files, plan, laid, schema)
         except CannotReadNatively:
-            other = list(plan.slices)
+            frames, other = [], list(plan.slices)
     if other:
         numbers = spark.range(0, len(other), 1, len(other))
         frames.append(numbers.mapInArrow(SliceTasks(storage, plan, other).run, schema))
-    return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
+    return reduce(lambda one, more: one.union(more), frames)
 
 
 def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> Any:
-    columns = pa.schema([plan.schema.field(name) for name in needed_columns(plan)])
     # a count of rows needs no column, and Spark's reader a schema
-    frame = files.frame(slices, columns if columns.names else plan.schema)
-    sql = functions(frame)
-    if plan.commit_times is not None:
-        frame = frame.filter(sql.col(COMMIT_TIME).isin(sorted(plan.commit_times)))
-    if plan.where is not None:
-        frame = frame.filter(sql.expr(to_spark_sql(plan.where)))
-    return frame.select(*plan.columns)
+    return wanted(files.frame(slices, physical_columns(plan)), plan).select(*plan.columns)
 
 
-def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice]]:
-    """The slices that Spark's reader reads right, and the others."""
-    plain = [file_slice for file_slice in plan.slices if not file_slice.logs]
-    samples = {file_slice.instant: file_slice for file_slice in plain}
+def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice], list[FileSlice]]:
+    """The slices that Spark's reader reads right, those on whose base files logs can be laid then, and the others."""
+    based = [s for s in plan.slices if s.base is not None and (not s.logs or plan.commit_times is None)]
+    samples = {file_slice.instant: file_slice for file_slice in based}
     if not samples:
-        return [], list(plan.slices)
+        return [], [], list(plan.slices)
     with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
         fits: Mapping[str, bool] = dict(
             zip(samples, pool.map(lambda s: _fits(storage, s, plan), samples.values()), strict=True)
         )
-    native = [s for s in plain if fits[s.instant]]
-    return native, [s for s in plan.slices if s.logs or not fits[s.instant]]
+    right = {s for s in based if fits[s.instant]}
+    native = [s for s in plan.slices if s in right and not s.logs]
+    laid = [s for s in plan.slices if s in right and s.logs]
+    return native, laid, [s for s in plan.slices if s not in right]
 
 
 def _fits(storage: Storage, file_slice: FileSlice, plan: ReadPlan) -> bool:
     """Whether Spark's reader reads a slice, and all of its commit, right: Parquet, of the table's names and types."""
-    file = open_base_file(storage, file_slice.base_file)
-    if not isinstance(file, BaseFileReader) or plan.names(file_slice.instant) is not None:
+    assert file_slice.base is not None
+    file = open_base_file(storage, file_slice.base)
+    if not isinstance(file, BaseFileReader) or plan.names(file_slice.base.instant) is not None:
         return False
     physical = file.schema
     for name in needed_columns(plan):

@@ -1,0 +1,64 @@
+"""Log files laid over base files that Spark reads itself: slices in, frames out whose union is the merged records.
+
+Python workers decode the logs, merge them, and look up their keys in the base files' key columns. What comes of it are
+row numbers of the base files that don't stay, which are broadcast and joined away from what Spark reads, and the
+records that stand in their place or are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW
+from pudi.engine.spark.files import NativeFiles
+from pudi.engine.spark.read_tasks import WinnerTasks
+from pudi.engine.spark.session import functions
+from pudi.expr import to_spark_sql
+from pudi.filegroup import FileSlice
+from pudi.plan import ReadPlan
+from pudi.plan.read import needed_columns
+from pudi.schema import COMMIT_TIME
+
+_BROADCAST_LOG_BYTES = 2 << 30
+"""Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
+
+
+def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], schema: Any) -> list[Any]:
+    """The wanted records of slices with base and log files, as frames to be put together.
+
+    Args:
+        files: the native reader.
+        plan: what is wanted; all commits' rows are.
+        slices: at least one, each with a base file that Spark reads right and log files.
+        schema: Spark's schema of the plan's result.
+
+    Raises:
+        CannotReadNatively: Spark can't read the base files, or can't tell them apart by their names.
+    """
+    tasks = WinnerTasks(files.storage, plan, slices)
+    numbers = files.spark.range(0, len(slices), 1, len(slices))
+    dead = numbers.mapInArrow(tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
+    base = files.located(slices, physical_columns(plan), DEAD_FILE, DEAD_ROW)
+    if sum(log.size for s in slices for log in s.logs) <= _BROADCAST_LOG_BYTES:
+        dead = functions(dead).broadcast(dead)
+    staying = wanted(base.join(dead, [DEAD_FILE, DEAD_ROW], "left_anti"), plan).select(*plan.columns)
+    return [staying, numbers.mapInArrow(tasks.winners, schema)]
+
+
+def physical_columns(plan: ReadPlan) -> pa.Schema:
+    """The columns to read from base files; all where none is needed, since Spark's reader wants a schema."""
+    columns = pa.schema([plan.schema.field(name) for name in needed_columns(plan)])
+    return columns if columns.names else plan.schema
+
+
+def wanted(frame: Any, plan: ReadPlan) -> Any:
+    """The rows of base files that a plan keeps."""
+    sql = functions(frame)
+    if plan.commit_times is not None:
+        frame = frame.filter(sql.col(COMMIT_TIME).isin(sorted(plan.commit_times)))
+    if plan.where is not None:
+        frame = frame.filter(sql.expr(to_spark_sql(plan.where)))
+    return frame
