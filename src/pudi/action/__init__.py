@@ -4,7 +4,7 @@ from pudi.action.alter import alter
 from pudi.action.compaction import compact, maybe_compact, run_pending, schedule
 from pudi.action.create import create_table
 from pudi.action.index import check_index
-from pudi.action.merging import merging_of
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.presence import check_logs, check_present, files_written
 from pudi.action.result import CommitResult

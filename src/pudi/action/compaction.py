@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from pudi.action.claim import Claim, claimed, is_claimable
-from pudi.action.merging import merging_of
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, sweep, take_back

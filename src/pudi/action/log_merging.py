@@ -1,4 +1,4 @@
-"""How the slices of a merge-on-read table are merged, by whoever reads or compacts them."""
+"""How reads of a merge-on-read table merge its log files, those of a writer too."""
 
 from __future__ import annotations
 
