@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_PADDING = 16
+_PADDING = 12
 """Bytes behind the records, so that a number may be looked at before it's known whether its bytes are there."""
 
 Positions = np.ndarray
@@ -32,9 +32,11 @@ class Records:
     size: int
 
     @classmethod
-    def of(cls, content: bytes | memoryview) -> Records:
-        """Records in some bytes; they are copied once."""
+    def of(cls, content: bytes | memoryview, padded: memoryview | None = None) -> Records:
+        """Records in some bytes; these are copied, unless they're given with enough others behind them."""
         view = memoryview(content)
+        if padded is not None and len(padded) >= len(view) + _PADDING:
+            return cls(np.frombuffer(padded, dtype=np.uint8), len(view))
         data = np.zeros(len(view) + _PADDING, dtype=np.uint8)
         data[: len(view)] = np.frombuffer(view, dtype=np.uint8)
         return cls(data, len(view))

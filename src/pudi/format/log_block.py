@@ -68,6 +68,7 @@ class LogBlock:
         content: the bytes between headers and footers.
         offset: where the block begins in its file.
         path: the file, for messages.
+        padded: the content and what follows it in the file, so that a decoder may look a few bytes further.
     """
 
     kind: BlockKind
@@ -75,6 +76,7 @@ class LogBlock:
     content: memoryview = field(default=memoryview(b""), repr=False)
     offset: int = 0
     path: str | None = None
+    padded: memoryview | None = field(default=None, repr=False, compare=False)
 
     @property
     def instant(self) -> str:
@@ -207,12 +209,14 @@ def _block(view: memoryview, offset: int, path: str | None) -> LogBlock:
         ) from None
     reader = _Parts(view, len(MAGIC) + _BEGIN.size, offset, path)
     headers = reader.texts()
-    content = reader.take(reader.number(_LONG))
+    size = reader.number(_LONG)
+    begin = reader.at
+    content = reader.take(size)
     reader.texts()  # footers: Hudi defines no keys
     if len(view) - reader.at != _LONG.size:
         raise reader.corrupt("its parts don't fill it")
     named = {Header(key): text for key, text in headers.items() if key in Header._value2member_map_}
-    return LogBlock(known, named, content, offset, path)
+    return LogBlock(known, named, content, offset, path, view[begin:])
 
 
 class _Parts:

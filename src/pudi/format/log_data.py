@@ -49,7 +49,7 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
         )
     begin, end = record_spans(block)
     try:
-        return read_records(block_schema(block), Records.of(block.content), begin, end, columns)
+        return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
     except BadAvro as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 
@@ -76,28 +76,32 @@ def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
         raise block.corrupt(f"has a content of version {version}, which is not known")
     if not 0 <= count <= (len(content) - _PREFIX) // _INT.size:
         raise block.corrupt(f"can't hold {count} records")
-    begin = np.fromiter(_starts(content, count), np.int64, count=-1)
-    if len(begin) != count + 1 or begin[-1] - _INT.size > len(content):
+    begin = _starts(content, count)
+    if begin is None:
         raise block.corrupt("ends within a record")
-    return begin[:-1], begin[1:] - _INT.size
+    places = np.array(begin, dtype=np.int64)
+    return places[:-1], places[1:] - _INT.size
 
 
-def _starts(content: memoryview, count: int):  # type: ignore[no-untyped-def]
-    """Begin of each record and of the one that would follow the last: each says only where the next one begins.
+def _starts(content: memoryview, count: int) -> list[int] | None:
+    """Begin of each record and of the one that would follow the last; None where the content ends before.
 
-    This is the one step that goes from record to record; it takes a tenth of a microsecond for each.
+    Each says only where the next one begins: this is the one step that goes from record to record, a tenth of a
+    microsecond for each.
     """
     unpack, at, last = _INT.unpack_from, _PREFIX, len(content) - _INT.size
+    begin = []
     for _ in range(count):
         if at > last:
-            return
+            return None
         (length,) = unpack(content, at)
         if length < 0:
-            return
-        at += _INT.size
-        yield at
+            return None
+        at += 4
+        begin.append(at)
         at += length
-    yield at + _INT.size
+    begin.append(at + 4)
+    return begin if at <= len(content) else None
 
 
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
