@@ -38,8 +38,9 @@ from pudi.format import (
 )
 from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
 from pudi.schema import add_meta_fields, with_meta_fields
-from pudi.task import Engine
+from pudi.task import Engine, FileJob
 from pudi.task.compact import CompactSpec, CompactTask
+from pudi.task.compact_logs import CompactLogsTask
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
@@ -80,11 +81,11 @@ def schedule(
         )
     merging = merging_of(meta, timeline := meta.store.load(), timeline)
     assert merging is not None
-    if meta.store.layout == 1:  # a dead write's log blocks must be out of the way, see `_writes_pending`
+    if meta.store.layout == 1:  # a dead write's log blocks must be out of the way, see `_must_wait`
         repair(meta, WriteOptions.of(resolved))
     with meta.lock:
         timeline = meta.store.load()
-        if (when_due and not _is_due(meta, timeline, options, action)) or _writes_pending(timeline):
+        if (when_due and not _is_due(meta, timeline, options, action)) or _must_wait(timeline, action):
             return None
         busy = busy_groups(meta.store, timeline, log_compactions=action is Action.LOGCOMPACTION)
         slices = meta.view(timeline).all_slices()
@@ -248,10 +249,8 @@ class _Run:
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
 
-    def _tasks(self, claim: Claim, plan: CompactionPlan, timeline: Timeline, schema_json: str) -> list[CompactTask]:
+    def _tasks(self, claim: Claim, plan: CompactionPlan, timeline: Timeline, schema_json: str) -> Sequence[FileJob]:
         meta = self.meta
-        if claim.instant.action is Action.LOGCOMPACTION:
-            raise NotSupportedError("log compaction is not supported yet", table=meta.storage.root)
         merging = merging_of(meta, timeline, timeline)
         assert merging is not None
         spec = CompactSpec(
@@ -264,7 +263,8 @@ class _Run:
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,
         )
-        return [CompactTask(spec, number, operation) for number, operation in enumerate(plan.operations)]
+        task = CompactLogsTask if claim.instant.action is Action.LOGCOMPACTION else CompactTask
+        return [task(spec, number, operation) for number, operation in enumerate(plan.operations)]
 
     def _metadata(
         self, timeline: Timeline, plan: CompactionPlan, stats: Sequence[WriteStat], schema_json: str
@@ -320,15 +320,16 @@ def _is_due(meta: MetaClient, timeline: Timeline, options: CompactionOptions, ac
     return is_log_compaction_due(timeline, options, done)
 
 
-def _writes_pending(timeline: Timeline) -> bool:
-    """Whether a write is under way whose log blocks a plan made now would lose.
+def _must_wait(timeline: Timeline, action: Action) -> bool:
+    """Whether a write is under way whose log blocks a plan made now would lose, or put in the wrong place.
 
-    That can be below version 8, where they go to the slice that it found.
+    The first can be below version 8, where they go to the slice that the write found. The second can be in a log
+    compaction, whose blocks stand where the newest of their instants stood, after those of a write begun before that.
     """
-    if timeline.layout == 2:
+    if timeline.layout == 2 and action is Action.COMPACTION:
         return False
     services = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING}
-    return any(i.action.comparable.value.endswith("commit") and i.action not in services for i in timeline.pending)
+    return any(i.is_write and i.action not in services for i in timeline.pending)
 
 
 def _is_stale(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
@@ -341,19 +342,29 @@ def _is_stale(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool
         current = timeline.find(instant.requested, instant.action)
         if current is None or not is_claimable(meta, current, options):
             return False  # the claim will say so
-        compactions = [
-            *timeline.of(Action.COMPACTION, *_PENDING),
-            *(i for i in timeline.of(Action.COMMIT) if meta.store.commit_metadata(i).operation_type == "COMPACT"),
-        ]
-        if current.state is State.INFLIGHT or any(i.requested > instant.requested for i in compactions):
+        later = any(i.requested > instant.requested for i in _compactions(meta, timeline))
+        if current.state is State.INFLIGHT or later:
             take_back(meta, current)
             return True
     return False
 
 
+def _compactions(meta: MetaClient, timeline: Timeline) -> list[Instant]:
+    """Pending and completed compactions."""
+    done = [i for i in timeline.of(Action.COMMIT) if meta.store.commit_metadata(i).operation_type == "COMPACT"]
+    return [*timeline.of(Action.COMPACTION, *_PENDING), *done]
+
+
 def _check_inputs(meta: MetaClient, claim: Claim, plan: CompactionPlan, now: Timeline) -> None:
     """Under the lock, just before the commit: the run is still ours, and what was compacted still stands."""
     claim.check_files()
+    own = claim.instant
+    if own.action is Action.LOGCOMPACTION and any(i.requested > own.requested for i in _compactions(meta, now)):
+        raise ConflictError(
+            "a compaction was planned meanwhile, which merges the same log files",
+            table=meta.storage.root,
+            instant=own.requested,
+        )
     for operation in plan.operations:
         instants = {operation.base_instant} if operation.base_file is not None else set()
         if now.layout == 2:

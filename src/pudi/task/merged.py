@@ -31,6 +31,8 @@ class LogCounts:
         size: bytes of the blocks' contents.
         keys: keys among these records.
         instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
+        avro: whether the newest block of records is an Avro block.
+        partial: whether a block holds some columns only.
     """
 
     blocks: int = 0
@@ -38,6 +40,8 @@ class LogCounts:
     size: int = 0
     keys: int = 0
     instants: tuple[str, ...] = ()
+    avro: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,8 @@ class MergedSlices:
             size=sum(len(block.content) for block in blocks),
             keys=newer.rows.num_rows,
             instants=tuple(dict.fromkeys(block.instant for block in blocks)),
+            avro=[BlockKind.AVRO, *(block.kind for block in blocks if block.kind.is_data)][-1] is BlockKind.AVRO,
+            partial=any(block.is_partial for block in blocks),
         )
         return newer, counts
 
