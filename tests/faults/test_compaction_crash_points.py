@@ -17,11 +17,11 @@ from support.golden import Golden
 from support.rows import Row, from_arrow
 
 OPTIONS = {"hoodie.metadata.enable": "false"}
-TABLES = ["mor_v9_services", "mor_v6_services", "mor_v9_pending_compaction"]
+LOGS = {"hoodie.log.compaction.blocks.threshold": "1"}
 VERBS: dict[str, Callable[[pudi.Table], object]] = {
-    "schedule": lambda on: on.schedule("compaction"),
     "run": lambda on: on.run_pending(),
     "compact": lambda on: on.compact(),
+    "log_compact": lambda on: on.compact(log_compaction=True, options=LOGS),
 }
 
 
@@ -37,29 +37,21 @@ def run(path: Path, verb: str, **fault: object) -> FaultStorage:
 
 
 @pytest.fixture
-def templates(golden_folder: Path, tmp_path: Path) -> Callable[[str, str], Path]:
-    """A copy of a golden table without metadata table, with a plan already where `verb` needs one."""
-    made: dict[tuple[str, str], Path] = {}
+def copies(golden_folder: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Copies of golden tables."""
+    made: list[Path] = []
 
-    def template(name: str, verb: str) -> Path:
-        key = name, verb
-        if key not in made:
-            path = tmp_path / "templates" / f"{name}_{verb}"
-            shutil.copytree(Golden(name).unpack(golden_folder), path)
-            mine = pudi.Table(path, OPTIONS)
-            if verb == "schedule":
-                mine.run_pending()
-            elif not mine.timeline.pending:
-                assert mine.schedule("compaction") is not None
-            if verb == "schedule":  # one whose files are all that's left to do
-                mine._meta.reload()
-            made[key] = path
-        copy = tmp_path / "copies" / str(len(list((tmp_path / "copies").glob("*"))) if made else 0)
-        shutil.copytree(made[key], copy)
-        return copy
+    def copy(name: str) -> Path:
+        made.append(tmp_path / str(len(made)) / name)
+        ignored = shutil.ignore_patterns("metadata", "history")
+        shutil.copytree(Golden(name).unpack(golden_folder), made[-1], ignore=ignored)
+        history = made[-1] / ".hoodie" / ("timeline/history" if "v9" in name else "history")
+        source = golden_folder / name / history.relative_to(made[-1])
+        if source.exists():
+            shutil.copytree(source, history)
+        return made[-1]
 
-    (tmp_path / "copies").mkdir()
-    return template
+    return copy
 
 
 def assert_compacted(path: Path, old: list[Row]) -> None:
@@ -79,38 +71,53 @@ def assert_compacted(path: Path, old: list[Row]) -> None:
         for stat in stats
     }
     newest = {i.requested for i in ours}
+    assert newest
     on_disk = {str(file.relative_to(path)) for file in path.rglob("*.parquet") if ".hoodie" not in file.parts}
     assert {name for name in on_disk if name.rsplit("_", 1)[1].split(".")[0] in newest} <= named
     for leftovers in (".hoodie/.temp", ".hoodie/.heartbeat"):
         assert [file for file in (path / leftovers).rglob("*") if file.is_file()] == []
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("verb", list(VERBS))
-@pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
-def test_every_crash_point(templates: Callable[[str, str], Path], name: str, verb: str, crash_after: bool) -> None:
-    whole = templates(name, verb)
+CASES = [
+    ("mor_v9_services", "compact", False),
+    ("mor_v9_services", "compact", True),
+    ("mor_v9_services", "log_compact", True),
+    ("mor_v9_services", "log_compact", False),
+    ("mor_v6_services", "compact", True),
+    ("mor_v6_services", "compact", False),
+    ("mor_v9_pending_compaction", "run", False),
+    ("mor_v9_pending_compaction", "run", True),
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "verb", "crash_after"), CASES)
+def test_every_crash_point(copies: Callable[[str], Path], name: str, verb: str, crash_after: bool) -> None:
+    whole = copies(name)
     old = rows(whole)
     calls = run(whole, verb).calls
     assert rows(whole) == old
     for number in range(1, calls + 1):
-        path = templates(name, verb)
+        path = copies(name)
         with pytest.raises(SimulatedCrash):
             run(path, verb, fail_at=number, mode="crash", crash_after=crash_after)
         assert rows(path) == old, f"crash at call {number}"
         assert_compacted(path, old)
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("mode", ["error", "lost_answer"])
-def test_every_failing_call(templates: Callable[[str, str], Path], name: str, mode: str) -> None:
-    whole = templates(name, "run")
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("mor_v9_services", "error"), ("mor_v9_services", "lost_answer"), ("mor_v6_services", "error")],
+)
+def test_every_failing_call(copies: Callable[[str], Path], name: str, mode: str) -> None:
+    whole = copies(name)
     old = rows(whole)
-    calls = run(whole, "run").calls
+    calls = run(whole, "compact").calls
     for number in range(1, calls + 1):
-        path = templates(name, "run")
+        path = copies(name)
         try:
-            run(path, "run", fail_at=number, mode=mode)
+            run(path, "compact", fail_at=number, mode=mode)
         except pudi.PudiError:
             pass
         assert rows(path) == old
