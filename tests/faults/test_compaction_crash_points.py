@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -116,9 +117,7 @@ def test_every_failing_call(copies: Callable[[str], Path], name: str, mode: str)
     calls = run(whole, "compact").calls
     for number in range(1, calls + 1):
         path = copies(name)
-        try:
+        with contextlib.suppress(pudi.PudiError):
             run(path, "compact", fail_at=number, mode=mode)
-        except pudi.PudiError:
-            pass
         assert rows(path) == old
         assert_compacted(path, old)

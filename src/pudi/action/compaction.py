@@ -172,10 +172,10 @@ def maybe_compact(meta: MetaClient, engine: Engine, resolved: Options) -> list[C
         engine: who does the work.
         resolved: the writer's options.
     """
+    if not meta.merges_on_read:
+        return []
     options = CompactionOptions.of(resolved)
     done: list[CommitResult | None] = []
-    if not meta.merges_on_read or not (options.inline or options.schedule_inline or options.log_inline):
-        return []
     try:
         if options.inline:
             done.append(compact(meta, engine, resolved, when_due=True))
@@ -306,10 +306,10 @@ class _BlockCount:
 
 
 def _check(meta: MetaClient, resolved: Options) -> None:
+    CompactionOptions.of(resolved)
     meta.reload()
     check_compactable(meta.config, meta.storage.root, resolved)
     check_consistent(meta.config, resolved, meta.storage.root)
-    CompactionOptions.of(resolved)
 
 
 def _is_due(meta: MetaClient, timeline: Timeline, options: CompactionOptions, action: Action) -> bool:

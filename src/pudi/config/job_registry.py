@@ -33,7 +33,6 @@ _SERVICES = (
     _lacking_flag(key="hoodie.clustering.async.enabled", doc="Cluster beside writes.", instead=_NO_SERVICES),
     _harmless(key="hoodie.clustering.*", doc="How tables are clustered; there is no clustering yet."),
     _harmless(key="hoodie.layout.optimize.*", doc="How clustering orders records."),
-    _harmless(key="hoodie.compact.*", doc="How merge-on-read tables are compacted."),
     _harmless(key="hoodie.compaction.*", doc="How merge-on-read tables are compacted."),
     _harmless(key="hoodie.log.compaction.*", doc="How log files are compacted."),
     _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact beside a stream.", kind=bool),

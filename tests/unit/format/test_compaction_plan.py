@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format import CompactionOperation, CompactionPlan, decode_compaction_plan, encode_compaction_plan
+from pudi.format.avro_file import RecordSchema, encode_avro_file
+from pudi.format.avro_schemas import COMPACTION_PLAN
 from support.golden import Golden
 
 _SYNC = 16
@@ -72,8 +74,24 @@ def test_damage_is_told() -> None:
 
 
 def test_plans_of_a_later_hudi_are_refused() -> None:
-    plan = encode_compaction_plan(CompactionPlan(()))
-    later = plan[:-_SYNC].replace(b"\x00\x04\x00\x00\x00\x02\x00", b"\x00\x06\x00\x00\x00\x02\x00")
-    if later != plan[:-_SYNC]:
-        with pytest.raises(NotSupportedError):
-            decode_compaction_plan(later + plan[-_SYNC:])
+    later = {"operations": [], "version": 3, "preserveHoodieMetadata": False}
+    with pytest.raises(NotSupportedError, match="version 3"):
+        decode_compaction_plan(encode_avro_file(RecordSchema.of(COMPACTION_PLAN), later))
+
+
+def test_whole_paths_of_old_plans_become_names() -> None:
+    old = {
+        "operations": [
+            {
+                "baseInstantTime": "1",
+                "fileId": "f",
+                "partitionPath": "nyc",
+                "dataFilePath": "s3://b/t/nyc/f_1-0-1_1.parquet",
+                "deltaFilePaths": ["s3://b/t/nyc/.f_1.log.1_1-0-1"],
+            }
+        ],
+        "version": 1,
+    }
+    [operation] = decode_compaction_plan(encode_avro_file(RecordSchema.of(COMPACTION_PLAN), old)).operations
+    assert operation.base_file == "f_1-0-1_1.parquet"
+    assert operation.log_files == (".f_1.log.1_1-0-1",)
