@@ -7,7 +7,7 @@ and whoever comes runs the plan again (BaseHoodieTableServiceClient.compact).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -52,6 +52,13 @@ class Claim:
                 table=self.meta.storage.root,
                 instant=self.instant.requested,
             )
+
+    def keep(self, written: Sequence[str]) -> None:
+        """Note which files the run has made, and delete those of attempts that did not count; other runs' stay."""
+        self.written[:] = written
+        extra = sorted(set(self.own_files()) - set(written))
+        if extra:
+            self.meta.storage.delete(extra)
 
     def own_files(self) -> list[str]:
         """The files that this run may have made; not those of another one of the same plan."""
@@ -148,14 +155,16 @@ def _undo(claim: Claim) -> None:
     try:
         with meta.lock:
             timeline = meta.store.load()
-            if timeline.commit(instant.requested) is None:
-                own = claim.own_files()
-                others = set(Markers(meta.storage, instant.requested).files()) - set(own)
-                if own:
-                    meta.storage.delete(own)
-                found = timeline.find(instant.requested, instant.action)
-                if not others and found is not None and found.state is State.INFLIGHT:
-                    give_back(meta, found)
+            done = timeline.commit(instant.requested)
+            own = set(claim.own_files())
+            if done is not None:  # by this run, whose answer was lost, or by another one of the same plan
+                stats = meta.store.commit_metadata(done).partition_to_write_stats.values()
+                own -= {stat.path or "" for group in stats for stat in group}
+            meta.storage.delete(sorted(own))
+            found = timeline.find(instant.requested, instant.action)
+            others = set(Markers(meta.storage, instant.requested).files()) - own
+            if done is None and not others and found is not None and found.state is State.INFLIGHT:
+                give_back(meta, found)
     except PudiError:
         return  # the first error is the one to tell; the next one that comes finds this run dead
 

@@ -21,7 +21,7 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
-from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
+from pudi.action.steps import add_partitions, switch_metadata_table_off
 from pudi.concurrency import busy_groups, compaction_plan
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
@@ -236,9 +236,8 @@ class _Run:
                 results = self.engine.run_jobs(meta.storage, claim.instant.requested, tasks) if tasks else []
             stats = [result.stat for result in results if result.stat is not None]
             with self._phase("commit"):
-                remove_leftovers(meta, claim.instant, stats)
+                claim.keep([stat.path or "" for stat in stats])
                 add_partitions(meta, claim.instant, stats)
-                claim.written.extend(stat.path or "" for stat in stats)
                 metadata = self._metadata(timeline, plan, stats, schema_json)
                 done = meta.store.complete(
                     claim.instant,

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from pudi.concurrency.pending_plans import clustered_groups, compacted_groups
 from pudi.errors import ConflictError, CorruptError
-from pudi.format import Action, CommitMetadata, State, bucket_of_file_id
+from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, parse_log_file
 from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
 
 _ADVICE = "nothing of this write is visible; read the table again and retry"
@@ -121,15 +121,15 @@ class ConflictCheck:
             )
 
     def _check_compactions(self, now: Timeline) -> None:
-        """Refuse log blocks, below version 8, beside a base file whose slice a compaction planned meanwhile takes.
+        """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
 
-        A log file belongs to the slice that its name says there: what isn't in the plan would be lost.
+        A log file belongs to the slice that its name says there. What comes beside a pending compaction must bear the
+        compaction's instant (`compacting_since`): it isn't in the plan, and would be lost.
         """
-        known = {i.requested for i in self.seen.instants}
+        mine = _appended(self.written)
         for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
-            if other.requested in known:
-                continue
-            both = _appended(self.written) & compacted_groups(self.store, other)
+            late = {group for group, base in mine.items() if base < other.requested}
+            both = late & compacted_groups(self.store, other) if late else set()
             if both:
                 partition, file_id = min(both)
                 raise self._conflict(
@@ -163,7 +163,13 @@ def _insert_partitions(metadata: CommitMetadata) -> set[str]:
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
 
-def _appended(metadata: CommitMetadata) -> set[_Group]:
-    """File groups to which log files were added."""
-    stats = metadata.partition_to_write_stats.items()
-    return {(p, s.file_id or "") for p, group in stats for s in group if s.log_version is not None}
+def _appended(metadata: CommitMetadata) -> dict[_Group, str]:
+    """File groups to which log files were added, with the least instant that these bear."""
+    found: dict[_Group, str] = {}
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            log = parse_log_file((stat.path or "").rpartition("/")[2])
+            if log is not None and not log.cdc:
+                group = partition, stat.file_id or ""
+                found[group] = min(found.get(group, log.instant), log.instant)
+    return found
