@@ -139,7 +139,8 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
 
     def after(**given: str) -> list[Any]:
         keys = {"inline": "hoodie.compact.inline", "plan": "hoodie.compact.schedule.inline",
-                "commits": "hoodie.compact.inline.max.delta.commits"}  # fmt: skip
+                "commits": "hoodie.compact.inline.max.delta.commits",
+                "services": "hoodie.table.services.enabled"}  # fmt: skip
         return maybe_compact(meta, LocalEngine(), resolve({keys[k]: v for k, v in given.items()} | OPTIONS))
 
     assert after() == []
@@ -148,6 +149,7 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
     assert len(mine.timeline.pending) == 1
     assert after(plan="true", commits="1") == []
     assert len(mine.timeline.pending) == 1, "one is pending"
+    assert after(inline="true", services="false") == []
     [done] = after(inline="true")
     assert done.operation == "COMPACT"
     assert mine.timeline.pending == ()

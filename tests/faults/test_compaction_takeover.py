@@ -15,10 +15,11 @@ import pudi
 from pudi.action import MetaClient, compaction
 from pudi.action.claim import give_back
 from pudi.action.compaction import run
-from pudi.config import resolve
+from pudi.action.rollback import repair
+from pudi.config import WriteOptions, resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
-from pudi.format import Action, State
+from pudi.format import Action, InstantInfo, RollbackPlan, RollbackRequest, State, encode_rollback_plan
 from pudi.task import FileJob, FileResult
 from support.golden import Golden
 from support.rows import Row, from_arrow
@@ -126,3 +127,33 @@ def test_many_at_once(table: Path) -> None:
     assert len(done) == 1, results
     assert rows(table) == before
     assert len(base_files(table) - old) == 3
+
+
+def test_a_rollback_of_a_run_that_is_pending_keeps_the_plan(table: Path) -> None:
+    """Hudi takes a run that died back by a rollback, and may die in it: pudi's next writer carries it out."""
+    before, old = rows(table), base_files(table)
+    meta = client(table)
+
+    class Died(BaseException):
+        pass
+
+    def die() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        run(meta, Interrupted(die), _pending(meta), resolve(OPTIONS))  # type: ignore[arg-type]
+    assert len(base_files(table) - old) == 3
+    target = _pending(meta)
+    assert target.state is State.INFLIGHT
+    paths = sorted(base_files(table) - old)
+    requests = tuple(
+        RollbackRequest(path.rpartition("/")[0], files_to_be_deleted=(f"{table}/{path}",)) for path in paths
+    )
+    plan = RollbackPlan(InstantInfo(target.requested, target.action.value), requests)
+    meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
+    repair(meta, WriteOptions.of(resolve({})))
+    assert _pending(meta).state is State.REQUESTED
+    assert base_files(table) == old
+    assert rows(table) == before
+    assert len(pudi.Table(table, OPTIONS).run_pending()) == 1
+    assert rows(table) == before

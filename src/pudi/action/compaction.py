@@ -175,6 +175,8 @@ def maybe_compact(meta: MetaClient, engine: Engine, resolved: Options) -> list[C
     if not meta.merges_on_read:
         return []
     options = CompactionOptions.of(resolved)
+    if not options.services:
+        return []
     done: list[CommitResult | None] = []
     try:
         if options.inline:

@@ -18,6 +18,7 @@ class CompactionOptions:
     """What to compact, and when.
 
     Attributes:
+        services: whether anything follows writes.
         inline: whether a write is followed by a compaction.
         schedule_inline: whether a write plans a compaction.
         log_inline: whether a write is followed by a log compaction.
@@ -34,6 +35,7 @@ class CompactionOptions:
         verify: whether what was written is compared before it's published.
     """
 
+    services: bool
     inline: bool
     schedule_inline: bool
     log_inline: bool
@@ -61,6 +63,7 @@ class CompactionOptions:
         strategies = tuple(strategy_of(name) for name in options.text("hoodie.compaction.strategy").split(","))
         _check_regex(regex, strategies)
         return cls(
+            services=options.flag("hoodie.table.services.enabled"),
             inline=options.flag("hoodie.compact.inline"),
             schedule_inline=options.flag("hoodie.compact.schedule.inline"),
             log_inline=options.flag("hoodie.log.compaction.inline"),

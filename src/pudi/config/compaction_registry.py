@@ -33,6 +33,11 @@ TRIGGERS: tuple[str, ...] = (
 
 COMPACTION_OPTIONS: tuple[Option, ...] = (
     _flag(
+        key="hoodie.table.services.enabled",
+        doc="Whether compactions follow writes at all; those that are called for don't look at it.",
+        default=True,
+    ),
+    _flag(
         key="hoodie.compact.inline",
         doc="Whether a write to a merge-on-read table is followed by a compaction, when the trigger says so.",
         default=False,

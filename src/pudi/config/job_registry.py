@@ -44,7 +44,7 @@ _SERVICES = (
     _harmless(key="hoodie.commits.archival.batch", doc="Instants archived at once.", kind=int),
     _harmless(key="hoodie.timeline.compaction.*", doc="How the archived timeline is compacted."),
     _harmless(key="hoodie.timeline.manifest.retained.versions", doc="Manifests that archiving keeps.", kind=int),
-    _harmless(key="hoodie.table.services.*", doc="Whether services run after a write; there are none yet."),
+    _harmless(key="hoodie.table.services.*", doc="How services are planned."),
     _lacking_flag(key="hoodie.partition.ttl.inline", doc="Drop old partitions.", instead=_NO_SERVICES),
     _harmless(key="hoodie.partition.ttl.*", doc="When partitions are dropped."),
     _harmless(key="hoodie.metadata.*", doc="What the metadata table holds; pudi keeps none yet."),
