@@ -159,7 +159,11 @@ def compact(
         if is_claimable(meta, pending, WriteOptions.of(resolved)):
             last = run(meta, engine, pending, resolved) or last
     instant = schedule(meta, resolved, action, when_due=when_due)
-    return last if instant is None else run(meta, engine, instant, resolved) or last
+    if instant is not None:
+        last = run(meta, engine, instant, resolved) or last
+    for pending in meta.store.load().of(Action.LOGCOMPACTION, *_PENDING):
+        _taken_off(meta, pending, WriteOptions.of(resolved))
+    return last
 
 
 def maybe_compact(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
@@ -209,7 +213,7 @@ def run(meta: MetaClient, engine: Engine, instant: Instant, resolved: Options) -
             looked at); nothing was published.
     """
     options = WriteOptions.of(resolved)
-    if instant.action is Action.LOGCOMPACTION and _is_stale(meta, instant, options):
+    if instant.action is Action.LOGCOMPACTION and _taken_off(meta, instant, options):
         return None
     switch_metadata_table_off(meta, resolved)
     return _Run(meta, engine, instant, resolved, options).run()
@@ -333,8 +337,8 @@ def _must_wait(timeline: Timeline, action: Action) -> bool:
     return any(i.is_write and i.action not in services for i in timeline.pending)
 
 
-def _is_stale(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Whether a log compaction died or a compaction was planned after it: then it's taken off the timeline.
+def _taken_off(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    """Take a log compaction off the timeline that died, or that a compaction was planned after; whether it was one.
 
     Unlike a compaction's, its plan is of no use to others (BaseHoodieTableServiceClient.logCompact).
     """
