@@ -1,6 +1,7 @@
 """One timeline action, from request to completion or rollback."""
 
 from pudi.action.alter import alter
+from pudi.action.compaction import compact, maybe_compact, run_pending, schedule
 from pudi.action.create import create_table
 from pudi.action.index import check_index
 from pudi.action.log_merging import merging_of
@@ -17,9 +18,13 @@ __all__ = [
     "check_index",
     "check_logs",
     "check_present",
+    "compact",
     "create_table",
     "files_written",
+    "maybe_compact",
     "merging_of",
     "read_history",
+    "run_pending",
+    "schedule",
     "write",
 ]

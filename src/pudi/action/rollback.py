@@ -28,7 +28,9 @@ from pudi.format import (
 from pudi.timeline import Instant, Timeline
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
+_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+"""Run again from their plan by whoever comes; writers go on beside them."""
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | _COMPACTIONS
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
@@ -59,6 +61,17 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
             _repair_one(meta, instant, options)
         return meta.store.load()
+
+
+def sweep(meta: MetaClient, options: WriteOptions) -> None:
+    """Take away markers and heartbeats that writers left which died just after they completed; see `repair`."""
+    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)
+    if not beats:
+        return
+    with meta.lock:
+        timeline = meta.store.load()
+        for info in beats:
+            _sweep(meta, timeline, info, options)
 
 
 def roll_back(meta: MetaClient, target: Instant) -> None:
@@ -192,7 +205,9 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
         deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
         failed.setdefault(request.partition_path, {}).update(request.log_blocks_to_be_deleted or {})
     found = meta.store.load().find(target.commit_time, Action(target.action))
-    if found is not None and not found.is_completed:
+    if found is not None and found.action is Action.COMPACTION:  # its plan stays
+        meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
+    elif found is not None and not found.is_completed:
         meta.store.discard(found)
     metadata = RollbackMetadata(
         start_rollback_time=rollback.requested,
@@ -218,7 +233,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
     """The pending write that a plan undoes; a completed one is left to Hudi."""
     target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES}:
+    if target is None or target.action not in {action.value for action in _WRITES | _COMPACTIONS}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
             table=meta.storage.root,

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.compaction import maybe_compact
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
@@ -28,15 +29,10 @@ from pudi.action.spec import combines, file_options, log_options, sizing, writab
 from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
-from pudi.config import Options, WriteOptions, check_consistent, check_writable
+from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers
-from pudi.format import (
-    Action,
-    CommitMetadata,
-    WriteStat,
-    new_file_id,
-)
+from pudi.format import Action, CommitMetadata, WriteStat, new_file_id
 from pudi.index import Index
 from pudi.merge import MergeRule
 from pudi.plan import (
@@ -142,6 +138,7 @@ class Write:
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
+        CompactionOptions.of(self.resolved)  # a wrong one is told before anything is written
         first = meta.store.load()
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
@@ -177,7 +174,9 @@ class Write:
             records.release()
         if done is None:
             return None
-        return CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
+        result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
+        maybe_compact(meta, self.engine, self.resolved)
+        return result
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
         """The records, checked and with their keys."""

@@ -3,5 +3,17 @@
 from pudi.concurrency.conflicts import ConflictCheck, KeyScope
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, liveness
 from pudi.concurrency.locks import open_lock
+from pudi.concurrency.pending_plans import busy_groups, clustered_groups, compacting_since, compaction_plan
 
-__all__ = ["ConflictCheck", "Heartbeat", "KeyScope", "Liveness", "liveness", "open_lock"]
+__all__ = [
+    "ConflictCheck",
+    "Heartbeat",
+    "KeyScope",
+    "Liveness",
+    "busy_groups",
+    "clustered_groups",
+    "compacting_since",
+    "compaction_plan",
+    "liveness",
+    "open_lock",
+]

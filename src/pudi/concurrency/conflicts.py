@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from pudi.concurrency.pending_plans import clustered_groups, compacted_groups
 from pudi.errors import ConflictError, CorruptError
-from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, decode_requested_replace_metadata
+from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, parse_log_file
 from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
 
 _ADVICE = "nothing of this write is visible; read the table again and retry"
@@ -58,6 +59,8 @@ class ConflictCheck:
             self._check_commit(other)
         for other in now.of(Action.CLUSTERING, State.REQUESTED) + now.of(Action.CLUSTERING, State.INFLIGHT):
             self._check_clustering(other)
+        if now.layout == 1:
+            self._check_compactions(now)
         self._check_bases(now)
 
     def new_commits(self, now: Timeline) -> list[Instant]:
@@ -106,15 +109,9 @@ class ConflictCheck:
         return whole or partition in (self.written.partition_to_replace_file_ids or {})
 
     def _check_clustering(self, other: Instant) -> None:
-        path = self.store.path(other, State.REQUESTED)
         try:
-            plan = decode_requested_replace_metadata(self.store.read(other, State.REQUESTED), path=path).clustering_plan
-            planned = {
-                (s["partitionPath"] or "", s["fileId"])
-                for group in (plan or {}).get("inputGroups") or ()
-                for s in group["slices"] or ()
-            }
-        except (CorruptError, KeyError, TypeError) as error:
+            planned = clustered_groups(self.store, other)
+        except CorruptError as error:
             raise self._conflict(f"clustering {other.requested} is pending and its plan can't be read") from error
         both = (_groups(self.written) | _replaced(self.written)) & planned
         if both:
@@ -122,6 +119,23 @@ class ConflictCheck:
             raise self._conflict(
                 f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}"
             )
+
+    def _check_compactions(self, now: Timeline) -> None:
+        """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
+
+        A log file belongs to the slice that its name says there. What comes beside a pending compaction must bear the
+        compaction's instant (`compacting_since`): it isn't in the plan, and would be lost.
+        """
+        mine = _appended(self.written)
+        for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
+            late = {group for group, base in mine.items() if base < other.requested}
+            both = late & compacted_groups(self.store, other) if late else set()
+            if both:
+                partition, file_id = min(both)
+                raise self._conflict(
+                    f"compaction {other.requested}, planned meanwhile, takes file group {file_id} of partition "
+                    f"{partition!r}"
+                )
 
     def _check_bases(self, now: Timeline) -> None:
         for stats in self.written.partition_to_write_stats.values():
@@ -147,3 +161,15 @@ def _replaced(metadata: CommitMetadata) -> set[_Group]:
 
 def _insert_partitions(metadata: CommitMetadata) -> set[str]:
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
+
+
+def _appended(metadata: CommitMetadata) -> dict[_Group, str]:
+    """File groups to which log files were added, with the least instant that these bear."""
+    found: dict[_Group, str] = {}
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            log = parse_log_file((stat.path or "").rpartition("/")[2])
+            if log is not None and not log.cdc:
+                group = partition, stat.file_id or ""
+                found[group] = min(found.get(group, log.instant), log.instant)
+    return found

@@ -1,12 +1,14 @@
 """What can be set: each option declared once; maps of text go in, typed frozen views come out."""
 
 from pudi.config.checks import (
+    check_compactable,
     check_consistent,
     check_mergeable,
     check_readable,
     check_writable,
     must_switch_off_metadata,
 )
+from pudi.config.compaction_options import CompactionOptions
 from pudi.config.merging import is_own_strategy
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
@@ -18,6 +20,7 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "CompactionOptions",
     "MergeSemantics",
     "Option",
     "Options",
@@ -27,6 +30,7 @@ __all__ = [
     "Timebased",
     "Value",
     "WriteOptions",
+    "check_compactable",
     "check_consistent",
     "check_mergeable",
     "check_readable",

@@ -11,6 +11,7 @@ from pudi.config.resolve import Options, option
 from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_registry import (
+    COPY_ON_WRITE,
     DELETE_FIELD,
     DELETE_MARKER,
     TABLE_VERSIONS,
@@ -207,6 +208,26 @@ def check_mergeable(config: TableConfig, table: str) -> None:
         NotSupportedError: it names a payload class that pudi doesn't know, or no rule at all.
     """
     _hold(_MERGE_LIMITS, config, table, "merged")
+
+
+def check_compactable(config: TableConfig, table: str, options: Options | None = None) -> None:
+    """Refuse to compact a table that has no log files to compact, or that this release can't write right.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+        options: the options of the call.
+
+    Raises:
+        InvalidArgumentError: it's a copy-on-write table.
+        NotSupportedError: as `check_writable`.
+    """
+    check_readable(config, table)
+    if config.table_type == COPY_ON_WRITE:
+        raise InvalidArgumentError("a copy-on-write table has no log files: there is nothing to compact", table=table)
+    _hold(_WRITE_LIMITS, config, table, "compacted")
+    if not _metadata_refused(options):
+        _hold(_METADATA_LIMITS, config, table, "compacted")
 
 
 def must_switch_off_metadata(config: TableConfig, options: Options) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pudi.config.compaction_registry import COMPACTION_OPTIONS
 from pudi.config.job_registry import JOB_OPTIONS
 from pudi.config.option import Option, Status, text_of
 from pudi.config.read_registry import READ_OPTIONS
@@ -43,6 +44,8 @@ def options_page() -> str:
             _settings(TABLE_OPTIONS),
             "## Of a writer\n",
             _settings(WRITE_OPTIONS),
+            "## Of a compaction\n",
+            _settings(COMPACTION_OPTIONS),
             "## Of a reader\n",
             _plain(READ_OPTIONS),
             "## Also known from Hudi jobs\n",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pudi.config.compaction_registry import COMPACTION_OPTIONS
 from pudi.config.job_registry import JOB_OPTIONS
 from pudi.config.option import Option, Scope, Status, Value, text_of
 from pudi.config.read_registry import READ_OPTIONS
@@ -20,7 +21,13 @@ _V = TypeVar("_V", str, int, float, bool)
 
 _log = logging.getLogger("pudi.config")
 
-ALL_OPTIONS: tuple[Option, ...] = (*TABLE_OPTIONS, *WRITE_OPTIONS, *JOB_OPTIONS, *READ_OPTIONS)
+ALL_OPTIONS: tuple[Option, ...] = (
+    *TABLE_OPTIONS,
+    *WRITE_OPTIONS,
+    *COMPACTION_OPTIONS,
+    *JOB_OPTIONS,
+    *READ_OPTIONS,
+)
 """Every option, by scope."""
 
 _BY_KEY: dict[str, Option] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pudi.format.archive_log import ArchivedEntry, decode_archive_log
 from pudi.format.bloom import DEFAULT_BLOOM_OPTIONS, DYNAMIC_V0, SIMPLE, BloomFilter, BloomOptions, BloomType
+from pudi.format.compaction_plan import (
+    CompactionOperation,
+    CompactionPlan,
+    decode_compaction_plan,
+    encode_compaction_plan,
+)
 from pudi.format.instant_time import (
     FULL_BOOTSTRAP_INSTANT,
     INIT_INSTANT,
@@ -174,6 +180,8 @@ __all__ = [
     "BloomType",
     "ColumnStatistics",
     "CommitMetadata",
+    "CompactionOperation",
+    "CompactionPlan",
     "FooterKeys",
     "IOType",
     "InstantFile",
@@ -197,6 +205,7 @@ __all__ = [
     "decode_archive_log",
     "decode_avro",
     "decode_commit_metadata",
+    "decode_compaction_plan",
     "decode_partition_metadata",
     "decode_properties",
     "decode_requested_replace_metadata",
@@ -204,6 +213,7 @@ __all__ = [
     "decode_rollback_plan",
     "decode_table_properties",
     "encode_commit_metadata",
+    "encode_compaction_plan",
     "encode_partition_metadata",
     "encode_properties",
     "encode_requested_replace_metadata",

@@ -144,6 +144,46 @@ REQUESTED_REPLACE_METADATA: Final = _record(
 )
 """A requested replacecommit or clustering."""
 
+_COMPACTION_OPERATION = _record(
+    "HoodieCompactionOperation",
+    _field("baseInstantTime", ["null", _STRING]),
+    _optional("deltaFilePaths", _array(_STRING)),
+    _optional("dataFilePath", _STRING),
+    _field("fileId", ["null", _STRING]),
+    _optional("partitionPath", _STRING),
+    _optional("metrics", _map("double")),
+    _optional("bootstrapFilePath", _STRING),
+)
+
+_COMPACTION_STRATEGY = _record(
+    "HoodieCompactionStrategy",
+    _optional(
+        "compactorClassName",
+        _STRING,
+        "The class name that is provided here should extend CompactionExecutionStrategy abstract class, idea is that "
+        "the plan generator will also provide the execution strategy to use.",
+    ),
+    _optional(
+        "strategyParams",
+        _map(_STRING),
+        "These parameters play a key role in determining which action type it is i.e. compaction or logcompaction and "
+        "it will also include configs that determine how compaction needs to be executed.",
+    ),
+    _VERSION,
+)
+
+COMPACTION_PLAN: Final = _record(
+    "HoodieCompactionPlan",
+    _optional("operations", _array(_COMPACTION_OPERATION)),
+    _optional("extraMetadata", _map(_STRING)),
+    _VERSION,
+    _optional("strategy", _COMPACTION_STRATEGY),
+    _field("preserveHoodieMetadata", ["boolean", "null"], default=False),
+    _optional("missingSchedulePartitions", _array(_STRING)),
+    namespace=NAMESPACE,
+)
+"""A requested compaction or log compaction."""
+
 _INSTANT_INFO = _record("HoodieInstantInfo", _field("commitTime", _STRING), _field("action", _STRING))
 
 _ROLLBACK_REQUEST = _record(

@@ -20,17 +20,15 @@ from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema import changes
 from pudi.schema.spark_types import arrow_type_of
+from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
 
 _TO_COME = frozenset(
     [
-        "compact",
         "cluster",
         "clean",
         "archive",
-        "schedule",
-        "run_pending",
         "rollback",
         "savepoint",
         "restore",
@@ -42,7 +40,7 @@ _TO_COME = frozenset(
 )
 
 
-class Table(Verbs):
+class Table(Verbs, Services):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything

@@ -1,12 +1,13 @@
 """How to do one piece: functions on one file slice, Arrow in, statistics out, and the protocol of engines."""
 
-from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
+from pudi.task.engine import Engine, FileJob, InputSpec, KeyedInput, Tagged
 from pudi.task.read import SliceReader
 from pudi.task.tag import KeyLookup, KeySearch, key_finder
 from pudi.task.write import FileResult, write_file
 
 __all__ = [
     "Engine",
+    "FileJob",
     "FileResult",
     "InputSpec",
     "KeyLookup",

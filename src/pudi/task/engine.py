@@ -102,6 +102,22 @@ class MergedRows(Protocol):
         """Give back what keeps them."""
 
 
+class FileJob(Protocol):
+    """Work on one file group that takes no records in; picklable."""
+
+    @property
+    def number(self) -> int:
+        """Place among the jobs that run together, from 0."""
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Do it.
+
+        Args:
+            storage: the table's files.
+            attempt: number of the attempt at this job, another one for each.
+        """
+
+
 class Engine(Protocol):
     """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
 
@@ -172,3 +188,12 @@ class Engine(Protocol):
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:
         """Write all records to new file groups, without counting or looking at what is there."""
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Do jobs that don't depend on each other, each in a task of its own.
+
+        Args:
+            storage: the table's files.
+            instant: requested time of the instant that they're part of, which has a heartbeat.
+            jobs: numbered from 0.
+        """

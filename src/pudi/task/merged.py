@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,48 @@ from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
+
+
+@dataclass(frozen=True, slots=True)
+class LogCounts:
+    """What was found in a slice's log files.
+
+    Attributes:
+        blocks: data and delete blocks that count.
+        records: record versions in them, deletes included.
+        size: bytes of the blocks' contents.
+        keys: keys among these records.
+        instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
+        avro: whether the newest block of records is an Avro block.
+        partial: whether a block holds some columns only.
+    """
+
+    blocks: int = 0
+    records: int = 0
+    size: int = 0
+    keys: int = 0
+    instants: tuple[str, ...] = ()
+    avro: bool = False
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A slice after merging.
+
+    Attributes:
+        rows: its records, base rows first, in their order.
+        logs: what was found in its log files.
+        updated: base rows that a version in the logs replaced.
+        deleted: base rows that one took out.
+        inserted: records that the base file hasn't.
+    """
+
+    rows: pa.Table
+    logs: LogCounts = field(default_factory=LogCounts)
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +92,21 @@ class MergedSlices:
             CorruptError: a file can't be read.
             NotSupportedError: log files of a kind that this release can't read.
         """
+        return self.merge(file_slice, wanted).rows
+
+    def merge(self, file_slice: FileSlice, wanted: Sequence[str]) -> Merged:
+        """The records of a slice, with what was done to get them; as `read`."""
         needed = {*wanted, *self.merging.columns(self.schema)}
         target = pa.schema([f for f in self.schema if f.name in needed])
-        base, laid = self._laid(file_slice, target, target)
+        base, laid, counts = self._laid(file_slice, target, target)
         if laid is None:
-            return self._as_wanted(base, wanted)
-        replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
-        places = np.concatenate([replaced, base.num_rows + laid.inserted])
-        rows = laid.rows.select(base.column_names)
-        if not base.num_rows and len(places) == rows.num_rows:
-            return self._as_wanted(rows, wanted)
-        return self._as_wanted(
-            pa.concat_tables([base, rows]).select(list(wanted) or [RECORD_KEY]).take(pa.array(places)), wanted
+            return Merged(self._as_wanted(base, wanted), counts)
+        return Merged(
+            rows=self._as_wanted(_gather(base, laid, wanted), wanted),
+            logs=counts,
+            updated=int(np.count_nonzero(laid.taken >= 0)),
+            deleted=base.num_rows - len(laid.base_rows),
+            inserted=len(laid.inserted),
         )
 
     def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
@@ -71,7 +116,7 @@ class MergedSlices:
         """
         needed = {*wanted, *self.merging.columns(self.schema)}
         target = pa.schema([f for f in self.schema if f.name in needed])
-        _, laid = self._laid(file_slice, target, self._light)
+        _, laid, _ = self._laid(file_slice, target, self._light)
         if laid is None:
             return self._as_wanted(_nullable(target.empty_table()), wanted)
         places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
@@ -79,7 +124,7 @@ class MergedSlices:
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
         """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `read`."""
-        base, laid = self._laid(file_slice, self._light, self._light)
+        base, laid, _ = self._laid(file_slice, self._light, self._light)
         stays = np.zeros(base.num_rows, dtype=bool)
         stays[slice(None) if laid is None else laid.base_rows[laid.taken < 0]] = True
         return np.flatnonzero(~stays)
@@ -89,7 +134,9 @@ class MergedSlices:
         """The columns that decide which version wins."""
         return pa.schema([f for f in self.schema if f.name in self.merging.columns(self.schema)])
 
-    def _laid(self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema) -> tuple[pa.Table, Laid | None]:
+    def _laid(
+        self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema
+    ) -> tuple[pa.Table, Laid | None, LogCounts]:
         """Base rows, and what becomes of them; None where no block of the logs counts."""
         scope = self.merging.scope
         blocks = read_log_blocks(self.storage, file_slice.logs, scope)
@@ -101,8 +148,8 @@ class MergedSlices:
             # whether what comes of two versions is one of them is told by all columns, whoever asks
             of_logs = of_base = self.schema
         base = self._base(file_slice, of_base)
-        newer = self._folded(blocks, of_logs)
-        return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule)
+        newer, counts = self._folded(blocks, of_logs)
+        return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule), counts
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """The columns that come back, as the table has them: no null is in one that has none."""
@@ -111,8 +158,8 @@ class MergedSlices:
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
 
-    def folded(self, file_slice: FileSlice, target: pa.Schema) -> Versions | None:
-        """The versions in a slice's log files merged among themselves; None where no block counts.
+    def folded(self, file_slice: FileSlice, target: pa.Schema) -> tuple[Versions | None, LogCounts]:
+        """The versions in a slice's log files merged among themselves, and counts; None where no block counts.
 
         Args:
             file_slice: the slice.
@@ -120,9 +167,21 @@ class MergedSlices:
         """
         return self._folded(read_log_blocks(self.storage, file_slice.logs, self.merging.scope), target)
 
-    def _folded(self, blocks: Sequence[LogBlock], target: pa.Schema) -> Versions | None:
+    def _folded(self, blocks: Sequence[LogBlock], target: pa.Schema) -> tuple[Versions | None, LogCounts]:
         runs = [self._versions(block, target) for block in blocks]
-        return fold(runs, RECORD_KEY, self.merging.rule) if runs else None
+        if not runs:
+            return None, LogCounts()
+        newer = fold(runs, RECORD_KEY, self.merging.rule)
+        counts = LogCounts(
+            blocks=len(blocks),
+            records=sum(run.rows.num_rows for run in runs),
+            size=sum(len(block.content) for block in blocks),
+            keys=newer.rows.num_rows,
+            instants=tuple(dict.fromkeys(block.instant for block in blocks)),
+            avro=[BlockKind.AVRO, *(block.kind for block in blocks if block.kind.is_data)][-1] is BlockKind.AVRO,
+            partial=any(block.is_partial for block in blocks),
+        )
+        return newer, counts
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> pa.Table:
         if file_slice.base is None:
@@ -164,6 +223,17 @@ class MergedSlices:
     def _keyed(self, rows: pa.Table) -> pa.Table:
         keys = self.merging.keys
         return rows if keys is None else rows.append_column(RECORD_KEY, keys.record_keys(rows))
+
+
+def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
+    """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
+    names = list(wanted) or [RECORD_KEY]
+    replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
+    places = np.concatenate([replaced, base.num_rows + laid.inserted])
+    rows = laid.rows.select(base.column_names)
+    if not base.num_rows and len(places) == rows.num_rows:
+        return rows
+    return pa.concat_tables([base, rows]).select(names).take(pa.array(places))
 
 
 def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:

@@ -111,7 +111,6 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.datasource.hive_sync.enable", "true"),
         ("hoodie.datasource.meta.sync.enable", "true"),
         ("hoodie.clustering.inline", "true"),
-        ("hoodie.compact.inline", "true"),
         ("hoodie.index.type", "RECORD_INDEX"),
         ("hoodie.metadata.enable", "true"),
         ("hoodie.table.cdc.enabled", "true"),

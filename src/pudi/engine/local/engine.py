@@ -18,7 +18,7 @@ from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
-from pudi.task import FileResult, KeyLookup, KeySearch, write_file
+from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
@@ -126,6 +126,10 @@ class LocalEngine:
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, tasks)
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Do jobs; see `pudi.task.engine.Engine`."""
+        return self._map(lambda job: job.run(storage, 0), jobs)
 
     def _map(self, function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
         items = list(items)

@@ -14,6 +14,7 @@ from pudi.context import Context, Storage
 from pudi.engine.spark.bulk import bulk_frame
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
@@ -23,7 +24,7 @@ from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerC
 from pudi.errors import PudiError, UnavailableError
 from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
-from pudi.task import FileResult, KeyLookup, KeySearch
+from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
 from pudi.task.engine import InputSpec
 from pudi.task.write import LEAVING
 
@@ -131,6 +132,15 @@ class SparkEngine:
         frame = bulk_frame(records, spec)
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
         answers = _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)
+        return [result for answer in answers for result in answer.results]
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Do jobs, each in a task of its own; see `pudi.task.engine.Engine`."""
+        numbers = self.spark.range(0, len(jobs), 1, min(len(jobs), _MOST_CHANGES))
+        run = JobTasks(storage, instant, jobs, WorkerCheck(storage, instant)).run
+        answers = _collect(numbers.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        if [answer.task for answer in answers] != list(range(len(jobs))):
+            raise UnavailableError("Spark lost or doubled tasks; nothing was published", table=storage.root)
         return [result for answer in answers for result in answer.results]
 
     def _exchange(self, frame: Any, spec: WriteSpec, weights: Sequence[int], records: Sequence[int]) -> Any:

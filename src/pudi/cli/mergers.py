@@ -1,0 +1,38 @@
+"""The merger that a user names on the command line: the one place where a name makes pudi import code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pudi
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
+
+
+def register(named: str) -> None:
+    """Register the merger `module:Class`, looked for in the working folder too.
+
+    Only what stands on the command line comes here, never what a table or an option says.
+
+    Raises:
+        InvalidArgumentError: it can't be imported, or made without arguments.
+        NotSupportedError: this release takes no mergers.
+    """
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise InvalidArgumentError(f"--merger {named!r}: give it as module:Class")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        merger: Any = getattr(importlib.import_module(module), name)()  # noqa: TID251
+    except PudiError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
+    take = getattr(pudi, "register_merger", None)
+    if take is None:
+        raise NotSupportedError("this release of pudi takes no mergers of the user's own")
+    take(merger)

@@ -1,0 +1,84 @@
+"""What pending table services are going to rewrite: an instant on the timeline in, file groups out."""
+
+from __future__ import annotations
+
+from pudi.errors import CorruptError
+from pudi.format import (
+    Action,
+    CompactionPlan,
+    State,
+    decode_compaction_plan,
+    decode_requested_replace_metadata,
+)
+from pudi.timeline import Instant, Timeline, TimelineStore
+
+_Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
+    """The plan of a pending compaction or log compaction.
+
+    Raises:
+        CorruptError: it can't be read.
+        NotFoundError: it's gone, rolled back meanwhile.
+    """
+    path = store.path(instant, State.REQUESTED)
+    return decode_compaction_plan(store.read(instant, State.REQUESTED), path=path)
+
+
+def compacted_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+    """The file groups of a pending compaction or log compaction; raises as `compaction_plan`."""
+    return {operation.group for operation in compaction_plan(store, instant).operations}
+
+
+def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+    """The file groups of a pending clustering.
+
+    Raises:
+        CorruptError: its plan can't be read.
+    """
+    path = store.path(instant, State.REQUESTED)
+    plan = decode_requested_replace_metadata(store.read(instant, State.REQUESTED), path=path).clustering_plan
+    try:
+        return {
+            (s["partitionPath"] or "", s["fileId"])
+            for group in (plan or {}).get("inputGroups") or ()
+            for s in group["slices"] or ()
+        }
+    except (KeyError, TypeError) as error:
+        raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
+
+
+def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[_Group]:
+    """File groups that a plan must leave out: those of pending compactions and clusterings.
+
+    Args:
+        store: the table's timeline.
+        timeline: its instants.
+        log_compactions: whether those of pending log compactions are left out too.
+
+    Raises:
+        CorruptError: a plan can't be read.
+    """
+    actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
+    groups: set[_Group] = set()
+    for action in actions:
+        for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
+            groups |= compacted_groups(store, instant)
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        groups |= clustered_groups(store, instant)
+    return groups
+
+
+def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[_Group, str]:
+    """The pending compaction of each file group that has one, by its requested time.
+
+    Below version 8 that's the base instant by which writers must name log files meanwhile: the slice that the
+    compaction will begin (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on logs are told by completion.
+    """
+    return {
+        group: instant.requested
+        for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
+        for group in compacted_groups(store, instant)
+    }

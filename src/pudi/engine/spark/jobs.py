@@ -1,0 +1,42 @@
+"""Jobs on file groups in Spark's Python workers: their numbers in, statistics out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.engine.spark.session import task_ids
+from pudi.engine.spark.tasks import FencedStorage, WorkerCheck, answer, failure
+from pudi.errors import PudiError
+from pudi.task import FileJob
+
+
+@dataclass(frozen=True, slots=True)
+class JobTasks:
+    """Does jobs.
+
+    Args:
+        storage: the table's files.
+        instant: requested time of the instant that they're part of.
+        jobs: the jobs, by number.
+        check: done first.
+    """
+
+    storage: Storage
+    instant: str
+    jobs: Sequence[FileJob]
+    check: WorkerCheck
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for numbers of jobs."""
+        storage = FencedStorage(self.storage, self.instant)
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():  # files, not records
+                    self.check.run()
+                    yield answer(number, 0, 0, [self.jobs[number].run(storage, task_ids()[2])])
+        except PudiError as error:
+            yield failure(error)

@@ -1,0 +1,98 @@
+"""Verbs of a `Table` that keep it fast: compactions, planned, run, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
+from pudi.config import Options
+from pudi.errors import NotSupportedError
+from pudi.format import Action
+from pudi.table.verbs import engine_of
+
+_SCHEDULED = {
+    "compaction": Action.COMPACTION,
+    "log_compaction": Action.LOGCOMPACTION,
+    "logcompaction": Action.LOGCOMPACTION,
+}
+_TRIGGER = "hoodie.compact.inline."
+
+
+class Services:
+    """What `Table` inherits these verbs from."""
+
+    _meta: MetaClient
+
+    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        raise NotImplementedError
+
+    def compact(
+        self, *, log_compaction: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
+        """Merge log files into new base files, so that reads don't have to: run what is pending, then plan and run.
+
+        Readers see the same records before and after; rows keep their commit times. Writers go on meanwhile. Which file
+        groups are taken says `hoodie.compaction.strategy`.
+
+        Args:
+            log_compaction: merge the log files of file groups with many of them into one, and leave base files alone.
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`. A trigger (`hoodie.compact.inline.…`) counts only
+                where it's given here: then nothing is planned before it says so.
+
+        Returns:
+            What the last run did; None when there is nothing to compact.
+
+        Raises:
+            InvalidArgumentError: it's a copy-on-write table, or a wrong option.
+            NotSupportedError: the table is of a kind that this release can't compact.
+            ConflictError: another process took up the plan, or what it's made of was rolled back; nothing is published.
+        """
+        meta, resolved = self._for_call(options)
+        action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
+        return compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
+
+    def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
+        """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
+
+        Args:
+            service: `compaction` or `log_compaction`.
+            options: as of `compact`.
+
+        Returns:
+            The instant of the plan; None when there is nothing to do.
+
+        Raises:
+            NotSupportedError: another service, or the table is of a kind that this release can't compact.
+            InvalidArgumentError: it's a copy-on-write table, or a wrong option.
+        """
+        action = _SCHEDULED.get(service)
+        if action is None:
+            raise NotSupportedError(
+                f"table.schedule({service!r}) is not supported yet: this release plans compaction and log_compaction",
+                table=self._meta.storage.root,
+            )
+        meta, resolved = self._for_call(options)
+        instant = schedule(meta, resolved, action, when_due=_names_trigger(options))
+        return None if instant is None else instant.requested
+
+    def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
+        """Run the compactions that are planned and that nobody is at work on, whoever planned them, oldest first.
+
+        A run that died is done again from its plan; one that is alive is left alone.
+
+        Args:
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            NotFoundError: a file that a plan names is gone.
+            Otherwise as `compact`.
+        """
+        meta, resolved = self._for_call(options)
+        return run_pending(meta, engine_of(None, spark), resolved)
+
+
+def _names_trigger(options: Mapping[str, str] | None) -> bool:
+    return any(key.startswith(_TRIGGER) for key in options or ())

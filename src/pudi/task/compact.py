@@ -1,0 +1,228 @@
+"""Compact one slice: its base file and log files merged into the next base file of its group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, FileSlice, LogFile, Markers, ParquetOptions
+from pudi.format import (
+    BaseFileName,
+    CompactionOperation,
+    IOType,
+    LogFileName,
+    WriteStat,
+    parse_base_file,
+    parse_log_file,
+    write_token,
+)
+from pudi.plan.merging import Merging
+from pudi.schema import FILE_NAME, PARTITION_PATH
+from pudi.schema.internal import SchemaHistory
+from pudi.task.merged import Merged, MergedSlices
+from pudi.task.write import FileResult
+from pudi.timeline import NO_COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSpec:
+    """What every task of one compaction needs to know; picklable.
+
+    Attributes:
+        instant: requested time of the compaction.
+        run: tells the files of this run from those of others of the same plan, within write tokens.
+        schema: every column of the table, meta fields first.
+        avro_schema: Avro schema of the table with meta fields, JSON text.
+        merging: how slices are merged.
+        parquet: how base files are written.
+        history: the schemas by which files are read, in a table with schema on read.
+        verify: whether what was written is read and compared.
+    """
+
+    instant: str
+    run: int
+    schema: pa.Schema
+    avro_schema: str
+    merging: Merging
+    parquet: ParquetOptions
+    history: SchemaHistory | None = None
+    verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """Compact one slice.
+
+    Attributes:
+        spec: the compaction.
+        number: place in the plan, also the first part of the write token.
+        operation: the slice.
+    """
+
+    spec: CompactSpec
+    number: int
+    operation: CompactionOperation
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the base file.
+
+        Args:
+            storage: the table's files.
+            attempt: number of the attempt at this task.
+
+        Raises:
+            NotFoundError: a file of the slice is gone.
+            CorruptError: one can't be read.
+                or what was written isn't what was to be written (where that is looked at).
+        """
+        spec, operation = self.spec, self.operation
+        file_slice = slice_of(storage, operation)
+        reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
+        constant = {PARTITION_PATH: operation.partition_path}
+        wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
+        merged = reader.merge(file_slice, wanted)
+        name = BaseFileName(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
+        rows = _complete(merged.rows, spec.schema, {**constant, FILE_NAME: name.name})
+        path = _path(operation.partition_path, name.name)
+        Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
+        size = BaseFileWriter(storage, spec.avro_schema, spec.parquet).write(path, rows)
+        if spec.verify:
+            written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size)).read(wanted)
+            check_same(reader.read(file_slice, wanted), written, table=storage.root, path=path)
+        return FileResult(self.number, merged.logs.records, self._stat(merged, file_slice, path, size))
+
+    def _stat(self, merged: Merged, file_slice: FileSlice, path: str, size: int) -> WriteStat:
+        """What was done, as FileGroupReaderBasedMergeHandle says it."""
+        base = file_slice.base
+        return WriteStat(
+            file_id=self.operation.file_id,
+            path=path,
+            prev_commit=NO_COMMIT if base is None else base.instant,
+            prev_base_file=None if base is None else base.name.name,
+            num_writes=merged.rows.num_rows,
+            num_deletes=merged.deleted,
+            num_update_writes=merged.updated,
+            num_inserts=merged.inserted,
+            total_write_bytes=size,
+            partition_path=self.operation.partition_path,
+            file_size_in_bytes=size,
+            total_log_records=merged.logs.records,
+            total_updated_records_compacted=merged.logs.keys,
+            total_log_blocks=merged.logs.blocks,
+            total_log_files_compacted=len(file_slice.logs),
+            total_log_size_compacted=merged.logs.size,
+        )
+
+
+def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
+    """The slice that a plan names.
+
+    Raises:
+        CorruptError: the plan names what can't be a file of the file group.
+        NotFoundError: the base file is gone.
+    """
+    partition = operation.partition_path
+    logs = []
+    for name in operation.log_files:
+        parsed = parse_log_file(name)
+        _check_name(storage, operation, name, parsed)
+        assert parsed is not None
+        logs.append(LogFile(partition, parsed, 0))  # it's read as a whole: its size doesn't matter
+    base = None
+    if operation.base_file is not None:
+        found = parse_base_file(operation.base_file)
+        _check_name(storage, operation, operation.base_file, found)
+        base = BaseFile.of(partition, storage.head(_path(partition, operation.base_file)))
+    return FileSlice(partition, operation.file_id, base, tuple(logs))
+
+
+def _check_name(
+    storage: Storage, operation: CompactionOperation, name: str, parsed: BaseFileName | LogFileName | None
+) -> None:
+    folders = operation.partition_path.split("/") if operation.partition_path else []
+    if parsed is None or parsed.file_id != operation.file_id or not {"", ".", ".."}.isdisjoint(folders):
+        raise CorruptError(
+            f"a compaction plan names {name!r} among the files of group {operation.file_id!r} in partition "
+            f"{operation.partition_path!r}, where it can't be",
+            table=storage.root,
+        )
+
+
+def _path(partition: str, name: str) -> str:
+    return f"{partition}/{name}" if partition else name
+
+
+def _complete(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:
+    """All columns in order; texts that are the same in all rows are encoded so that they cost nothing."""
+    zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
+    columns = [
+        pa.DictionaryArray.from_arrays(zeros, pa.array([constant[f.name]])) if f.name in constant else rows[f.name]
+        for f in schema
+    ]
+    return pa.table(columns, names=schema.names)
+
+
+def check_same(expected: pa.Table, written: pa.Table, *, table: str, path: str) -> None:
+    """Compare a merged slice with the file that was made of it, row by row, NaNs and signs of zeros too.
+
+    Raises:
+        CorruptError: they differ.
+    """
+    differing = [name for name in expected.column_names if not _same(_whole(expected[name]), _whole(written[name]))]
+    if expected.num_rows != written.num_rows or differing:
+        raise CorruptError(
+            f"the base file that a compaction wrote is not the merged slice: {written.num_rows} rows where "
+            f"{expected.num_rows} were expected, other values in {', '.join(differing) or 'no column'}; nothing was "
+            "published, the plan stays. Look for faults of the storage, then run it again",
+            table=table,
+            path=path,
+        )
+
+
+def _same(one: pa.Array, other: pa.Array) -> bool:
+    if pa.types.is_dictionary(other.type):
+        other = other.dictionary_decode()
+    if len(one) != len(other):
+        return False
+    if one.type != other.type:
+        other = other.cast(one.type)
+    return bool(one.equals(other)) or (_has_floats(one.type) and _same_bits(one, other))
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_floating(kind):
+        return True
+    return any(_has_floats(kind.field(n).type) for n in range(kind.num_fields))
+
+
+def _same_bits(one: pa.Array, other: pa.Array) -> bool:
+    """Equality in which a NaN equals itself."""
+    if not one.is_null().equals(other.is_null()):
+        return False
+    kind = one.type
+    if pa.types.is_floating(kind):
+        wide = [pc.fill_null(pc.cast(values, pa.float64()), 0.0) for values in (one, other)]
+        bits = [np.asarray(values, dtype=np.float64).view(np.int64) for values in wide]
+        return bool(np.array_equal(bits[0], bits[1]))
+    if pa.types.is_struct(kind):
+        return all(_same(pc.struct_field(one, [n]), pc.struct_field(other, [n])) for n in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        lengths = [np.diff(np.asarray(values.offsets)) for values in (one, other)]
+        return (
+            bool(np.array_equal(lengths[0], lengths[1]))
+            and _same(one.keys, other.keys)
+            and _same(one.items, other.items)
+        )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        lengths = [np.asarray(pc.fill_null(pc.list_value_length(values), 0)) for values in (one, other)]
+        return bool(np.array_equal(lengths[0], lengths[1])) and _same(one.flatten(), other.flatten())
+    return bool(one.equals(other))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

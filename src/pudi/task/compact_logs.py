@@ -1,0 +1,122 @@
+"""Compact the log files of one slice: their versions merged among themselves into one new log file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.errors import NotSupportedError
+from pudi.filegroup import Markers
+from pudi.format import CompactionOperation, IOType, LogFileName, WriteStat, write_token
+from pudi.format.delete_encode import encode_deletes
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.log_data import encode_avro, encode_parquet
+from pudi.merge import Versions
+from pudi.schema import RECORD_KEY
+from pudi.task.compact import CompactSpec, slice_of
+from pudi.task.merged import LogCounts, MergedSlices
+from pudi.task.write import FileResult
+
+
+@dataclass(frozen=True, slots=True)
+class CompactLogsTask:
+    """Compact the log files of one slice (FileGroupReaderBasedAppendHandle).
+
+    The new file's blocks name the instants that they stand for (COMPACTED_BLOCK_TIMES); the old files stay where they
+    are, and no reader merges them any more. Deletes stay deletes, with their ordering values: the base file, and what
+    comes later, have not met them yet.
+
+    Attributes:
+        spec: the log compaction.
+        number: place in the plan, also the first part of the write token.
+        operation: the slice.
+    """
+
+    spec: CompactSpec
+    number: int
+    operation: CompactionOperation
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the log file.
+
+        Args:
+            storage: the table's files.
+            attempt: number of the attempt at this task.
+
+        Raises:
+            NotFoundError: a log file is gone.
+            CorruptError: one can't be read.
+            NotSupportedError: log blocks with some columns only: what they lack is in older versions.
+        """
+        spec, operation = self.spec, self.operation
+        file_slice = replace(slice_of(storage, replace(operation, base_file=None)), base=None)
+        newer, counts = MergedSlices(storage, spec.merging, spec.schema, spec.history).folded(file_slice, spec.schema)
+        if newer is None:
+            return FileResult(self.number, 0, None)
+        if counts.partial:
+            raise NotSupportedError(
+                "log compaction of partial updates: compact() merges them into base files",
+                table=storage.root,
+                instant=spec.instant,
+            )
+        token = write_token(self.number, spec.run, attempt)
+        name = LogFileName(operation.file_id, spec.instant, 1, token).name
+        content = b"".join(self._blocks(newer, counts))
+        Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
+        path = f"{operation.partition_path}/{name}" if operation.partition_path else name
+        storage.create(path, content)
+        return FileResult(self.number, counts.records, self._stat(newer, counts, path, len(content)))
+
+    def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:
+        spec = self.spec
+        headers = {
+            Header.INSTANT_TIME: spec.instant,
+            Header.SCHEMA: spec.avro_schema,
+            Header.COMPACTED_BLOCK_TIMES: ",".join(counts.instants),
+        }
+        rows = newer.rows.filter(pa.array(~newer.deleted)).select(spec.schema.names)
+        if rows.num_rows:
+            rows = pa.Table.from_arrays(rows.columns, schema=spec.schema)
+            if counts.avro:
+                yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
+            else:
+                yield encode_block(BlockKind.PARQUET, headers, encode_parquet(rows, codec=spec.parquet.codec))
+        gone = newer.rows.filter(pa.array(newer.deleted))
+        if gone.num_rows:
+            rule = spec.merging.rule
+            ordering = [gone[name].combine_chunks() for name in (rule.ordering_fields if rule.compares else ())]
+            partitions = pa.array([self.operation.partition_path], pa.string()).take(
+                pa.nulls(gone.num_rows, pa.int64()).fill_null(0)
+            )
+            keys = gone[RECORD_KEY].combine_chunks()
+            deletes = encode_deletes(
+                keys, partitions, ordering, newer.unconditional[newer.deleted] if ordering else None
+            )
+            yield encode_block(BlockKind.DELETE, headers, deletes)
+
+    def _stat(self, newer: Versions, counts: LogCounts, path: str, size: int) -> WriteStat:
+        operation = self.operation
+        deletes = int(newer.deleted.sum())
+        return WriteStat(
+            file_id=operation.file_id,
+            path=path,
+            prev_commit=operation.base_instant,
+            base_file="",
+            log_files=(path.rpartition("/")[2],),
+            log_version=1,
+            log_offset=0,
+            num_writes=newer.rows.num_rows - deletes,
+            num_deletes=deletes,
+            num_update_writes=newer.rows.num_rows - deletes,
+            total_write_bytes=size,
+            partition_path=operation.partition_path,
+            file_size_in_bytes=size,
+            total_log_records=counts.records,
+            total_updated_records_compacted=counts.keys,
+            total_log_blocks=counts.blocks,
+            total_log_files_compacted=len(operation.log_files),
+            total_log_size_compacted=counts.size,
+        )
