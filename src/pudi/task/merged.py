@@ -144,12 +144,12 @@ class MergedSlices:
             # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
             return replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
-        if self.merging.rule.mixes or any(block.is_partial for block in blocks):
-            # whether what comes of two versions is one of them is told by all columns, whoever asks
-            of_logs = of_base = self.schema
-        base = self._base(file_slice, of_base)
         newer, counts = self._folded(blocks, of_logs)
-        return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule), counts
+        mixes = newer is not None and (newer.partial or self.merging.rule.mixes)
+        base = self._base(file_slice, of_logs if mixes else of_base)
+        if newer is None:
+            return base, None, counts
+        return base, lay_over(base, newer, RECORD_KEY, self.merging.rule, mixed_anew=True), counts
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """The columns that come back, as the table has them: no null is in one that has none."""
@@ -206,7 +206,7 @@ class MergedSlices:
             there = set(stored.column_names)
             target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
         rows = self._keyed(_nullable(conform_read(stored, target, path=block.path, names=names)))
-        return Versions.of(rows, self.merging.rule, partial=block.is_partial)
+        return Versions.of(rows, self.merging.rule, partial=block.is_partial, stored=True)
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
         rule = self.merging.rule
