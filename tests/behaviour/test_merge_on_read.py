@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pudi
 from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.storage import LocalStorage
+from pudi.task import SliceReader
 from support.engines import Engine, LocalEngine
 from support.layouts import Layout
 from support.logs import LogTable
@@ -159,3 +165,39 @@ def test_what_will_be_read_is_told(tmp_path: Path) -> None:
     told = pudi.Table(str(logs.path)).scan(where="rider = 'zoe'").explain()
     assert "log files   1" in told
     assert "row groups  1 of 3" in told
+
+
+@pytest.mark.parametrize("merging", ["event", "commit"])
+def test_winners_and_the_base_rows_that_stay_are_the_merged_slice(tmp_path: Path, merging: str) -> None:
+    """What Spark puts together of its own reading and of what Python workers give it."""
+    logs = made(tmp_path, merging)
+    chance = random.Random(merging)
+    for turn in range(3):
+        ups = [trip(chance.randrange(40), 1000 + chance.choice([-300, 0, 50]), f"r{turn}-{i}") for i in range(15)]
+        logs.delta(table(ups), table([trip(n, 0) for n in chance.sample(range(40), 4)]))
+    plan = pudi.Table(str(logs.path)).scan(columns=["_hoodie_record_key", "rider"], where="rider <> 'r1-1'").plan
+    assert len(plan.slices) == 3
+    storage = LocalStorage(str(logs.path))
+    reader = SliceReader(storage, plan)
+    for file_slice in plan.slices:
+        base = replace(plan, merging=None, slices=(replace(file_slice, logs=()),))
+        stays = np.ones(pq.read_metadata(logs.path / file_slice.base.path).num_rows, dtype=bool)
+        stays[reader.replaced(file_slice)] = False
+        native = pa.Table.from_batches(SliceReader(storage, replace(base, where=None)).read(base.slices[0]))
+        rows = native.filter(pa.array(stays)).to_pylist()
+        rows += pa.Table.from_batches(reader.winners(file_slice), plan.output_schema).to_pylist()
+        kept = [row for row in rows if row["rider"] != "r1-1"]
+        merged = pa.Table.from_batches(reader.read(file_slice), plan.output_schema).to_pylist()
+        assert sorted(map(str, kept)) == sorted(map(str, merged))
+
+
+def test_a_log_file_of_changes_that_is_gone_is_missed(tmp_path: Path) -> None:
+    logs = made(tmp_path)
+    logs.delta(table([trip(0, 2000, "bob")]))
+    (log,) = logs.logs(CITIES[0])
+    logs.delta(table([trip(3, 2000, "bob")]))
+    opened = pudi.Table(str(logs.path))
+    assert opened.changes().to_arrow().num_rows == 30
+    log.unlink()
+    with pytest.raises(pudi.NotFoundError, match="log file that commit"):
+        opened.changes().to_arrow()

@@ -70,7 +70,8 @@ def test_query(engine: Engine, golden_folder: Path, table: Golden, query: str) -
     asked = (table.name, query)
     expected = table.expected()[OTHERWISE.get(asked, query)]
     if table.name in REFUSED and query != "read_optimized" and asked not in WITHOUT_ANY:
-        with pytest.raises(pudi.NotSupportedError):
+        # a Python worker's error is Spark's own where the frame is collected outside pudi
+        with pytest.raises(Exception, match=r"NotSupportedError|partial updates|merged by"):
             _rows(engine, path, query)
     elif "Cleaner cleaned up" in str(expected.get("error")):
         with pytest.raises(pudi.NotFoundError, match="cleaner has removed"):

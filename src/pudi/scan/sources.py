@@ -147,6 +147,8 @@ def _touched(meta: MetaClient, view: FileSystemView, chosen: Sequence[Instant]) 
     written = files_written(meta, chosen)
     slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
     check_present(meta, view, slices, written)
+    if meta.merges_on_read:
+        check_logs(meta, view, slices, chosen)
     return slices
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -139,8 +139,14 @@ class MergedSlices:
         self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema
     ) -> tuple[pa.Table, Laid | None, LogCounts]:
         """Base rows, and what becomes of them; None where no block of the logs counts."""
+        scope = self.merging.scope
+        blocks = read_log_blocks(self.storage, file_slice.logs, scope)
+        if scope.among is not None and any(block.is_partial for block in blocks):
+            # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
+            everything = replace(self.merging, scope=replace(scope, among=None))
+            return replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
         base = self._base(file_slice, of_base)
-        newer, counts = self.folded(file_slice, of_logs)
+        newer, counts = self._folded(blocks, of_logs)
         return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule), counts
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
@@ -157,7 +163,9 @@ class MergedSlices:
             file_slice: the slice.
             target: the table's columns that are wanted, with those that merging looks at.
         """
-        blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope)
+        return self._folded(read_log_blocks(self.storage, file_slice.logs, self.merging.scope), target)
+
+    def _folded(self, blocks: Sequence[LogBlock], target: pa.Schema) -> tuple[Versions | None, LogCounts]:
         runs = [self._versions(block, target) for block in blocks]
         if not runs:
             return None, LogCounts()

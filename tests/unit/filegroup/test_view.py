@@ -70,6 +70,50 @@ def test_a_replaced_file_group_is_gone_from_its_replacement_on() -> None:
     assert seen(storage, until=T1) == [f"x/{names[0]}"]
 
 
+def sliced(storage: Storage, until: str | None = None) -> list[list[str]]:
+    """The files of each slice of a merge-on-read table."""
+    store = store_of(storage)
+    timeline = store.load()
+    seen = timeline if until is None else timeline.until(until)
+    view = FileSystemView(timeline, StorageListing(storage), store, seen=seen, logs=True)
+    return [[*([s.base.name.name] if s.base else []), *(log.name.name for log in s.logs)] for s in view.all_slices()]
+
+
+def log_of(file_id: str, instant: str, version: int = 1, token: str = "0-0-0") -> str:
+    return f".{file_id}_{instant}.log.{version}_{token}"
+
+
+def test_logs_belong_to_the_base_that_was_requested_before_they_were_completed() -> None:
+    base = [f"a-0_0-0-0_{T1}.parquet", f"a-0_0-0-0_{T3}.parquet"]
+    logs = [log_of("a-0", T2), log_of("b-0", T2), log_of("a-0", T3[:-3] + "500")]
+    storage = table("assigned", completed=(T1, T3), files={"x": [*base, *logs]})
+    late = T3[:-3] + "500"
+    storage.put(f"{FOLDER}/{late}_{late}.deltacommit", b"")
+    assert sliced(storage) == [[base[1], logs[2]]], "the log of T2 never completed"
+    storage.put(f"{FOLDER}/{T2}_{T3[:-3]}200.deltacommit", b"")
+    assert sliced(storage) == [[base[1], logs[0], logs[2]], [logs[1]]], "completed after the base was requested"
+    assert sliced(storage, until=T2) == [[base[0], logs[0]], [logs[1]]]
+
+
+def test_what_came_before_the_base_was_requested_is_in_it() -> None:
+    base, log = f"a-0_0-0-0_{T3}.parquet", log_of("a-0", T2)
+    storage = table("before", completed=(T1, T2, T3), files={"x": [base, log]})
+    assert sliced(storage) == [[base]]
+
+
+def test_logs_go_by_instant_version_and_token_and_change_data_is_none() -> None:
+    logs = [log_of("a-0", T1, 10), log_of("a-0", T1, 2, "1-0-0"), log_of("a-0", T1, 2), log_of("a-0", T2)]
+    storage = table("order", completed=(T1, T2), files={"x": [*logs, f"{log_of('a-0', T1)}.cdc"]})
+    assert sliced(storage) == [[logs[2], logs[1], logs[0], logs[3]]]
+
+
+def test_a_pending_compaction_has_no_base_and_takes_no_log_away() -> None:
+    names = [f"a-0_0-0-0_{T1}.parquet", f"a-0_0-0-0_{T2}.parquet", log_of("a-0", T3)]
+    storage = table("pending", completed=(T1, T3), files={"x": names})
+    storage.put(f"{FOLDER}/{T2}.compaction.requested", b"")
+    assert sliced(storage) == [[names[0], names[2]]]
+
+
 def test_log_files_are_refused_by_name() -> None:
     storage = table("logs", completed=(T1,), files={"x": [f".a-0_{T1}.log.1_0-0-0"]})
     with pytest.raises(NotSupportedError, match="log files"):

@@ -69,18 +69,23 @@ def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> 
 
 def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice], list[FileSlice]]:
     """The slices that Spark's reader reads right, those on whose base files logs can be laid then, and the others."""
-    based = [s for s in plan.slices if s.base is not None and (not s.logs or plan.commit_times is None)]
-    samples = {file_slice.instant: file_slice for file_slice in based}
-    if not samples:
-        return [], [], list(plan.slices)
-    with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
-        fits: Mapping[str, bool] = dict(
-            zip(samples, pool.map(lambda s: _fits(storage, s, plan), samples.values()), strict=True)
-        )
-    right = {s for s in based if fits[s.instant]}
-    native = [s for s in plan.slices if s in right and not s.logs]
-    laid = [s for s in plan.slices if s in right and s.logs]
-    return native, laid, [s for s in plan.slices if s not in right]
+
+    def may_be_native(file_slice: FileSlice) -> bool:
+        return file_slice.base is not None and (not file_slice.logs or plan.commit_times is None)
+
+    samples = {file_slice.instant: file_slice for file_slice in plan.slices if may_be_native(file_slice)}
+    fits: Mapping[str, bool] = {}
+    if samples:
+        with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
+            found = pool.map(lambda s: _fits(storage, s, plan), samples.values())
+            fits = dict(zip(samples, found, strict=True))
+    native: list[FileSlice] = []
+    laid: list[FileSlice] = []
+    other: list[FileSlice] = []
+    for file_slice in plan.slices:
+        right = may_be_native(file_slice) and fits[file_slice.instant]
+        (other if not right else laid if file_slice.logs else native).append(file_slice)
+    return native, laid, other
 
 
 def _fits(storage: Storage, file_slice: FileSlice, plan: ReadPlan) -> bool:
