@@ -13,8 +13,8 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 ENGINE ?= spark
 SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py
 
-# Two test processes, each with a Spark session of its own, tests of a module in one; `make test SPREAD=` runs one.
-SPREAD ?= -n 2 --dist loadfile
+# Two test processes, each with a Spark session of its own; `make test SPREAD=` runs one.
+SPREAD ?= -n 2 --dist worksteal
 
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made

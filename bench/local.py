@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from operations import FILTER, Stopwatch, stopwatch, versions
+from operations import FILTER, Setting, Stopwatch, stopwatch, versions
 from trips import BATCHES, SCHEMA
 
 READ = ["ts", "driver", "fare"]
@@ -17,7 +17,7 @@ READ = ["ts", "driver", "fare"]
 class Local:
     """What both share: batches are held in memory, so their reading isn't measured."""
 
-    def open(self, data: Path, table: Path) -> None:
+    def open(self, data: Path, table: Path, setting: Setting) -> None:
         self.path = table
         self.batches = {name: pq.read_table(data / name).combine_chunks() for name in BATCHES}
 

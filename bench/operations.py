@@ -27,6 +27,81 @@ ROUND = [
 ]
 """Operations of a round, in their order, on a table that is new in each round."""
 
+
+@dataclass(frozen=True)
+class Setting:
+    """A table that contestants keep, and what is measured on it.
+
+    Attributes:
+        name: in file names and on the page.
+        title: on the page.
+        operations: of a round, in their order: a method of the contestants, or `verb:batch`.
+        key: record key columns.
+        partition: partition column, empty for none.
+        ordering: ordering column, empty for none.
+        options: writers' options, by Hudi's names, which pudi and Hudi take alike.
+        load: batch of the first write.
+        rows: of trips; 0 where the data has a size of its own.
+        prepared: the table is made once by pudi, and each contestant goes on with a copy; Delta Lake can't.
+        peers: contestants beside pudi; None for all.
+    """
+
+    name: str
+    title: str
+    operations: tuple[str, ...]
+    key: tuple[str, ...] = ("uuid",)
+    partition: str = "city"
+    ordering: str = "ts"
+    options: dict[str, str] = field(default_factory=dict)
+    load: str = "trips"
+    rows: int = 1_000_000
+    prepared: bool = False
+    peers: tuple[str, ...] | None = None
+
+
+TRIPS = Setting("trips", "Trips", tuple(ROUND), rows=0)
+_INDEXED = ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "one_row")
+_HUDI = ("hudi-gzip", "hudi-zstd")
+SETTINGS = [
+    Setting("bloom", "Bloom index", _INDEXED, options={"hoodie.index.type": "BLOOM"}, peers=_HUDI),
+    Setting(
+        "bucket",
+        "Bucket index, two buckets a partition",
+        _INDEXED,
+        options={"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+        peers=_HUDI,
+    ),
+    Setting(
+        "global-simple", "Global simple index", _INDEXED, options={"hoodie.index.type": "GLOBAL_SIMPLE"}, peers=_HUDI
+    ),
+    Setting("global-bloom", "Global bloom index", _INDEXED, options={"hoodie.index.type": "GLOBAL_BLOOM"}, peers=_HUDI),
+    Setting(
+        "overwrite",
+        "insert_overwrite of every partition by a tenth of the rows",
+        ("bulk_insert", "insert_overwrite:upsert_10"),
+        peers=_HUDI,
+    ),
+    Setting(
+        "groups",
+        "1,000 file groups, bloom index",
+        ("upsert:random_1", "one_row"),
+        options={"hoodie.index.type": "BLOOM", "hoodie.index.bloom.num_entries": "2000"},
+        prepared=True,
+        peers=("hudi-zstd",),
+    ),
+    Setting(
+        "lineitem",
+        "TPC-H lineitem, SF1, refreshes of 0.1%",
+        ("bulk_insert", "upsert:rf1", "delete:rf2", "q1", "q6"),
+        key=("l_orderkey", "l_linenumber"),
+        partition="",
+        ordering="",
+        load="lineitem",
+        rows=0,
+        peers=("hudi-zstd", "delta-spark"),
+    ),
+]
+
 TITLES = {
     "bulk_insert": "bulk_insert",
     "upsert_10": "upsert 10% over all files",
@@ -36,6 +111,12 @@ TITLES = {
     "filtered": "filtered scan",
     "incremental": "incremental",
     "one_row": "one-row upsert",
+    "insert_overwrite:upsert_10": "insert_overwrite",
+    "upsert:random_1": "upsert of 1% random keys",
+    "upsert:rf1": "new rows (RF1)",
+    "delete:rf2": "delete of rows (RF2)",
+    "q1": "Q1",
+    "q6": "Q6",
 }
 
 
@@ -71,8 +152,8 @@ class Contestant(Protocol):
     def versions(self) -> dict[str, str]:
         """Names and versions of what does the work."""
 
-    def open(self, data: Path, table: Path) -> None:
-        """Take up new batches, and the place of a new table that isn't there yet."""
+    def open(self, data: Path, table: Path, setting: Setting) -> None:
+        """Take up new batches, and the place of a new table that isn't there yet (or is, if it's prepared)."""
 
     def close(self) -> None:
         """Give back everything."""

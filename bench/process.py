@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from operations import Setting
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 900.0  # seconds that one operation may take
@@ -67,10 +68,10 @@ class Process:
         )
         self.hello = self._answer()
 
-    def open(self, data: Path, table: Path) -> None:
-        """Let it take up batches and the place of a new table."""
+    def open(self, data: Path, table: Path, setting: Setting) -> None:
+        """Let it take up batches and the place of a table."""
         self.table = table
-        self._ask({"do": "open", "data": str(data), "table": str(table)})
+        self._ask({"do": "open", "data": str(data), "table": str(table), "setting": asdict(setting)})
 
     def run(self, operation: str) -> Measured | None:
         """Let it do an operation; None if it doesn't offer that."""
@@ -93,7 +94,7 @@ class Process:
         self._process.wait()
         self._log.close()
 
-    def _ask(self, request: dict[str, str]) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             print(json.dumps(request), file=self._process.stdin, flush=True)
         except BrokenPipeError:

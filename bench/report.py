@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations import TITLES
+from operations import SETTINGS, TITLES, TRIPS
 
 NAMES = {
     "pudi-spark": "pudi on Spark",
@@ -48,6 +48,8 @@ GOALS = [
     Goal("pudi-local", ["one_row"], "delta-rs", 1),
 ]
 
+GROUPS_GOALS = [Goal("pudi-spark", ["upsert:random_1"], "hudi-zstd", 3)]
+
 HEAD = """# Benchmarks
 
 Written by `make bench`, which runs everything below in one go; don't edit it by hand.
@@ -72,7 +74,9 @@ limit.
 
 def write_report(results: Path, page: Path) -> None:
     """Write the page from all result files of a folder."""
-    found = sorted((json.loads(f.read_text()) for f in results.glob("*.json")), key=lambda r: r["rows"])
+    order = [setting.name for setting in [TRIPS, *SETTINGS]]
+    found = [json.loads(f.read_text()) for f in results.glob("*.json")]
+    found.sort(key=lambda r: (order.index(r.get("setting", TRIPS.name)), r["rows"]))
     text = "\n".join([HEAD, *(section(result) for result in found)])
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text, encoding="utf-8")
@@ -88,8 +92,10 @@ def section(result: dict[str, Any]) -> str:
             versions.setdefault(name, set()).add(version)
     used = ", ".join(f"{name} {' and '.join(sorted(v))}" for name, v in sorted(versions.items()))
     warm_rounds = max((len(c["rounds"]) for c in data.contestants.values()), default=1) - 1
+    title = {setting.name: setting.title for setting in [TRIPS, *SETTINGS]}[result.get("setting", TRIPS.name)]
+    size = f", {result['rows']:,} rows" if result["rows"] else ""
     parts = [
-        f"## {result['rows']:,} rows\n",
+        f"## {title}{size}\n",
         f"{machine['date']}: {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
         f"load before the run {machine['load_before']}; {used}. Warm rounds: {warm_rounds}.\n",
     ]
@@ -108,7 +114,7 @@ def section(result: dict[str, Any]) -> str:
         parts.append(data.baselines(pudi))
     parts.append(data.planning())
     parts.append(data.commits())
-    parts.append(data.goals())
+    parts.append(data.goals(GROUPS_GOALS if result.get("setting") == "groups" else GOALS))
     return "\n".join(part for part in parts if part)
 
 
@@ -194,10 +200,10 @@ class Figures:
             lines.append(f"| {NAMES[name]} | {number(few, 1, '{:.3f}')} | {number(many, 1, '{:.3f}')} | {times} |")
         return "\n".join([*lines, ""])
 
-    def goals(self) -> str:
+    def goals(self, wanted: Iterable[Goal]) -> str:
         """What is wanted and whether it's there."""
         lines = []
-        for goal in GOALS:
+        for goal in wanted:
             for operation in goal.operations:
                 ours, theirs = self.warm(operation, goal.who), self.warm(operation, goal.other)
                 if ours and theirs:

@@ -1,7 +1,7 @@
 """Measure pudi beside Apache Hudi, delta-rs and Delta Lake on Spark, in one go on the same trips.
 
     python bench/run.py                                  # everything; results in bench/results, docs/benchmarks.md
-    python bench/run.py --rows 100000 --repeats 1 --engines pudi-local --peers delta-rs
+    python bench/run.py --rows 100000 --repeats 1 --engines pudi-local --peers delta-rs --settings trips
 
 Each contestant has a process of its own. All of a group are alive at once and take turns, operation by operation, so
 that a slow moment of the machine is slow for all. The first round in a process is called cold, the median of the
@@ -16,16 +16,17 @@ import os
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import psutil
-from operations import ROUND
+from operations import SETTINGS, TRIPS, Setting
 from process import Failed, Process, has, interpreters
 from report import write_report
 from rich.console import Console
-from trips import write_trips
+from trips import write_groups, write_lineitem, write_trips
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"local": (["pudi-local"], ["delta-rs"]), "spark": (["pudi-spark"], ["hudi-gzip", "hudi-zstd", "delta-spark"])}
@@ -41,36 +42,53 @@ console = Console(highlight=False)
 
 def main() -> int:
     arguments = parse()
-    chosen = arguments.engines + arguments.peers
     failures: list[str] = []
-    for rows in arguments.rows:
-        work: Path = arguments.work / str(rows)
-        result: dict[str, Any] = {"rows": rows, "machine": machine(), "contestants": {}}
-        sizes = write_trips(work / "data", rows)
-        for group, (engines, peers) in GROUPS.items():
-            names = [name for name in engines + peers if name in chosen]
-            if not names:
-                continue
-            console.rule(f"{rows:,} rows, {group}: {', '.join(names)}")
-            repeats = arguments.repeats or (3 if rows <= SMALL else 1)
-            bench = Bench(work, names, repeats, "3g" if rows <= SMALL else "4g")
-            try:
-                bench.rounds()
-                bench.check(sizes)
-                if group == "local" and rows <= SMALL:
-                    bench.many_commits()
-            finally:
-                bench.close()
-            result["contestants"] |= bench.results
-            failures += bench.failures
-            arguments.results.mkdir(parents=True, exist_ok=True)
-            (arguments.results / f"{rows}.json").write_text(json.dumps(result, indent=1) + "\n")
-        shutil.rmtree(work)
+    chosen = [replace(TRIPS, rows=rows) for rows in arguments.rows] if "trips" in arguments.settings else []
+    for setting in chosen + [s for s in SETTINGS if s.name in arguments.settings]:
+        failures += measure(setting, arguments)
     write_report(arguments.results, arguments.report)
     print(arguments.report.read_text())
     for failure in failures:
         console.print(f"[red]{failure}")
     return int(bool(failures))
+
+
+def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
+    """Measure all groups of contestants in a setting and keep the figures; what failed."""
+    failures: list[str] = []
+    is_trips = setting.name == TRIPS.name
+    name = str(setting.rows) if is_trips else setting.name
+    work: Path = arguments.work / name
+    result: dict[str, Any] = {"setting": setting.name, "rows": setting.rows, "machine": machine(), "contestants": {}}
+    if setting.load == "lineitem":
+        write_lineitem(work / "data")
+        sizes = {}
+    else:
+        sizes = write_trips(work / "data", setting.rows)
+    if setting.prepared:
+        write_groups(work / "prepared", work / "data", setting.options)
+    for group, (engines, peers) in GROUPS.items():
+        allowed = peers if setting.peers is None else setting.peers
+        names = [n for n in engines + peers if n in arguments.engines + arguments.peers and n in {*engines, *allowed}]
+        if not names or (group != "spark" and not is_trips):
+            continue
+        console.rule(f"{setting.title}, {setting.rows:,} rows, {group}: {', '.join(names)}")
+        small = setting.rows <= SMALL and setting.load == "trips"
+        bench = Bench(work, names, arguments.repeats or (3 if small else 1), "3g" if small else "4g", setting)
+        try:
+            bench.rounds()
+            if is_trips:
+                bench.check(sizes)
+            if group == "local" and small:
+                bench.many_commits()
+        finally:
+            bench.close()
+        result["contestants"] |= bench.results
+        failures += bench.failures
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        (arguments.results / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    shutil.rmtree(work)
+    return failures
 
 
 class Bench:
@@ -81,10 +99,11 @@ class Bench:
         names: the contestants.
         repeats: warm rounds after the cold one.
         memory: for Spark's driver.
+        setting: what is measured.
     """
 
-    def __init__(self, work: Path, names: list[str], repeats: int, memory: str) -> None:
-        self._work, self._repeats = work, repeats
+    def __init__(self, work: Path, names: list[str], repeats: int, memory: str, setting: Setting) -> None:
+        self._work, self._repeats, self._setting = work, repeats, setting
         self.failures: list[str] = []
         self.results: dict[str, dict[str, Any]] = {}
         self._processes: list[Process] = []
@@ -108,7 +127,7 @@ class Bench:
             self._open(f"round{number}")
             for process in self._processes:
                 self.results[process.name]["rounds"].append({})
-            for operation in ROUND:
+            for operation in self._setting.operations:
                 for process in self._in_turn(number):
                     measured = self._run(process, operation)
                     if measured is not None:
@@ -162,8 +181,10 @@ class Bench:
         for process in list(self._processes):
             folder = tables / name / process.name
             folder.mkdir(parents=True)
+            if self._setting.prepared:
+                shutil.copytree(self._work / "prepared", folder / "trips")
             try:
-                process.open(self._work / "data", folder / "trips")
+                process.open(self._work / "data", folder / "trips", self._setting)
             except Failed as failure:
                 self._failed(process.name, failure)
 
@@ -224,12 +245,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--peers", type=names, default=PEERS, help=f"of {', '.join(PEERS)}, delta-spark4; empty for none"
     )
+    every = [setting.name for setting in [TRIPS, *SETTINGS]]
+    parser.add_argument("--settings", type=names, default=every, help=f"of {', '.join(every)}")
     parser.add_argument("--repeats", type=int, default=0, help="warm rounds; by default 3, above 2,000,000 rows 1")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="folder for data and tables")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     parser.add_argument("--report", type=Path, default=ROOT / "docs" / "benchmarks.md")
     arguments = parser.parse_args()
     unknown = set(arguments.engines + arguments.peers) - {n for e, p in GROUPS.values() for n in e + p}
+    unknown |= set(arguments.settings) - set(every)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     return arguments

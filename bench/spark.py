@@ -7,8 +7,14 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-from operations import FILTER, Stopwatch, stopwatch, versions
+from operations import FILTER, Setting, Stopwatch, stopwatch, versions
 
+Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice),
+ sum(l_extendedprice * (1 - l_discount)), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity),
+ avg(l_extendedprice), avg(l_discount), count(*) FROM lineitem WHERE l_shipdate <= DATE'1998-09-02'
+ GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus"""
+Q6 = """SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate >= DATE'1994-01-01'
+ AND l_shipdate < DATE'1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"""
 AGGREGATE = ["count(ts)", "max(ts)", "max(driver)", "sum(fare)"]
 HUDI = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 DELTA = {  # by Spark's version: Delta's releases are made for one each
@@ -43,8 +49,8 @@ class Spark:
         java = self.session.sparkContext._jvm.java.lang.System.getProperty("java.version")
         return versions(self.packages) | {"java": java}
 
-    def open(self, data: Path, table: Path) -> None:
-        self.data, self.path = data, table
+    def open(self, data: Path, table: Path, setting: Setting) -> None:
+        self.data, self.path, self.setting = data, table, setting
 
     def batch(self, name: str):
         return self.session.read.parquet(str(self.data / name))
@@ -72,6 +78,20 @@ class Spark:
             watch.answer = aggregate(frame)
         return watch
 
+    def q1(self) -> Stopwatch:
+        return self._query(Q1)
+
+    def q6(self) -> Stopwatch:
+        return self._query(Q6)
+
+    def _query(self, sql: str) -> Stopwatch:
+        with stopwatch() as watch:
+            frame = self.frame()
+            watch.planned()
+            frame.createOrReplaceTempView("lineitem")
+            self.session.sql(sql).collect()
+        return watch
+
     def close(self) -> None:
         self.session.stop()
 
@@ -84,23 +104,44 @@ class PudiSpark(Spark):
     def bulk_insert(self) -> Stopwatch:
         import pudi
 
-        rows = self.batch("trips")
+        setting = self.setting
+        rows = self.batch(setting.load)
         with stopwatch() as watch:
-            self.table = pudi.create(self.path, rows.schema, record_key="uuid", partition_by="city", ordering="ts")
+            pudi.create(
+                self.path,
+                rows.schema,
+                record_key=list(setting.key),
+                partition_by=setting.partition or None,
+                ordering=setting.ordering or None,
+            )
+            self.table = pudi.Table(self.path, options=setting.options)
             result = self.table.bulk_insert(rows)
         self.since = result.completion_time
         return watch
 
+    def open(self, data: Path, table: Path, setting: Setting) -> None:
+        import pudi
+
+        super().open(data, table, setting)
+        if setting.prepared:
+            self.table = pudi.Table(table, options=setting.options)
+
     def upsert(self, batch: str) -> Stopwatch:
-        rows = self.batch(batch)
-        with stopwatch() as watch:
-            self.table.upsert(rows)
-        return watch
+        return self._write("upsert", batch)
+
+    def delete(self, batch: str) -> Stopwatch:
+        return self._write("delete", batch)
+
+    def insert_overwrite(self, batch: str) -> Stopwatch:
+        return self._write("insert_overwrite", batch)
 
     def delete_1(self) -> Stopwatch:
-        rows = self.batch("delete_1")
+        return self._write("delete", "delete_1")
+
+    def _write(self, verb: str, batch: str) -> Stopwatch:
+        rows = self.batch(batch)
         with stopwatch() as watch:
-            self.table.delete(rows)
+            getattr(self.table, verb)(rows)
         return watch
 
     def frame(self):
@@ -140,11 +181,7 @@ class Hudi(Spark):
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
     }
-    options: ClassVar = {
-        "hoodie.table.name": "trips",
-        "hoodie.datasource.write.recordkey.field": "uuid",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.precombine.field": "ts",
+    parallelism: ClassVar = {
         "hoodie.bulkinsert.shuffle.parallelism": "4",
         "hoodie.upsert.shuffle.parallelism": "4",
         "hoodie.delete.shuffle.parallelism": "4",
@@ -152,16 +189,33 @@ class Hudi(Spark):
 
     def __init__(self, memory: str, **options: str) -> None:
         super().__init__(memory)
-        self.options = self.options | options
+        self.given = options
 
     def versions(self) -> dict[str, str]:
         return super().versions() | {"hudi": HUDI.rsplit(":", 1)[1]}
 
+    @property
+    def options(self) -> dict[str, str]:
+        setting = self.setting
+        table = {
+            "hoodie.table.name": setting.load,
+            "hoodie.datasource.write.recordkey.field": ",".join(setting.key),
+            "hoodie.datasource.write.partitionpath.field": setting.partition,
+        }
+        ordering = {"hoodie.datasource.write.precombine.field": setting.ordering} if setting.ordering else {}
+        return table | ordering | self.parallelism | self.given | setting.options
+
     def bulk_insert(self) -> Stopwatch:
-        return self._write("trips", "bulk_insert", "overwrite")
+        return self._write(self.setting.load, "bulk_insert", "overwrite")
 
     def upsert(self, batch: str) -> Stopwatch:
         return self._write(batch, "upsert")
+
+    def delete(self, batch: str) -> Stopwatch:
+        return self._write(batch, "delete")
+
+    def insert_overwrite(self, batch: str) -> Stopwatch:
+        return self._write(batch, "insert_overwrite")
 
     def delete_1(self) -> Stopwatch:
         return self._write("delete_1", "delete")
@@ -213,10 +267,14 @@ class DeltaSpark(Spark):
         return super().versions() | {"delta": self.artifact.rsplit(":", 1)[1]}
 
     def bulk_insert(self) -> Stopwatch:
-        rows = self.batch("trips")
+        rows = self.batch(self.setting.load)
+        folders = [self.setting.partition] if self.setting.partition else []
         with stopwatch() as watch:
-            rows.write.format("delta").partitionBy("city").save(str(self.path))
+            rows.write.format("delta").partitionBy(*folders).save(str(self.path))
         return watch
+
+    def delete(self, batch: str) -> Stopwatch:
+        return self._merge(batch, "WHEN MATCHED THEN DELETE")
 
     def upsert(self, batch: str) -> Stopwatch:
         return self._merge(batch, "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
@@ -229,10 +287,10 @@ class DeltaSpark(Spark):
 
     def _merge(self, batch: str, then: str) -> Stopwatch:
         self.batch(batch).createOrReplaceTempView("batch")
+        names = [name for name in (self.setting.partition, *self.setting.key) if name]
+        same = " AND ".join(f"t.{name} = s.{name}" for name in names)
         with stopwatch() as watch:
-            self.session.sql(
-                f"MERGE INTO delta.`{self.path}` t USING batch s ON t.city = s.city AND t.uuid = s.uuid {then}"
-            ).collect()
+            self.session.sql(f"MERGE INTO delta.`{self.path}` t USING batch s ON {same} {then}").collect()
         return watch
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 
 CITIES = ["amsterdam", "berlin", "chennai", "nyc"]
@@ -23,7 +24,7 @@ SCHEMA = pa.schema(
         ("city", pa.string()),
     ]
 )
-BATCHES = ["trips", "upsert_10", "upsert_1_new", "delete_1", "one_row"]
+BATCHES = ["trips", "upsert_10", "upsert_1_new", "delete_1", "one_row", "random_1"]
 _START = np.datetime64("2026-01-01T00:00:00", "us")
 
 
@@ -31,9 +32,11 @@ def write_trips(folder: Path, rows: int) -> dict[str, int]:
     """Write the batches as folders of Parquet files, each once; returns the rows of each.
 
     `upsert_10` has a tenth of the keys, spread over all, with a later time and another fare; `upsert_1_new` a
-    hundredth of new keys; `delete_1` a hundredth of the keys; `one_row` one of the keys, not deleted.
+    hundredth of new keys; `delete_1` a hundredth of the keys; `one_row` one of the keys, not deleted; `random_1` a
+    hundredth of the keys.
     """
     sizes = {"trips": rows, "upsert_10": rows // 10, "upsert_1_new": rows // 100, "delete_1": rows // 100, "one_row": 1}
+    sizes["random_1"] = rows // 100
     if all((folder / name / "1.parquet").exists() for name in BATCHES):
         return sizes
     rng = np.random.default_rng(rows)
@@ -47,13 +50,59 @@ def write_trips(folder: Path, rows: int) -> dict[str, int]:
         "upsert_1_new": make(rng, sizes["upsert_1_new"], later),
         "delete_1": again(rng, trips, deleted, later),
         "one_row": again(rng, trips, one, later),
+        "random_1": again(rng, trips, rng.permutation(rows)[: sizes["random_1"]], later),
     }
     for name, batch in batches.items():
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        half = (batch.num_rows + 1) // 2  # two files, so that two cores can read them
-        pq.write_table(batch.slice(0, half), folder / name / "0.parquet", compression="zstd")
-        pq.write_table(batch.slice(half), folder / name / "1.parquet", compression="zstd")
+        write_batch(folder / name, batch)
     return sizes
+
+
+def write_batch(folder: Path, batch: pa.Table) -> None:
+    """A batch as two files, so that two cores can read them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    half = (batch.num_rows + 1) // 2
+    pq.write_table(batch.slice(0, half), folder / "0.parquet", compression="zstd")
+    pq.write_table(batch.slice(half), folder / "1.parquet", compression="zstd")
+
+
+def write_groups(path: Path, data: Path, options: dict[str, str], groups: int = 1000) -> None:
+    """A table of the trips in so many file groups, written by pudi's local engine with a bloom filter in each file."""
+    import pudi
+
+    trips = pq.read_table(data / "trips").sort_by("city")
+    pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    table = pudi.Table(path, options=options | {"hoodie.parquet.max.file.size": str(trips.nbytes // groups)})
+    table.bulk_insert(trips)
+    found = len(table.file_slices())
+    if not 0.7 * groups < found < 1.5 * groups:
+        raise RuntimeError(f"{found} file groups, where {groups} were wanted")
+
+
+def write_lineitem(folder: Path) -> None:
+    """TPC-H's lineitem at scale factor 1 by tpchgen-cli, its row to refresh with (new keys), and rows to delete."""
+    import subprocess
+    import sys
+
+    if (folder / "rf2" / "1.parquet").exists():
+        return
+    tool = Path(sys.executable).with_name("tpchgen-cli")
+    made = folder / "made"
+    command = [str(tool), "parquet", "--scale-factor", "1", "--tables", "lineitem", "--output-dir", str(made)]
+    subprocess.run(command, check=True)
+    lines = pq.read_table(next(made.glob("lineitem*.parquet")) if made.is_dir() else made)
+    lines = lines.cast(pa.schema([f.with_type(_plain(f.type)) for f in lines.schema]))
+    rng = np.random.default_rng(1)
+    chosen = pa.array(rng.permutation(lines.num_rows)[: lines.num_rows // 1000])
+    fresh = lines.take(chosen)
+    moved = pa.compute.add(fresh["l_orderkey"], 6_000_001)
+    fresh = fresh.set_column(0, lines.schema.field(0), moved.cast(lines.schema.field(0).type))
+    gone = lines.take(pa.array(rng.permutation(lines.num_rows)[: lines.num_rows // 1000]))
+    for name, batch in {"lineitem": lines, "rf1": fresh, "rf2": gone}.items():
+        write_batch(folder / name, batch)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind
 
 
 def make(rng: np.random.Generator, rows: int, start: np.datetime64) -> pa.Table:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from operations import Contestant
+from operations import Contestant, Setting
 
 
 def contestant(name: str, memory: str) -> Contestant:
@@ -37,12 +37,14 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "open":
-            engine.open(Path(request["data"]), Path(request["table"]))
+            engine.open(Path(request["data"]), Path(request["table"]), Setting(**request["setting"]))
             say(answers, {})
-        elif (operation := getattr(engine, request["do"], None)) is None:
+            continue
+        verb, _, batch = request["do"].partition(":")
+        if (operation := getattr(engine, verb, None)) is None:
             say(answers, {"offered": False})
         else:
-            watch = operation()
+            watch = operation(batch) if batch else operation()
             say(answers, {"seconds": watch.seconds, "planning": watch.planning, "answer": watch.answer})
     engine.close()
 

@@ -9,6 +9,7 @@ from pudi.errors import (
     ConflictError,
     CorruptError,
     InvalidArgumentError,
+    MergerError,
     NotFoundError,
     NotSupportedError,
     PudiError,
@@ -18,6 +19,7 @@ from pudi.errors import (
     TableNotFoundError,
     UnavailableError,
 )
+from pudi.merge import MergeContext, RecordMerger, register_merger
 from pudi.scan import Scan
 from pudi.table import Table, create
 from pudi.version import __version__
@@ -27,9 +29,12 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "InvalidArgumentError",
+    "MergeContext",
+    "MergerError",
     "NotFoundError",
     "NotSupportedError",
     "PudiError",
+    "RecordMerger",
     "Scan",
     "SchemaError",
     "SetupError",
@@ -39,5 +44,6 @@ __all__ = [
     "UnavailableError",
     "__version__",
     "create",
+    "register_merger",
     "spark",
 ]

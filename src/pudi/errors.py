@@ -77,6 +77,10 @@ class NotSupportedError(PudiError):
     """The table or the request needs a part of Hudi that this release of pudi does not have."""
 
 
+class MergerError(PudiError):
+    """A record merger failed, broke its contract, or is not registered: nothing of this write or read took effect."""
+
+
 class CorruptError(PudiError):
     """Stored bytes are not what the format says they must be."""
 

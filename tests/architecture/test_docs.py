@@ -36,6 +36,15 @@ def test_the_readmes_example_is_the_file_and_prints_what_the_readme_says(tmp_pat
     assert done.stdout == _block("text", "now")
 
 
+def test_the_example_of_a_merger_keeps_the_highest_bids(tmp_path: Path) -> None:
+    file = ROOT / "examples" / "keep_highest_bid.py"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, file], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lots = ({"lot": "clock", "bidder": "ann", "bid": 95}, {"lot": "vase", "bidder": "eve", "bid": 45})
+    assert done.stdout.splitlines() == [str(lot) for lot in lots]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

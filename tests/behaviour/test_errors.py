@@ -98,7 +98,6 @@ def test_a_timeline_without_its_table(tmp_path: Path) -> None:
         ({"record_key": "id"}, pudi.InvalidArgumentError, "id"),
         ({"partition_by": "town"}, pudi.InvalidArgumentError, "town"),
         ({"ordering": "when"}, pudi.InvalidArgumentError, "when"),
-        ({"table_type": "mor"}, pudi.NotSupportedError, "(?i)mor|merge"),
         ({"table_type": "row"}, pudi.InvalidArgumentError, "row"),
         ({"options": {"hoodie.write.table.version": "7"}}, pudi.NotSupportedError, "version"),
         ({"options": {"hoodie.write.table.version": "10"}}, pudi.NotSupportedError, "version"),

@@ -140,25 +140,6 @@ def test_an_unknown_merger_is_refused_by_name_and_base_files_are_read(tmp_path: 
     assert opened.scan(read_optimized=True).to_arrow().num_rows == 30
 
 
-def test_writes_are_refused_before_anything_happens(tmp_path: Path) -> None:
-    logs = made(tmp_path)
-    logs.delta(table([trip(0, 2000, "bob")]))
-    before = sorted(logs.path.rglob("*"))
-    opened = pudi.Table(str(logs.path))
-    data = table([trip(0, 3000)])
-    verbs = [
-        lambda: opened.upsert(data), lambda: opened.insert(data), lambda: opened.bulk_insert(data),
-        lambda: opened.delete(data), lambda: opened.delete(where="ts > 1"), lambda: opened.update({"fare": "1"}),
-        lambda: opened.insert_overwrite(data), lambda: opened.insert_overwrite_table(data),
-        lambda: opened.delete_partitions(["nyc"]), lambda: opened.add_column("x", "int"),
-        lambda: opened.merge(data).when_matched_delete().execute(),
-    ]  # fmt: skip
-    for verb in verbs:
-        with pytest.raises(pudi.NotSupportedError, match=r"hoodie\.table\.type"):
-            verb()
-    assert sorted(logs.path.rglob("*")) == before
-
-
 def test_what_will_be_read_is_told(tmp_path: Path) -> None:
     logs = made(tmp_path)
     logs.delta(table([trip(0, 2000, "bob"), trip(3, 2000, "bob")]))

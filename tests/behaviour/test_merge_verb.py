@@ -15,22 +15,19 @@ from pudi.table.merge import MergeBuilder
 from support.disk import tree
 from support.engines import Engine, per_engine
 from support.layouts import FEW, Layout
-from support.model import Model
-from support.pudi_table import PudiTable
+from support.pair import NINE, Pair
 from support.rows import PLACE_FIELDS, Row, assert_same, from_arrow
 from support.trips import SCHEMA, table, trip
 
 Rows = list[dict[str, Any]]
 
 
-class Pair:
-    """A pudi table of nine trips and its model."""
+class Merging(Pair):
+    """A table of nine trips, and its model."""
 
     def __init__(self, engine: Engine, path: Path, layout: Layout) -> None:
-        self.pudi = PudiTable.create(engine, path, SCHEMA, layout)
-        self.model: Model = layout.model()
-        data = table(trip(number, 10) for number in range(9))
-        self.model.bulk_insert(from_arrow(data), *self.pudi.write("bulk_insert", data))
+        super().__init__(engine, path, layout)
+        self.write("bulk_insert", NINE)
 
     def merge(self, source: pa.Table | Rows, **arguments: Any) -> MergeBuilder:
         data = source if isinstance(source, pa.Table) else table(source)
@@ -51,20 +48,20 @@ class Pair:
 
 
 @pytest.fixture
-def pair(engine: Engine, tmp_path: Path) -> Pair:
-    return Pair(engine, tmp_path / "trips", Layout())
+def pair(engine: Engine, tmp_path: Path) -> Merging:
+    return Merging(engine, tmp_path / "trips", Layout())
 
 
 @pytest.fixture
-def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Pair:
-    return Pair(engine, tmp_path / "trips", layout)
+def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Merging:
+    return Merging(engine, tmp_path / "trips", layout)
 
 
 in_layouts = pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
 
 
 @in_layouts
-def test_the_usual_merge(any_pair: Pair) -> None:
+def test_the_usual_merge(any_pair: Merging) -> None:
     source = [trip(1, 20, "new"), trip(2, 20, "gone"), trip(30, 20, "in"), trip(31, 20, "gone")]
     result = (
         any_pair.merge(source)
@@ -83,7 +80,7 @@ def test_the_usual_merge(any_pair: Pair) -> None:
 
 
 @in_layouts
-def test_expressions_of_both_sides(any_pair: Pair) -> None:
+def test_expressions_of_both_sides(any_pair: Merging) -> None:
     source = pa.table({"id": ["k0003", "k0004", "k0099", None], "extra": [1.5, 2.5, 3.5, 4.5]})
     merge = any_pair.merge(source, on="t.uuid = s.id", source_alias="s", target_alias="t")
     result = merge.when_matched_update({"fare": "t.fare + extra", "rider": "s.id"}, condition="extra > 2").execute()
@@ -94,7 +91,7 @@ def test_expressions_of_both_sides(any_pair: Pair) -> None:
     any_pair.follow(merge.execute(), lambda r: r, [new])
 
 
-def test_the_first_clause_that_is_true_counts(pair: Pair) -> None:
+def test_the_first_clause_that_is_true_counts(pair: Merging) -> None:
     source = [trip(n, 20, "x") for n in range(6)]
     result = (
         pair.merge(source)
@@ -112,17 +109,17 @@ def test_the_first_clause_that_is_true_counts(pair: Pair) -> None:
     )
 
 
-def test_a_late_source_row_changes_nothing(pair: Pair) -> None:
+def test_a_late_source_row_changes_nothing(pair: Merging) -> None:
     result = pair.merge([trip(1, 5, "late"), trip(2, 10, "tie")]).when_matched_update().execute()
     pair.follow(result, lambda r: r | trip(2, 10, "tie") if r["uuid"] == "k0002" else r)
 
 
-def test_a_matched_delete_ignores_ordering_values(pair: Pair) -> None:
+def test_a_matched_delete_ignores_ordering_values(pair: Merging) -> None:
     result = pair.merge([trip(1, 1)]).when_matched_delete().execute()
     pair.follow(result, lambda r: None if r["uuid"] == "k0001" else r)
 
 
-def test_ambiguity_is_an_error(pair: Pair) -> None:
+def test_ambiguity_is_an_error(pair: Merging) -> None:
     before = tree(pair.pudi.path)
     twice = [trip(1, 20, "a"), trip(1, 30, "b")]
     with pytest.raises(pudi.InvalidArgumentError, match="several source rows"):
@@ -130,13 +127,13 @@ def test_ambiguity_is_an_error(pair: Pair) -> None:
     assert tree(pair.pudi.path) == before
 
 
-def test_unmatched_copies_in_the_source_are_combined(pair: Pair) -> None:
+def test_unmatched_copies_in_the_source_are_combined(pair: Merging) -> None:
     twice = [trip(40, 20, "older"), trip(40, 30, "newer")]
     result = pair.merge(twice).when_not_matched_insert().execute()
     pair.follow(result, lambda r: r, twice[1:])
 
 
-def test_no_key_is_added_twice(pair: Pair) -> None:
+def test_no_key_is_added_twice(pair: Merging) -> None:
     """A source row that meets no row by other columns, but has a key that is there, is an upsert of it."""
     new = trip(1, 20, "other leg") | {"leg": 7}
     result = pair.merge([new], on=["leg"]).when_not_matched_insert().execute()
@@ -144,7 +141,7 @@ def test_no_key_is_added_twice(pair: Pair) -> None:
 
 
 def test_null_partitions_and_key_parts_are_the_same(engine: Engine, tmp_path: Path) -> None:
-    pair = Pair(engine, tmp_path / "trips", FEW[1])
+    pair = Merging(engine, tmp_path / "trips", FEW[1])
     nowhere = [trip(number, 10) | {"city": None, "leg": None} for number in (1, 2)]
     made = pudi.create(tmp_path / "nowhere", SCHEMA, record_key=["uuid", "leg"], partition_by="city")
     made.insert(pair.pudi.engine.frame(table([*nowhere, trip(3, 10)])))
@@ -155,7 +152,7 @@ def test_null_partitions_and_key_parts_are_the_same(engine: Engine, tmp_path: Pa
     assert made.scan().to_arrow()["uuid"].to_pylist() == ["k0002"]
 
 
-def test_nothing_to_do(pair: Pair) -> None:
+def test_nothing_to_do(pair: Merging) -> None:
     before = tree(pair.pudi.path)
     assert pair.merge([trip(50, 1)]).when_matched_update().execute() is None
     assert pair.merge([trip(1, 50)]).when_not_matched_insert().execute() is None
@@ -171,13 +168,13 @@ def test_an_empty_table(engine: Engine, tmp_path: Path) -> None:
     assert result.records_inserted == 1
 
 
-def test_other_columns_to_meet_on(pair: Pair) -> None:
+def test_other_columns_to_meet_on(pair: Merging) -> None:
     source = pa.table({"city": ["nyc"], "leg": pa.array([0], pa.int32()), "bonus": [5.0]})
     merge = pair.merge(source, on=["city", "leg"]).when_matched_update({"fare": "target.fare + source.bonus"})
     pair.follow(merge.execute(), lambda r: r | {"fare": r["fare"] + 5} if (r["city"], r["leg"]) == ("nyc", 0) else r)
 
 
-def test_rows_are_not_moved(pair: Pair) -> None:
+def test_rows_are_not_moved(pair: Merging) -> None:
     before = tree(pair.pudi.path)
     moved = [trip(1, 20, city="oslo")]
     with pytest.raises(pudi.InvalidArgumentError, match="partition"):
@@ -211,7 +208,7 @@ SMALL = pa.table({"id": ["k0001"], "extra": [1.0]})
     ],
     ids=range(12),
 )
-def test_refused(pair: Pair, merge: Callable[[Pair], MergeBuilder], error: type[Exception]) -> None:
+def test_refused(pair: Merging, merge: Callable[[Merging], MergeBuilder], error: type[Exception]) -> None:
     before = tree(pair.pudi.path)
     with pytest.raises(error):
         merge(pair).execute()

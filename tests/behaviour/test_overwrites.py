@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import pudi
@@ -14,29 +12,9 @@ from pudi.format import Action, State, decode_commit_metadata, decode_requested_
 from support.disk import tree
 from support.engines import Engine, per_engine
 from support.layouts import FEW, Layout
-from support.model import Model
-from support.pudi_table import PudiTable
-from support.rows import PLACE_FIELDS, Row, assert_same, from_arrow
+from support.pair import NINE, Pair
+from support.rows import PLACE_FIELDS, assert_same, from_arrow
 from support.trips import REPLACING, SCHEMA, steps, table, trip
-
-
-class Pair:
-    """A pudi table and its model, written together."""
-
-    def __init__(self, engine: Engine, path: Path, layout: Layout) -> None:
-        self.pudi = PudiTable.create(engine, path, SCHEMA, layout)
-        self.model: Model = layout.model()
-
-    def write(self, verb: str, data: pa.Table | list[dict[str, Any]]) -> str:
-        data = table(data) if isinstance(data, list) else data
-        done = self.pudi.write(verb, data)
-        getattr(self.model, verb)(from_arrow(data), *done)
-        return done[0]
-
-    def check(self, about: str = "snapshot") -> list[Row]:
-        rows = self.pudi.snapshot()
-        assert_same(rows, self.model.snapshot(), PLACE_FIELDS, about)
-        return rows
 
 
 @pytest.fixture
@@ -50,7 +28,6 @@ def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Pair:
 
 
 in_layouts = pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
-NINE = [trip(number, 10) for number in range(9)]
 
 
 @in_layouts

@@ -5,34 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import pudi
 from support.disk import tree
 from support.engines import Engine, per_engine
-from support.layouts import FEW, Layout
-from support.model import Model
-from support.pudi_table import PudiTable
-from support.rows import META_FIELDS, PLACE_FIELDS, Row, assert_same, from_arrow
+from support.layouts import FEW, MERGED, Layout
+from support.pair import Pair
+from support.rows import META_FIELDS, PLACE_FIELDS, assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
-
-
-class Pair:
-    """A pudi table and its model, written together."""
-
-    def __init__(self, engine: Engine, path: Path, layout: Layout) -> None:
-        self.pudi = PudiTable.create(engine, path, SCHEMA, layout)
-        self.model: Model = layout.model()
-
-    def write(self, verb: str, data: pa.Table | list[dict[str, Any]]) -> None:
-        data = table(data) if isinstance(data, list) else data
-        getattr(self.model, verb)(from_arrow(data), *self.pudi.write(verb, data))
-
-    def check(self, about: str = "snapshot") -> list[Row]:
-        rows = self.pudi.snapshot()
-        assert_same(rows, self.model.snapshot(), PLACE_FIELDS, about)
-        return rows
 
 
 @pytest.fixture
@@ -45,7 +26,9 @@ def any_pair(engine: Engine, tmp_path: Path, layout: Layout) -> Pair:
     return Pair(engine, tmp_path / "trips", layout)
 
 
-in_layouts = pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
+in_layouts = pytest.mark.parametrize(
+    ("engine", "layout"), per_engine([*FEW, *MERGED], FEW[1:2]), indirect=["engine"], ids=str
+)
 
 
 def test_a_new_table_is_empty_and_has_its_schema(pair: Pair) -> None:
@@ -208,7 +191,7 @@ def test_results_count_what_was_done(pair: Pair) -> None:
     assert counts("insert", range(20, 23), 10) == (3, 0, 0)
 
 
-@in_layouts
+@pytest.mark.parametrize(("engine", "layout"), per_engine(FEW, FEW[1:2]), indirect=["engine"], ids=str)
 def test_meta_fields_say_where_a_row_is(any_pair: Pair) -> None:
     any_pair.write("bulk_insert", [trip(number, 10) for number in range(9)])
     any_pair.write("upsert", [trip(number, 20) for number in range(3)])

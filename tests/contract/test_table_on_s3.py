@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -78,3 +79,54 @@ def test_an_upsert_keeps_to_its_request_budget(s3_server: S3Server) -> None:
 def test_an_upsert_lists_only_the_partitions_it_touches(s3_server: S3Server) -> None:
     _, requests = upsert_requests(s3_server, 2, 1)
     assert not [path for _, path in requests if "chennai" in path]
+
+
+def test_overwrites_changes_and_merges(s3_server: S3Server) -> None:
+    made = make(s3_server, 2)
+    assert made.insert_overwrite(table([trip(0, 20), trip(9, 20)])) is not None
+    assert rows(made.scan()) == [("k0000", 20), ("k0002", 10), ("k0009", 20)]
+    assert made.update({"ts": "ts + 5"}, where="city = 'nyc'") is not None
+    assert made.delete(where="uuid = 'k0009'") is not None
+    source = table([trip(0, 99), trip(2, 99), trip(4, 99)])
+    merged = made.merge(source).when_matched_delete("target.city = 'chennai'").when_matched_update()
+    assert merged.when_not_matched_insert().execute() is not None
+    assert rows(made.scan()) == [("k0000", 99), ("k0004", 99)]
+    assert made.delete_partitions(["nyc"]) is not None
+    assert made.insert_overwrite_table(table([trip(7, 1)])) is not None
+    assert rows(pudi.Table(made.path, storage_options=s3_server.options()).scan()) == [("k0007", 1)]
+
+
+def requests_of(server: S3Server, files: int, verb: Callable[[pudi.Table], Any], **options: str) -> int:
+    """Requests of a verb on a table of so many file groups in partition nyc."""
+    made = pudi.Table(make(server, files).path, options=options, storage_options=server.options())
+    del server.requests[:]
+    assert verb(made) is not None
+    return len(server.requests)
+
+
+BUDGETS: dict[str, tuple[Callable[[pudi.Table], Any], int]] = {
+    "insert_overwrite": (lambda on: on.insert_overwrite(table([trip(0, 20)])), 0),
+    "insert_overwrite_table": (lambda on: on.insert_overwrite_table(table([trip(0, 20)])), 0),
+    "delete_partitions": (lambda on: on.delete_partitions(["nyc"]), 0),
+    "delete of one key": (lambda on: on.delete(table([trip(0, 20)])), 2),
+    "update where": (lambda on: on.update({"ts": "ts + 1"}, where="uuid = 'k0000'"), 2),
+    "delete where": (lambda on: on.delete(where="uuid = 'k0000'"), 2),
+    "merge": (lambda on: on.merge(table([trip(0, 20)])).when_matched_update().execute(), 4),
+}
+"""Verbs that write one file, or none, with the requests that each file group more may cost them."""
+
+
+@pytest.mark.parametrize("verb", list(BUDGETS))
+def test_each_verb_keeps_to_its_request_budget(s3_server: S3Server, verb: str) -> None:
+    run, each = BUDGETS[verb]
+    few, many = requests_of(s3_server, 2, run), requests_of(s3_server, 7, run)
+    assert few <= 40
+    assert many - few <= 5 * each + 4, "4 for the lock, which may have to be asked for again"
+
+
+def test_a_bloom_upsert_asks_footers_only(s3_server: S3Server) -> None:
+    """A file without the key costs its footer; the filter is in it."""
+    bloom = {"hoodie.index.type": "BLOOM"}
+    few = requests_of(s3_server, 2, lambda on: on.upsert(table([trip(0, 20)])), **bloom)
+    many = requests_of(s3_server, 7, lambda on: on.upsert(table([trip(0, 20)])), **bloom)
+    assert many - few <= 5 * 2

@@ -84,6 +84,21 @@ def test_another_update_of_the_file_group(trips: pudi.Table, during: Any) -> Non
     assert (state(trips)["k0000"], state(trips)["k0003"]) == (10, 30)
 
 
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_another_log_file_of_the_file_group(tmp_path: Path, during: Any, version: str) -> None:
+    """Both appended to one slice: what the loser takes back is its own."""
+    options = {"hoodie.write.table.version": version}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", ordering="ts", table_type="mor", options=options)
+    made.bulk_insert(table([trip(n, 10) for n in range(6)]))
+    made.upsert(table([trip(5, 15)]))
+    during(lambda: other(made).upsert(table([trip(3, 30)])))
+    with pytest.raises(pudi.ConflictError, match="file group"):
+        made.upsert(table([trip(0, 20), trip(3, 40)]))
+    assert (state(made)["k0000"], state(made)["k0003"], state(made)["k0005"]) == (10, 30, 15)
+    made.upsert(table([trip(0, 21)]))
+    assert (state(made)["k0000"], state(made)["k0003"]) == (21, 30)
+
+
 def test_the_same_new_key(tmp_path: Path, during: Any) -> None:
     made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options={"hoodie.parquet.small.file.limit": "0"})
     made.insert(table([trip(1, 10)]))

@@ -16,9 +16,16 @@ from support.trips import SCHEMA, Step, table, trip
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-VERBS = ("bulk_insert", "insert", "upsert", "delete")
+VERBS = ("bulk_insert", "insert", "upsert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partitions")
+VERSIONS = (9, 8, 6)
+INDEXES: dict[str, dict[str, str]] = {
+    "simple": {},
+    "bloom": {"hoodie.index.type": "BLOOM"},
+    "global": {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+}
 ENGINES = ("local", "spark")
-FACTORS = (VERBS, KEYS, FOLDERS, MERGING, ENGINES)
+FACTORS = (VERBS, VERSIONS, KEYS, FOLDERS, MERGING, tuple(INDEXES), ENGINES)
 PAIRS = pairwise(*FACTORS)
 
 
@@ -33,22 +40,34 @@ def _scenario(verb: str) -> list[Step]:
     base = [trip(number, 100) for number in range(20)]
     changed = [trip(number, 100 + (number % 3 - 1) * 10, "changed") for number in range(10, 18)]
     new = [trip(number, 100, None) for number in range(30, 34)]
-    second = {"bulk_insert": new, "insert": [*new, trip(1, 90, "again")], "delete": changed, "upsert": changed + new}
+    second = {
+        "bulk_insert": new,
+        "insert": [*new, trip(1, 90, "again")],
+        "delete": changed,
+        "upsert": changed + new,
+        "insert_overwrite": [changed[0], new[0]],
+        "insert_overwrite_table": [changed[0], new[0]],
+        "delete_partitions": [trip(0, 0)],
+    }
     return [Step("bulk_insert", table(base)), Step(verb, table(second[verb]))]
 
 
 def test_the_pairs_are_all_there() -> None:
-    assert len(PAIRS) < 20
-    assert len(PAIRS) + len(_whole()) == 4 * 2 * 3 * 2 * 2
+    assert len(PAIRS) < 36
+    assert len(PAIRS) + len(_whole()) == 7 * 3 * 2 * 3 * 2 * 4 * 2
     for i, first in enumerate(FACTORS):
         for j, second in enumerate(FACTORS[i + 1 :], start=i + 1):
             assert {(row[i], row[j]) for row in PAIRS} == {(a, b) for a in first for b in second}
 
 
-def _check(spark: Any, path: Path, verb: str, key: str, folders: str, merging: str, engine: str) -> None:
-    layout = Layout(key, folders, merging)
+def _check(
+    spark: Any, path: Path, verb: str, version: int, key: str, folders: str, merging: str, index: str, engine: str
+) -> None:
+    layout = Layout(key, folders, merging, version)
+    if verb == "delete_partitions" and folders == "flat":  # which has none
+        verb = "insert_overwrite"
     used: Engine = SparkEngine(spark) if engine == "spark" else LocalEngine()
-    pudi, model = PudiTable.create(used, path, SCHEMA, layout), layout.model()
+    pudi, model = PudiTable.create(used, path, SCHEMA, layout, INDEXES[index]), layout.model()
     for step in _scenario(verb):
         getattr(model, step.verb)(from_arrow(step.data), *pudi.write(step.verb, step.data))
     hudi = HudiTable(spark, path)
@@ -63,17 +82,15 @@ def _check(spark: Any, path: Path, verb: str, key: str, folders: str, merging: s
     assert_same(hudi.changes(None, first.completion), pudi.changes(None, first.completion), about="first changes")
 
 
-@pytest.mark.parametrize(("verb", "key", "folders", "merging", "engine"), PAIRS)
-def test_pairwise(spark: Any, tmp_path: Path, verb: str, key: str, folders: str, merging: str, engine: str) -> None:
-    _check(spark, tmp_path / "trips", verb, key, folders, merging, engine)
+@pytest.mark.parametrize("combination", PAIRS, ids=lambda c: "-".join(map(str, c)))
+def test_pairwise(spark: Any, tmp_path: Path, combination: tuple[Any, ...]) -> None:
+    _check(spark, tmp_path / "trips", *combination)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("verb", "key", "folders", "merging", "engine"), _whole())
-def test_the_rest_of_the_product(
-    spark: Any, tmp_path: Path, verb: str, key: str, folders: str, merging: str, engine: str
-) -> None:
-    _check(spark, tmp_path / "trips", verb, key, folders, merging, engine)
+@pytest.mark.parametrize("combination", _whole(), ids=lambda c: "-".join(map(str, c)))
+def test_the_rest_of_the_product(spark: Any, tmp_path: Path, combination: tuple[Any, ...]) -> None:
+    _check(spark, tmp_path / "trips", *combination)
 
 
 def test_a_table_without_commits(spark: Any, tmp_path: Path) -> None:

@@ -57,18 +57,18 @@ class Model:
         winners: dict[tuple[str, str], Row] = {}
         for row in rows:  # among themselves first
             new = self._stamped(row, instant)
-            old = winners.get(_identity(new))
-            winners[_identity(new)] = new if old is None else self._winner(old, new)
+            old = winners.get(identity(new))
+            winners[identity(new)] = new if old is None else self._winner(old, new)
         merged = [
-            self._winner(old, winners[_identity(old)]) if _identity(old) in winners else old for old in self._rows()
+            self._winner(old, winners[identity(old)]) if identity(old) in winners else old for old in self._rows()
         ]
-        known = {_identity(old) for old in self._rows()}
+        known = {identity(old) for old in self._rows()}
         self._commit([*merged, *(row for who, row in winners.items() if who not in known)], instant, completion)
 
     def delete(self, rows: Iterable[Row], instant: str, completion: str) -> None:
         """Remove records by key, whatever their ordering values."""
-        gone = {_identity(self._stamped(row, instant)) for row in rows}
-        self._commit([old for old in self._rows() if _identity(old) not in gone], instant, completion)
+        gone = {identity(self._stamped(row, instant)) for row in rows}
+        self._commit([old for old in self._rows() if identity(old) not in gone], instant, completion)
 
     def insert_overwrite(self, rows: Iterable[Row], instant: str, completion: str) -> None:
         """Put rows in place of what is in their partitions."""
@@ -100,7 +100,7 @@ class Model:
         """Whether a verb would find nothing to take out, so that a writer may make no commit."""
         wanted = [self._stamped(row, "") for row in rows]
         if verb == "delete":
-            return not {_identity(row) for row in wanted} & {_identity(row) for row in self._rows()}
+            return not {identity(row) for row in wanted} & {identity(row) for row in self._rows()}
         folders = {row["_hoodie_partition_path"] for row in self._rows()}
         return verb == "delete_partitions" and not {row["_hoodie_partition_path"] for row in wanted} & folders
 
@@ -158,5 +158,6 @@ class Model:
         self.commits.append(Commit(instant, completion, tuple(rows)))
 
 
-def _identity(row: Row) -> tuple[str, str]:
+def identity(row: Row) -> tuple[str, str]:
+    """Partition path and record key."""
     return row["_hoodie_partition_path"], row["_hoodie_record_key"]

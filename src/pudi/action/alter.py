@@ -17,7 +17,7 @@ from pudi.action.steps import switch_metadata_table_off
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
-from pudi.format import Action, CommitMetadata
+from pudi.format import CommitMetadata
 from pudi.schema import evolved_text, with_meta_fields, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.timeline import Timeline
@@ -59,7 +59,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     switch_metadata_table_off(meta, resolved)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
-    with pending(meta, Action.COMMIT, options) as instant:
+    with pending(meta, meta.commit_action, options) as instant:
         newest = replace(after, version=int(instant.requested))
         metadata = CommitMetadata(
             partition_to_write_stats={},

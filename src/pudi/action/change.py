@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
-from pudi.plan import Change, FileTask, Operation, WritePlan, WriteSpec, plan_read
+from pudi.filegroup import FileSlice
+from pudi.plan import Append, Change, FileTask, Operation, WritePlan, WriteSpec, plan_read
 from pudi.plan.change import bind_assignments
 from pudi.task import Engine, FileResult
 from pudi.timeline import Timeline
@@ -53,13 +55,29 @@ class _Change(WriteWithoutInput):
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
         meta = self.meta
         root, config, schema = meta.storage.root, meta.config, meta.schema(timeline)
-        read = plan_read(root, schema, wanted=(), where=self.where, meta_fields=True, populated=True)
+        merging = merging_of(meta, timeline, timeline)
+        history = self.history if meta.merges_on_read else None
+        read = plan_read(
+            root,
+            schema,
+            wanted=(),
+            where=self.where,
+            meta_fields=True,
+            populated=True,
+            history=history,
+            merging=merging,
+        )
         fixed = (*config.record_key_fields, *config.partition_fields)
         values = None if self.values is None else bind_assignments(self.values, schema, schema, fixed, root)
         self._change = Change(read, values)
         with self._phase("list"):
             slices = read.with_slices(self._slices(timeline, None), meta.keys).slices
-        return records, WritePlan(tuple(FileTask(n, s.partition, s.file_id, s.base_file) for n, s in enumerate(slices)))
+        return records, WritePlan(tuple(self._task(n, s) for n, s in enumerate(slices)))
+
+    def _task(self, number: int, file_slice: FileSlice) -> FileTask:
+        if self.meta.merges_on_read:
+            return FileTask(number, file_slice.partition, file_slice.file_id, append=Append(file_slice))
+        return FileTask(number, file_slice.partition, file_slice.file_id, file_slice.base_file)
 
     def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
         assert self._change is not None

@@ -72,6 +72,7 @@ def create_table(
     check_index_options(config, resolved, storage.root)
     meta = MetaClient.of(storage, config, options, context)
     check_key_types(meta.keys, columns, table=storage.root)
+    _check_ordering(columns, config.ordering_fields, storage.root)
     check_delete_marker(config.delete_marker, columns, table=storage.root)
     check_no_table(storage)
     _check_no_timeline(meta)
@@ -113,7 +114,17 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
             column = name.split(":", 1)[0] if role == "partition_by" else name
             if (column.split(".", 1)[0] if nested else column) not in schema.names:
                 raise SchemaError(f"{role} names {name!r}, which is not among {', '.join(schema.names)}", table=table)
-    for name in roles["ordering"]:
+    if DELETED in schema.names and not pa.types.is_boolean(schema.field(DELETED).type):
+        raise SchemaError(
+            f"column {DELETED} is {schema.field(DELETED).type}: it marks deletes and must be boolean", table=table
+        )
+
+
+def _check_ordering(schema: pa.Schema, ordering: Sequence[str], table: str) -> None:
+    """Refuse ordering columns that aren't there, also those that a payload class brings along, or have no order."""
+    for name in ordering:
+        if name not in schema.names:
+            raise SchemaError(f"ordering names {name!r}, which is not among {', '.join(schema.names)}", table=table)
         kind = schema.field(name).type
         if pa.types.is_nested(kind) or pa.types.is_binary(kind):
             raise SchemaError(
@@ -121,7 +132,3 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
                 "timestamp, decimal or boolean",
                 table=table,
             )
-    if DELETED in schema.names and not pa.types.is_boolean(schema.field(DELETED).type):
-        raise SchemaError(
-            f"column {DELETED} is {schema.field(DELETED).type}: it marks deletes and must be boolean", table=table
-        )

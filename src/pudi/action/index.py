@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import BaseFile, BaseFileReader
-from pudi.format import BUCKET_INDEX_DIR, WriteStat, bucket_of_file_id, parse_base_file
+from pudi.filegroup import BaseFile, BaseFileReader, LogFile
+from pudi.format import BUCKET_INDEX_DIR, WriteStat, bucket_of_file_id, parse_base_file, parse_log_file
+from pudi.format.log_block import decode_blocks
+from pudi.format.log_data import decode_data
 from pudi.index import Buckets, Index, key_hashes
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
@@ -237,16 +240,26 @@ class _Finder:
                     return seen
         return seen
 
-    def _hashes(self, file: BaseFile, fields: tuple[str, ...]) -> np.ndarray:
+    def _hashes(self, file: BaseFile | LogFile, fields: tuple[str, ...]) -> np.ndarray:
         """Different hashes of a file's first keys; none of one that was replaced and cleaned since."""
         try:
-            reader = BaseFileReader(self.meta.storage, file)
-            keys = reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+            keys = self._logged(file) if isinstance(file, LogFile) else self._stored(file)
         except NotFoundError:
             return np.empty(0, dtype=np.int64)
         return np.unique(key_hashes(keys, fields)).astype(np.int64)
 
-    def _written(self) -> Iterator[list[BaseFile]]:
+    def _stored(self, file: BaseFile) -> pa.ChunkedArray:
+        reader = BaseFileReader(self.meta.storage, file)
+        return reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+
+    def _logged(self, file: LogFile) -> pa.ChunkedArray:
+        """Keys of the records in a log file's first data block."""
+        for block in decode_blocks(self.meta.storage.read(file.path), path=file.path):
+            if block.kind.is_data:
+                return decode_data(block, {RECORD_KEY})[RECORD_KEY]
+        return pa.chunked_array([], pa.string())
+
+    def _written(self) -> Iterator[list[BaseFile | LogFile]]:
         """Files of each of the newest commits that wrote some, newest first."""
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
             stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
@@ -255,7 +268,10 @@ class _Finder:
                 yield files
 
 
-def _file(partition: str, stat: WriteStat) -> BaseFile | None:
-    name = parse_base_file((stat.path or "").rpartition("/")[2])
+def _file(partition: str, stat: WriteStat) -> BaseFile | LogFile | None:
+    name = (stat.path or "").rpartition("/")[2]
     size = stat.file_size_in_bytes or stat.total_write_bytes
-    return BaseFile(partition, name, size) if name is not None and size else None
+    base, log = parse_base_file(name), parse_log_file(name)
+    if not size or (base is None and log is None):
+        return None
+    return LogFile(partition, log, size) if log is not None else BaseFile(partition, base, size)  # type: ignore[arg-type]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
-from pudi.errors import NotSupportedError
 from pudi.filegroup import LogScope
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule, merge_rule
 from pudi.plan import Merging
 from pudi.timeline import Timeline
 
@@ -28,7 +27,8 @@ def merging_of(
         among: the instants whose log blocks count, in incremental reads; None for all.
 
     Raises:
-        NotSupportedError: the table's merger isn't one that this release knows.
+        NotSupportedError: the table names a payload class that pudi doesn't know.
+        MergerError: the table's merger is not registered.
     """
     if not meta.merges_on_read:
         return None
@@ -36,17 +36,8 @@ def merging_of(
     pending = frozenset(i.requested for i in timeline.pending)
     start = timeline.start if meta.store.has_history() else None
     scope = LogScope(completed, pending, start, until, among)
-    return Merging(_rule(meta), scope, None if meta.config.populate_meta_fields else meta.keys)
+    return Merging(_rule(meta, seen), scope, None if meta.config.populate_meta_fields else meta.keys)
 
 
-def _rule(meta: MetaClient) -> MergeRule:
-    config = meta.config
-    known = {mode.value for mode in MergeMode}
-    if config.merge_mode not in known or (config.partial_update_mode and config.version >= 9):
-        how = config.partial_update_mode or config.merge_strategy_id or config.payload_class or config.merge_mode
-        raise NotSupportedError(
-            f"the table's records are merged by {how}, which this release of pudi doesn't know; "
-            "scan(read_optimized=True) reads the base files alone",
-            table=meta.storage.root,
-        )
-    return MergeRule(MergeMode(config.merge_mode), config.ordering_fields, config.delete_marker)
+def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:
+    return merge_rule(meta.config, table=meta.storage.root, avro_schema=meta.schema_json(seen))

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
+from pudi.action.schema_history import read_history
 from pudi.action.write import Write
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
@@ -126,8 +128,18 @@ class _Binder:
         on = self._on()
         matched = tuple(self._clause(c, on) for c in clauses if c.kind is not MergeKind.INSERT)
         not_matched = tuple(self._clause(c, on) for c in clauses if c.kind is MergeKind.INSERT)
-        read = plan_read(self._root, self._table, wanted=None, where=None, meta_fields=False, populated=False)
-        read = read.with_slices(self._meta.view(timeline).all_slices(), self._meta.keys)
+        meta = self._meta
+        read = plan_read(
+            self._root,
+            self._table,
+            wanted=None,
+            where=None,
+            meta_fields=False,
+            populated=meta.merges_on_read,  # log files are merged by record key
+            history=read_history(meta, timeline, timeline) if meta.merges_on_read else None,
+            merging=merging_of(meta, timeline, timeline),
+        )
+        read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
         return MergeJoin(read, on, matched, not_matched, self._meta.keys, nulls_match=self._request.on is None)
 
     def _on(self) -> tuple[tuple[str, str], ...]:

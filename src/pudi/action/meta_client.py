@@ -15,7 +15,7 @@ from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSystemView, StorageListing
-from pudi.format import HOODIE_DIR, CommitMetadata, Layout
+from pudi.format import HOODIE_DIR, Action, CommitMetadata, Layout
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import open_storage
@@ -88,6 +88,11 @@ class MetaClient:
     def merges_on_read(self) -> bool:
         """Whether it's a merge-on-read table."""
         return self.config.table_type == MERGE_ON_READ
+
+    @property
+    def commit_action(self) -> Action:
+        """The action of a write that replaces nothing (CommitUtils.getCommitActionType)."""
+        return Action.DELTACOMMIT if self.merges_on_read else Action.COMMIT
 
     @property
     def keys(self) -> KeyGenerator:

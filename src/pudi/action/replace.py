@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
@@ -213,7 +214,12 @@ class _DeletePartitions(WriteWithoutInput, _Replace):
         by_partition: dict[str, list[FileSlice]] = {}
         for file_slice in slices:
             by_partition.setdefault(file_slice.partition, []).append(file_slice)
-        reader = SliceReader(meta.storage, ReadPlan(meta.storage.root, with_meta_fields(schema), tuple(columns(bound))))
+        merging = merging_of(meta, timeline, timeline)
+        history = self.history if meta.merges_on_read else None
+        read = ReadPlan(
+            meta.storage.root, with_meta_fields(schema), tuple(columns(bound)), history=history, merging=merging
+        )
+        reader = SliceReader(meta.storage, read)
         verdicts = {p: self._verdict(p, group, bound, schema, reader) for p, group in by_partition.items()}
         return [s for s in slices if verdicts[s.partition]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo, Storage
@@ -74,7 +75,7 @@ def sweep(meta: MetaClient, options: WriteOptions) -> None:
 
 
 def roll_back(meta: MetaClient, target: Instant) -> None:
-    """Roll back a pending write of a table of version 8 or later: delete its files and take it off the timeline.
+    """Roll back a pending write: delete its files, take its blocks back, and take it off the timeline.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -93,9 +94,10 @@ def take_back(meta: MetaClient, target: Instant) -> None:
     """
     with meta.lock:
         markers = Markers(meta.storage, target.requested)
-        files = markers.files()
+        files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
         if files:
             meta.storage.delete(files)
+        take_blocks_back(meta.storage, target.requested, target.requested, blocks)
         meta.store.discard(target)
         markers.delete()
         meta.storage.delete([heartbeat_path(target.requested)])
@@ -115,6 +117,8 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     files = [] if known else markers.files()
     if files:
         meta.storage.delete(files)
+    blocks = [] if known else block_requests(meta.storage, markers.appended())
+    take_blocks_back(meta.storage, instant, instant, blocks)
     markers.delete()
     meta.storage.delete([beat.path])
 
@@ -177,13 +181,15 @@ def _resume(meta: MetaClient, rollback: Instant) -> None:
 
 def _plan(storage: Storage, target: Instant) -> RollbackPlan:
     by_partition: dict[str, list[str]] = {}
-    for path in Markers(storage, target.requested).files():
+    markers = Markers(storage, target.requested)
+    for path in markers.files():
         by_partition.setdefault(path.rpartition("/")[0], []).append(path)
     requests = tuple(
         RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(f"{storage.root}/{path}" for path in paths))
         for partition, paths in sorted(by_partition.items())
     )
-    return RollbackPlan(InstantInfo(target.requested, target.action.value), requests)
+    blocks = tuple(block_requests(storage, markers.appended()))
+    return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
 
 
 def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
@@ -191,9 +197,13 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     target = _target(meta, rollback, plan)
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
     meta.storage.delete(doomed)
+    blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
+    commands = take_blocks_back(meta.storage, target.commit_time, rollback.requested, blocks)
     deleted: dict[str, tuple[str, ...]] = {}
+    failed: dict[str, dict[str, int]] = {}
     for request in plan.rollback_requests:
         deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
+        failed.setdefault(request.partition_path, {}).update(request.log_blocks_to_be_deleted or {})
     found = meta.store.load().find(target.commit_time, Action(target.action))
     if found is not None and found.action is Action.COMPACTION:  # its plan stays
         meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
@@ -204,7 +214,15 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
         time_taken_in_millis=meta.context.clock.now_ms() - began_ms,
         total_files_deleted=sum(map(len, deleted.values())),
         commits_rollback=(target.commit_time,),
-        partition_metadata={p: RollbackPartitionMetadata(p, files) for p, files in deleted.items()},
+        partition_metadata={
+            partition: RollbackPartitionMetadata(
+                partition,
+                files,
+                rollback_log_files=absolute(meta.storage, commands.get(partition, {})),
+                log_files_from_failed_commit=failed[partition],
+            )
+            for partition, files in deleted.items()
+        },
         instants_rollback=(target,),
     )
     meta.store.complete(rollback, encode_rollback_metadata(metadata))

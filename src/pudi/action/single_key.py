@@ -7,6 +7,7 @@ Below version 9 properties don't tell: Hudi 0.14.1 to 1.0.2 left the name out, t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
@@ -59,7 +60,8 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
 
 def _found(meta: MetaClient, slices: Iterable[FileSlice], name: str) -> set[bool]:
     """Whether keys of the oldest and the newest file have the name."""
-    by_age = sorted(slices, key=lambda file_slice: file_slice.base_file.instant)
+    based = (replace(s, logs=()) for s in slices if s.base is not None)
+    by_age = sorted(based, key=lambda file_slice: file_slice.base_file.instant)
     return {_of_file(meta, file_slice, name) for file_slice in {*by_age[:1], *by_age[-1:]}}
 
 

@@ -9,7 +9,7 @@ from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.filegroup import ParquetOptions
 from pudi.format import BloomOptions
-from pudi.plan import Operation
+from pudi.plan import LogOptions, Operation
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, unwritable_columns, without_meta_fields
 from pudi.timeline import Timeline
@@ -56,6 +56,19 @@ def file_options(options: WriteOptions) -> ParquetOptions:
         page_bytes=options.page_size,
         dictionary=options.dictionary_enabled,
         bloom=bloom if options.bloom_enabled else None,
+    )
+
+
+def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
+    """How log files are written; None in a copy-on-write table."""
+    if not meta.merges_on_read:
+        return None
+    return LogOptions(
+        layout=meta.store.layout,
+        avro=options.log_block_format == "avro",
+        max_file_bytes=options.log_max_size,
+        max_block_bytes=options.log_block_max_size,
+        small_files=options.small_file_candidates,
     )
 
 

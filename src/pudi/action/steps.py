@@ -30,7 +30,8 @@ def switch_metadata_table_off(meta: MetaClient, options: Options) -> None:
 
 def remove_leftovers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
-    named = Markers(meta.storage, instant.requested).files()
+    markers = Markers(meta.storage, instant.requested)
+    named = [*markers.files(), *markers.appended()]
     extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
     if extra:
         meta.storage.delete(extra)
@@ -38,7 +39,8 @@ def remove_leftovers(meta: MetaClient, instant: Instant, stats: Sequence[WriteSt
 
 def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Say that a folder is a partition, for those that may be new."""
-    created = sorted({s.partition_path or "" for s in stats if s.prev_base_file is None})
+    begun = [s for s in stats if s.prev_base_file is None and (s.num_inserts or s.log_version is None)]
+    created = sorted({s.partition_path or "" for s in begun})
     for partition in created:
         depth = len(partition.split("/")) if partition else 0
         content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())

@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from pudi.action.compaction import maybe_compact
 from pudi.action.index import find_index, key_scope
+from pudi.action.insert_policy import adds_new_only, without_known
+from pudi.action.log_merging import merging_of
+from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.presence import check_present, files_written
@@ -22,17 +25,18 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
-from pudi.action.spec import combines, file_options, sizing, writable_schema
+from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
 from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
-from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import ConflictError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import Action, CommitMetadata, WriteStat, new_file_id
 from pudi.index import Index
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule
 from pudi.plan import (
+    LogOptions,
     Operation,
     PartitionTask,
     WritePlan,
@@ -53,8 +57,9 @@ from pudi.schema import (
 )
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
-from pudi.task import Engine, FileResult, KeyLookup, KeySearch
+from pudi.task import Engine, FileResult, KeySearch
 from pudi.task.engine import InputSpec
+from pudi.task.tag import lookups_in
 from pudi.timeline import Instant, Timeline
 
 _Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
@@ -120,6 +125,7 @@ class Write:
     index: Index = field(default_factory=Index)
     phases: dict[str, float] = field(default_factory=dict)
     keys: KeyGenerator = field(init=False)
+    rule: MergeRule = field(init=False)
     schema_before: str = ""
     ids_before: str | None = None
     history: SchemaHistory | None = None
@@ -137,6 +143,7 @@ class Write:
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
+        self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
@@ -198,7 +205,7 @@ class Write:
             schema=with_flag(schema) if self.flagged else schema,
             keys=self.keys,
             keys_only=self.operation is Operation.DELETE,
-            combine=self._rule if self._everywhere else None,
+            combine=self.rule if self._everywhere else None,
             fill_missing=self.options.fill_missing,
             ordering=self.meta.config.ordering_fields,
         )
@@ -208,13 +215,9 @@ class Write:
         """Whether keys are looked for in the whole table."""
         return self.index.is_global and self.operation in {Operation.UPSERT, Operation.DELETE}
 
-    @property
     def _rule(self) -> MergeRule:
-        """Which version of a record wins; of deletes, which carry keys alone, any."""
-        config = self.meta.config
-        if self.operation is Operation.DELETE:
-            return MergeRule(MergeMode.COMMIT_TIME)
-        return MergeRule(MergeMode(config.merge_mode), config.ordering_fields, config.delete_marker)
+        schema, everywhere = self.schema_before, self._everywhere
+        return rule_of(self.meta, self.operation, self.options, self.resolved, everywhere=everywhere, schema=schema)
 
     def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, _Plan]:
         """Decide which files to write, or which partitions: then their tasks find out the files."""
@@ -223,7 +226,7 @@ class Write:
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
         limits = None if self._everywhere else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
-        new_only = self._new_only
+        new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
         if limits is not None and records.counts and not new_only:
             sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
@@ -231,30 +234,20 @@ class Write:
                 return records, whole
         with self._phase("tag"):
             looks = (self.operation.looks_up or new_only) and self.index.buckets is None
-            lookups = [KeyLookup(s) for s in slices] if looks else []
-            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records))
+            lookups = lookups_in(slices) if looks else []
+            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records, timeline))
             if new_only:
-                tagged = self._new(tagged)
+                tagged = without_known(tagged, self.options, meta.storage.root)
             profile: WriteProfile = tagged.profile
         if self.index.buckets is not None:
-            return tagged, place_buckets(profile, slices, self.operation, meta.context.new_id, meta.storage.root)
+            ids, root = meta.context.new_id, meta.storage.root
+            return tagged, place_buckets(profile, slices, self.operation, ids, root, self._logs)
         if self.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
-        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number))
+        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
         return tagged, plan
-
-    @property
-    def _new_only(self) -> bool:
-        """Whether an insert leaves out or refuses records whose key the table holds."""
-        wanted = self.operation is Operation.INSERT and self.options.duplicates != "none"
-        if wanted and (self.index.buckets is not None or self.index.is_global):
-            raise NotSupportedError(
-                "looking for duplicates of inserted records needs index SIMPLE or BLOOM; upsert with this index",
-                table=self.meta.storage.root,
-            )
-        return wanted
 
     def _next_schema(self, records: Any) -> str:
         """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
@@ -262,19 +255,13 @@ class Write:
             return self.schema_before
         return evolved_text(self.schema_before, records.schema, self.meta.config.name)
 
-    def _search(self, records: Any) -> KeySearch:
-        return KeySearch(self.index, self.operation, self._rule, records.schema)
+    @property
+    def _logs(self) -> LogOptions | None:
+        return log_options(self.meta, self.options)
 
-    def _new(self, tagged: Any) -> Any:
-        """The records whose key the table doesn't hold; raises where others are to be refused."""
-        known = sum(tagged.profile.updates.values())
-        if known and self.options.duplicates == "fail":
-            raise InvalidArgumentError(
-                f"{known} records have a key that the table holds already; nothing was written. Use upsert, or "
-                "hoodie.datasource.insert.dup.policy=drop to leave them out",
-                table=self.meta.storage.root,
-            )
-        return tagged.new_only() if known else tagged
+    def _search(self, records: Any, timeline: Timeline) -> KeySearch:
+        merging = merging_of(self.meta, timeline, timeline) if self._everywhere else None
+        return KeySearch(self.index, self.operation, self.rule, records.schema, merging, self.history)
 
     def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
         """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""
@@ -305,7 +292,7 @@ class Write:
             spec = self._spec(instant.requested, schema_json, history)
             with self._phase("write"):
                 results = self._write_files(records, spec, plan)
-            stats = [r.stat for r in results if r.stat is not None]
+            stats = [stat for result in results for stat in result.stats]
             if not stats and not self._replaces_some:  # no records, or deletes of what isn't there
                 take_back(meta, instant)
                 return None
@@ -341,7 +328,9 @@ class Write:
 
     @property
     def _action(self) -> Action:
-        return Action.REPLACECOMMIT if self.operation.replaces else Action.COMMIT
+        if self.operation.replaces:
+            return Action.REPLACECOMMIT
+        return self.meta.commit_action
 
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options
@@ -350,7 +339,7 @@ class Write:
             operation=self.operation,
             schema=without_meta_fields(avro_to_arrow(schema_json)),
             avro_schema=add_meta_fields(schema_json),
-            rule=self._rule,
+            rule=self.rule,
             index=self.index,
             generated_keys=self.keys.generates,
             deduplicate=combines(self.operation, options),
@@ -361,6 +350,7 @@ class Write:
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
             parquet=file_options(options),
+            logs=self._logs,
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:

@@ -3,14 +3,17 @@
 from pudi.config.checks import (
     check_compactable,
     check_consistent,
+    check_mergeable,
     check_readable,
     check_writable,
     must_switch_off_metadata,
 )
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.merging import is_own_strategy
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
+from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.write_options import WriteOptions
@@ -18,6 +21,7 @@ from pudi.config.write_options import WriteOptions
 __all__ = [
     "ALL_OPTIONS",
     "CompactionOptions",
+    "MergeSemantics",
     "Option",
     "Options",
     "Scope",
@@ -28,9 +32,12 @@ __all__ = [
     "WriteOptions",
     "check_compactable",
     "check_consistent",
+    "check_mergeable",
     "check_readable",
     "check_writable",
     "find_option",
+    "is_own_strategy",
+    "merge_semantics",
     "must_switch_off_metadata",
     "option",
     "options_page",

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Value, text_of
 from pudi.config.resolve import Options, option
+from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_registry import (
-    COMMIT_TIME_ORDERING,
     COPY_ON_WRITE,
     DELETE_FIELD,
     DELETE_MARKER,
-    EVENT_TIME_ORDERING,
     TABLE_VERSIONS,
     WRITABLE_KEY_GENERATORS,
     layout_of_version,
@@ -33,13 +32,6 @@ class _Limit:
     said: Callable[[TableConfig], object]
     held: Callable[[TableConfig], bool]
     advice: str = _WITH_HUDI
-
-
-def _says_how_to_merge(config: TableConfig) -> bool:
-    """Whether no payload class has to: version 9 keeps a legacy one as a name, beside what replaces it."""
-    if config.version >= 9 and "hoodie.compaction.payload.class" not in config.raw:
-        return True
-    return config.payload_class is None or merging.mode_of_payload(config.payload_class) != merging.CUSTOM
 
 
 _READ_LIMITS = (
@@ -92,12 +84,6 @@ _READ_LIMITS = (
 
 _WRITE_LIMITS = (
     _Limit(
-        "hoodie.table.type",
-        lambda config: config.table_type,
-        lambda config: config.table_type == COPY_ON_WRITE,
-        f"pudi writes {COPY_ON_WRITE} tables, and reads others; {_WITH_HUDI}",
-    ),
-    _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,
         lambda config: config.base_file_format == "PARQUET",
@@ -132,27 +118,26 @@ _WRITE_LIMITS = (
         lambda config: config.slash_separated_dates,
         lambda config: not config.slash_separated_dates,
     ),
-    _Limit(
-        "hoodie.record.merge.mode",
-        lambda config: config.merge_mode,
-        lambda config: config.merge_mode in {COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING},
-        f"pudi merges by commit time or by event time; {_WITH_HUDI}",
-    ),
+)
+
+_MERGE_LIMITS = (
     _Limit(
         "hoodie.compaction.payload.class",
         lambda config: config.payload_class,
-        _says_how_to_merge,
-        f"pudi merges by commit time or by event time; {_WITH_HUDI}",
+        lambda config: merge_semantics(config).payload_class is None,
+        f"the class is not known here, and none is loaded by name; {_WITH_HUDI}",
+    ),
+    _Limit(
+        "hoodie.record.merge.mode",
+        lambda config: f"{config.merge_mode} and hoodie.record.merge.strategy.id={config.merge_strategy_id}",
+        lambda config: merge_semantics(config).is_known,
+        f"the id is of no merger that could be registered; {_WITH_HUDI}",
     ),
     _Limit(
         "hoodie.table.partial.update.mode",
         lambda config: config.partial_update_mode,
-        lambda config: config.partial_update_mode is None,
-    ),
-    _Limit(
-        "hoodie.record.merge.property.*",
-        lambda config: ", ".join(sorted(config.extra_merge_properties())),
-        lambda config: not config.extra_merge_properties(),
+        lambda config: config.version >= 9 or config.partial_update_mode is None,
+        f"below version 9 Hudi takes no notice of it; {_WITH_HUDI}",
     ),
 )
 
@@ -207,8 +192,22 @@ def check_writable(config: TableConfig, table: str, options: Options | None = No
     """
     check_readable(config, table)
     _hold(_WRITE_LIMITS, config, table, "written")
+    check_mergeable(config, table)
     if not _metadata_refused(options):
         _hold(_METADATA_LIMITS, config, table, "written")
+
+
+def check_mergeable(config: TableConfig, table: str) -> None:
+    """Refuse a table whose rule for versions of a record is not known here; what needs no merging can still be read.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+
+    Raises:
+        NotSupportedError: it names a payload class that pudi doesn't know, or no rule at all.
+    """
+    _hold(_MERGE_LIMITS, config, table, "merged")
 
 
 def check_compactable(config: TableConfig, table: str, options: Options | None = None) -> None:
@@ -226,7 +225,7 @@ def check_compactable(config: TableConfig, table: str, options: Options | None =
     check_readable(config, table)
     if config.table_type == COPY_ON_WRITE:
         raise InvalidArgumentError("a copy-on-write table has no log files: there is nothing to compact", table=table)
-    _hold([limit for limit in _WRITE_LIMITS if limit.key != "hoodie.table.type"], config, table, "compacted")
+    _hold(_WRITE_LIMITS, config, table, "compacted")
     if not _metadata_refused(options):
         _hold(_METADATA_LIMITS, config, table, "compacted")
 
@@ -275,9 +274,11 @@ def _normalised(key: str, value: Value) -> str:
     if key == "hoodie.table.keygenerator.class":
         return key_generators.type_of_class(str(value)).removesuffix("_AVRO")
     if key in {"hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"}:
-        return merging.newest_mode_of_payload(str(value))
+        known = merging.payload(str(value))
+        return str(value) if known is None else f"{known.mode} {known.partial_update}"
     if key == "hoodie.record.merge.strategy.id":
-        return merging.mode_of_strategy(str(value))
+        mode = merging.mode_of_strategy(str(value))
+        return str(value).lower() if mode == merging.CUSTOM else mode
     if key == "hoodie.table.partition.fields":
         return ",".join(name.split(":", 1)[0] for name in _names(str(value)))
     if key in {"hoodie.table.recordkey.fields", "hoodie.table.ordering.fields"}:
@@ -291,6 +292,9 @@ def _names(text: str) -> list[str]:
 
 def _persisted(config: TableConfig, key: str) -> str | None:
     """What the table says about `key`, normalised; None where options have no say or the table none."""
+    merges = merge_semantics(config)
+    custom = config.merge_mode == merging.CUSTOM and config.merge_strategy_id is not None
+    by_payload = merges.payload_class or f"{merges.mode} {merges.partial_update}"
     derived = {
         "hoodie.table.recordkey.fields": ",".join(config.record_key_fields),
         "hoodie.table.partition.fields": ",".join(config.partition_fields),
@@ -298,9 +302,9 @@ def _persisted(config: TableConfig, key: str) -> str | None:
         "hoodie.table.keygenerator.type": config.key_generator_type.removesuffix("_AVRO"),
         "hoodie.table.keygenerator.class": config.key_generator_type.removesuffix("_AVRO"),
         "hoodie.record.merge.mode": config.merge_mode,
-        "hoodie.record.merge.strategy.id": config.merge_mode,
-        "hoodie.compaction.payload.class": config.merge_mode,
-        "hoodie.table.legacy.payload.class": config.merge_mode,
+        "hoodie.record.merge.strategy.id": str(config.merge_strategy_id).lower() if custom else config.merge_mode,
+        "hoodie.compaction.payload.class": by_payload,
+        "hoodie.table.legacy.payload.class": by_payload,
         "hoodie.table.version": str(config.version),
         "hoodie.table.initial.version": str(config.initial_version),
         "hoodie.timeline.layout.version": str(config.layout_version),

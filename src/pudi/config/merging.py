@@ -1,61 +1,122 @@
-"""Which merge mode a payload class, a strategy id or the ordering fields stand for."""
+"""Which merge mode a payload class, a strategy id or the ordering fields stand for, and what a new table stores."""
 
 from __future__ import annotations
 
-from pudi.config.table_registry import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pudi.config.table_registry import COMMIT_TIME_ORDERING, DELETE_FIELD, DELETE_MARKER, EVENT_TIME_ORDERING
+from pudi.errors import InvalidArgumentError, NotSupportedError
 
 CUSTOM = "CUSTOM"
+MERGE_PROPERTY = "hoodie.record.merge.property."
+"""What properties handed to the merger begin with."""
+UNAVAILABLE = "hoodie.write.partial.update.unavailable.value"
+"""The merge property that holds FILL_UNAVAILABLE's marker."""
+IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
 
-_PAYLOAD_MODES = {
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload": EVENT_TIME_ORDERING,
-    "org.apache.hudi.common.model.EventTimeAvroPayload": EVENT_TIME_ORDERING,
-    "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload": COMMIT_TIME_ORDERING,
-}
-_MODE_PAYLOADS = {
-    EVENT_TIME_ORDERING: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-    COMMIT_TIME_ORDERING: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-}
-_MARKED_PAYLOADS = {
-    "org.apache.hudi.common.model.AWSDmsAvroPayload": (COMMIT_TIME_ORDERING, "Op", "D"),
-}
+_MODELS = "org.apache.hudi.common.model."
+_DEFAULT = f"{_MODELS}DefaultHoodieRecordPayload"
+_PAYLOAD_BASED = "00000000-0000-0000-0000-000000000000"
 _STRATEGY_MODES = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
 }
+_OWN_STRATEGIES = {*_STRATEGY_MODES, _PAYLOAD_BASED, "1897ef5f-18bc-4557-939c-9d6a8afd1519"}
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What a payload class does, in the words of version 9 (`HoodieTableConfig.inferMergingConfigsForV9TableCreation`).
+
+    Attributes:
+        mode: the merge mode.
+        partial_update: how winners are completed, if they are.
+        delete_marker: column and text of deletes, if it knows such.
+        ordering: the ordering fields that it brings along; empty for the table's own.
+        older_ordering: the same below version 9.
+        unavailable: the marker of FILL_UNAVAILABLE.
+        batches_by_order: below version 9, whether `preCombine` goes by ordering value where the rest doesn't.
+        older_deletes_win: below version 9, whether deletes win whatever their ordering value.
+    """
+
+    mode: str
+    partial_update: str | None = None
+    delete_marker: tuple[str, str] | None = None
+    ordering: tuple[str, ...] = ()
+    older_ordering: tuple[str, ...] = ()
+    unavailable: str | None = None
+    batches_by_order: bool = False
+    older_deletes_win: bool = False
+
+    def properties(self) -> dict[str, str]:
+        """What version 9 stores in its place, beside the mode."""
+        made = {} if self.partial_update is None else {"hoodie.table.partial.update.mode": self.partial_update}
+        if self.delete_marker is not None:
+            made |= {DELETE_FIELD: self.delete_marker[0], DELETE_MARKER: self.delete_marker[1]}
+        if self.unavailable is not None:
+            made[MERGE_PROPERTY + UNAVAILABLE] = self.unavailable
+        if self.ordering:
+            made["hoodie.table.ordering.fields"] = ",".join(self.ordering)
+        return made
+
+
+_CHANGES = ("_change_operation_type", "d")
+BINLOG_ORDER = ("_event_seq",)
+"""Ordering field of MySqlDebeziumAvroPayload below version 9: texts `file.position`."""
+_PAYLOADS = {
+    _DEFAULT: Payload(EVENT_TIME_ORDERING),
+    f"{_MODELS}EventTimeAvroPayload": Payload(EVENT_TIME_ORDERING),
+    f"{_MODELS}OverwriteWithLatestAvroPayload": Payload(COMMIT_TIME_ORDERING),
+    f"{_MODELS}OverwriteNonDefaultsWithLatestAvroPayload": Payload(
+        COMMIT_TIME_ORDERING, IGNORE_DEFAULTS, batches_by_order=True
+    ),
+    f"{_MODELS}PartialUpdateAvroPayload": Payload(EVENT_TIME_ORDERING, IGNORE_DEFAULTS, older_deletes_win=True),
+    f"{_MODELS}AWSDmsAvroPayload": Payload(COMMIT_TIME_ORDERING, delete_marker=("Op", "D"), batches_by_order=True),
+    f"{_MODELS}debezium.PostgresDebeziumAvroPayload": Payload(
+        EVENT_TIME_ORDERING,
+        FILL_UNAVAILABLE,
+        _CHANGES,
+        ("_event_lsn",),
+        ("_event_lsn",),
+        "__debezium_unavailable_value",
+    ),
+    f"{_MODELS}debezium.MySqlDebeziumAvroPayload": Payload(
+        EVENT_TIME_ORDERING,
+        delete_marker=_CHANGES,
+        ordering=("_event_bin_file", "_event_pos"),
+        older_ordering=BINLOG_ORDER,
+    ),
+}
+_PLAIN = {name: _PAYLOADS[name].mode for name in list(_PAYLOADS)[:3]}
+"""Those that have a merge mode of their own in every version."""
+
+
+def payload(name: str) -> Payload | None:
+    """What a payload class does; None for one that isn't known. A class is never loaded by its name."""
+    return _PAYLOADS.get(name)
 
 
 def mode_of_payload(name: str) -> str:
     """The merge mode of a payload class; CUSTOM for any but the plain ones (`inferRecordMergeModeFromPayloadClass`)."""
-    return _PAYLOAD_MODES.get(name, CUSTOM)
-
-
-def marked_payload(name: str) -> tuple[str, str, str] | None:
-    """Merge mode, delete column and delete marker that version 9 stores in place of a payload class.
-
-    None for a class that it doesn't store so (`HoodieTableConfig.handlePayloadAdhocConfigs`).
-    """
-    return _MARKED_PAYLOADS.get(name)
+    return _PLAIN.get(name, CUSTOM)
 
 
 def newest_mode_of_payload(name: str) -> str:
     """The merge mode that version 9 stores for a payload class; CUSTOM for one that it loads."""
-    marked = marked_payload(name)
-    return mode_of_payload(name) if marked is None else marked[0]
+    known = payload(name)
+    return CUSTOM if known is None else known.mode
+
+
+def is_own_strategy(identifier: str) -> bool:
+    """Whether a strategy id is one of Hudi's own (`HoodieTableConfig.BUILTIN_MERGE_STRATEGIES`)."""
+    return identifier.lower() in _OWN_STRATEGIES
 
 
 def mode_of_strategy(identifier: str) -> str:
     """The merge mode of a strategy id; CUSTOM for an unknown one (`inferRecordMergeModeFromMergeStrategyId`)."""
     return _STRATEGY_MODES.get(identifier.lower(), CUSTOM)
-
-
-def strategy_of_mode(mode: str) -> str:
-    """The strategy id that a plain merge mode is stored with (`HoodieRecordMerger.getRecordMergeStrategyId`)."""
-    return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
-
-
-def payload_of_mode(mode: str) -> str:
-    """The payload class that a plain merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
-    return _MODE_PAYLOADS[mode]
 
 
 def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool, version: int) -> str:
@@ -68,3 +129,131 @@ def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering:
     if strategy_id:
         return mode_of_strategy(strategy_id)
     return EVENT_TIME_ORDERING if has_ordering else COMMIT_TIME_ORDERING
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a new table shall merge, as its options say.
+
+    Attributes:
+        mode: `hoodie.record.merge.mode`.
+        payload: `hoodie.compaction.payload.class`.
+        strategy_id: `hoodie.record.merge.strategy.id`.
+    """
+
+    mode: str | None
+    payload: str | None
+    strategy_id: str | None
+
+    def stored(self, ordering: Sequence[str], version: int) -> dict[str, str]:
+        """The properties that a new table stores for it (`inferMergingConfigsForPreV9Table`, `…V9TableCreation`).
+
+        Args:
+            ordering: the ordering fields.
+            version: the table's version.
+
+        Raises:
+            InvalidArgumentError: the options contradict each other, or lack something.
+            NotSupportedError: an unknown payload class, or a merger that pudi can't have.
+        """
+        self._check_known(version)
+        mode = self._mode(bool(ordering), version)
+        known = payload(self.payload) if self.payload else None
+        if self.payload and self.strategy_id and mode == CUSTOM and not is_own_strategy(self.strategy_id):
+            raise InvalidArgumentError(
+                f"the options contradict each other: payload class {self.payload}, and strategy id {self.strategy_id} "
+                "of a merger; give one of them"
+            )
+        fields = self._ordering(ordering, known, version)
+        effective = mode if known is None else known.mode
+        if effective == EVENT_TIME_ORDERING and not fields:
+            raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
+        if version >= 9:
+            return self._newest(mode, known)
+        by_payload = mode == CUSTOM and known is not None
+        stored = {
+            "hoodie.compaction.payload.class": self.payload or _payload_of_mode(mode),
+            "hoodie.record.merge.strategy.id": _PAYLOAD_BASED if by_payload else self._strategy(mode),
+        }
+        return stored if version < 8 else {**stored, "hoodie.record.merge.mode": mode}
+
+    def _newest(self, mode: str, known: Payload | None) -> dict[str, str]:
+        if known is not None:
+            stored = {"hoodie.record.merge.mode": known.mode, "hoodie.table.legacy.payload.class": str(self.payload)}
+            return stored | known.properties()
+        if mode == CUSTOM:
+            return {"hoodie.record.merge.mode": mode, "hoodie.record.merge.strategy.id": self._strategy(mode)}
+        return {"hoodie.record.merge.mode": mode}
+
+    def _check_known(self, version: int) -> None:
+        if self.payload and payload(self.payload) is None:
+            raise NotSupportedError(
+                f"payload class {self.payload} is not known here, and a class is never loaded by name: write a "
+                "pudi.RecordMerger and give its hoodie.record.merge.strategy.id"
+            )
+        identifier = self.strategy_id
+        if not identifier or identifier.lower() in _STRATEGY_MODES or (self.payload and identifier == _PAYLOAD_BASED):
+            return
+        if is_own_strategy(identifier):
+            raise NotSupportedError(
+                f"strategy id {identifier} is one of Hudi's own that names no rule: take that of a pudi.RecordMerger"
+            )
+        try:
+            uuid.UUID(identifier)
+        except ValueError as error:
+            raise InvalidArgumentError(f"hoodie.record.merge.strategy.id={identifier} is no UUID") from error
+        if version < 8:
+            raise NotSupportedError(
+                f"strategy id {identifier} in a table of version 6: Hudi reads such by payload class, whatever the id "
+                "says; make the table of version 8 or 9"
+            )
+
+    def _mode(self, has_ordering: bool, version: int) -> str:
+        """The mode by the rules below version 9, which also decide what contradicts what."""
+        by_id = mode_of_strategy(self.strategy_id) if self.strategy_id else None
+        implied = {
+            "hoodie.record.merge.mode": self.mode,
+            "hoodie.compaction.payload.class": self._payload_mode(version),
+            "hoodie.record.merge.strategy.id": by_id,
+        }
+        modes = {value for value in implied.values() if value}
+        if len(modes) > 1:
+            said = ", ".join(f"{key} says {value}" for key, value in implied.items() if value)
+            raise InvalidArgumentError(f"the options contradict each other: {said}")
+        if self.mode == CUSTOM and not (self.payload or self.strategy_id):
+            raise InvalidArgumentError(
+                "CUSTOM needs hoodie.record.merge.strategy.id, the strategy_id of a pudi.RecordMerger, or a payload "
+                "class that is known here"
+            )
+        if self.mode:
+            return self.mode
+        return inferred_mode(
+            payload=self.payload, strategy_id=self.strategy_id, has_ordering=has_ordering, version=version
+        )
+
+    def _payload_mode(self, version: int) -> str | None:
+        """What the payload class says: version 9 takes its own mode for it, and CUSTOM, which it was, is no quarrel."""
+        if not self.payload:
+            return None
+        if version >= 9 and self.mode != CUSTOM and not self.strategy_id:
+            return newest_mode_of_payload(self.payload)
+        return mode_of_payload(self.payload)
+
+    @staticmethod
+    def _ordering(given: Sequence[str], known: Payload | None, version: int) -> tuple[str, ...]:
+        brought = () if known is None else known.ordering if version >= 9 else known.older_ordering
+        if brought and given and tuple(given) != brought:
+            raise InvalidArgumentError(
+                f"ordering={list(given)}: the payload class orders by {', '.join(brought)}; leave ordering out"
+            )
+        return brought or tuple(given)
+
+    def _strategy(self, mode: str) -> str:
+        if mode == CUSTOM:
+            return str(self.strategy_id)
+        return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
+
+
+def _payload_of_mode(mode: str) -> str:
+    """The payload class that a merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
+    return f"{_MODELS}OverwriteWithLatestAvroPayload" if mode == COMMIT_TIME_ORDERING else _DEFAULT

@@ -8,9 +8,6 @@ from pudi.config import key_generators, merging
 from pudi.config.option import Scope, Status, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.table_registry import (
-    DELETE_FIELD,
-    DELETE_MARKER,
-    EVENT_TIME_ORDERING,
     NEWEST_VERSION,
     TABLE_VERSIONS,
     layout_of_version,
@@ -35,6 +32,11 @@ _FIXED = {
 _SINCE_8 = {"hoodie.table.multiple.base.file.formats.enable": "false"}
 _NOT_BEFORE_8 = {"hoodie.record.merge.mode", "hoodie.table.initial.version", *_SINCE_8}
 """Those that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
+_MERGING = (
+    "hoodie.record.merge.mode",
+    "hoodie.compaction.payload.class",
+    "hoodie.record.merge.strategy.id",
+)
 # These decide about others and are not stored as they come.
 _DECIDING = {
     "hoodie.compaction.payload.class",
@@ -87,7 +89,8 @@ def new_properties(
     hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault("hoodie.table.partition_extractor_class", extractor)
-    properties.update(_merging(orderings, options, int(properties["hoodie.table.version"])))
+    wanted = merging.Wanted(*(options.optional_text(key) for key in _MERGING))
+    properties.update(wanted.stored(orderings, int(properties["hoodie.table.version"])))
     return properties
 
 
@@ -152,43 +155,3 @@ def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Opti
     if family == "NON_PARTITION" and partitions:
         raise InvalidArgumentError(f"key generator {kind} takes no partition columns, not {','.join(partitions)}")
     return kind
-
-
-def _merging(ordering: Sequence[str], options: Options, version: int) -> dict[str, str]:
-    # HoodieTableConfig.inferMergingConfigsForV9TableCreation: the plain payloads become a mode and a legacy name;
-    # inferMergingConfigsForPreV9Table: mode, payload class and strategy id all stand, in version 6 without the mode.
-    mode = options.optional_text("hoodie.record.merge.mode")
-    payload = options.optional_text("hoodie.compaction.payload.class")
-    strategy_id = options.optional_text("hoodie.record.merge.strategy.id")
-    implied = {
-        "hoodie.record.merge.mode": mode,
-        "hoodie.compaction.payload.class": merging.newest_mode_of_payload(payload) if payload else None,
-        "hoodie.record.merge.strategy.id": merging.mode_of_strategy(strategy_id) if strategy_id else None,
-    }
-    modes = {value for value in implied.values() if value}
-    if merging.CUSTOM in modes:
-        custom = payload or strategy_id or mode
-        raise NotSupportedError(
-            f"merging by {custom} is not supported yet: use COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING"
-        )
-    if len(modes) > 1:
-        said = ", ".join(f"{key} says {value}" for key, value in implied.items() if value)
-        raise InvalidArgumentError(f"the options contradict each other: {said}")
-    chosen = (
-        modes.pop()
-        if modes
-        else merging.inferred_mode(payload=None, strategy_id=None, has_ordering=bool(ordering), version=version)
-    )
-    if chosen == EVENT_TIME_ORDERING and not ordering:
-        raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
-    if version < NEWEST_VERSION:
-        stored = {
-            "hoodie.compaction.payload.class": payload or merging.payload_of_mode(chosen),
-            "hoodie.record.merge.strategy.id": merging.strategy_of_mode(chosen),
-        }
-        return stored if version < 8 else {**stored, "hoodie.record.merge.mode": chosen}
-    legacy = {"hoodie.table.legacy.payload.class": payload} if payload else {}
-    marked = merging.marked_payload(payload) if payload else None
-    if marked is not None:
-        legacy |= {DELETE_FIELD: marked[1], DELETE_MARKER: marked[2]}
-    return {"hoodie.record.merge.mode": chosen, **legacy}

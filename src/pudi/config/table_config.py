@@ -179,15 +179,21 @@ class TableConfig:
         """Whether the table has partition columns."""
         return bool(self.partition_fields)
 
-    def extra_merge_properties(self) -> dict[str, str]:
-        """The properties handed to the merger, by full key, but for those of `delete_marker`."""
-        known = {DELETE_FIELD, DELETE_MARKER}
-        prefix = "hoodie.record.merge.property."
-        return {key: value for key, value in self.raw.items() if key.startswith(prefix) and key not in known}
+    @property
+    def merge_properties(self) -> dict[str, str]:
+        """The properties handed to the merger, by key without `hoodie.record.merge.property.`."""
+        prefix = merging.MERGE_PROPERTY
+        return {key.removeprefix(prefix): value for key, value in self.raw.items() if key.startswith(prefix)}
 
     @property
     def delete_marker(self) -> tuple[str, str] | None:
-        """Column and text by which a record says that it's a delete (DeleteContext); None where there are none."""
+        """Column and text by which a record says that it's a delete (DeleteContext); None where there are none.
+
+        Below version 9 it comes with the payload classes of change streams (`getTableMergeProperties`).
+        """
+        known = merging.payload(self.payload_class) if self.payload_class and self.version < 9 else None
+        if known is not None and known.delete_marker is not None:
+            return known.delete_marker
         column, marker = self.raw.get(DELETE_FIELD, ""), self.raw.get(DELETE_MARKER, "")
         return (column, marker) if column and marker else None
 

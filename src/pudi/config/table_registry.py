@@ -58,8 +58,7 @@ _IDENTITY = (
         key="hoodie.table.type",
         doc="How updates are kept: in rewritten base files, or in log files beside them.",
         default=COPY_ON_WRITE,
-        choices=(COPY_ON_WRITE,),
-        unsupported=(MERGE_ON_READ,),
+        choices=(COPY_ON_WRITE, MERGE_ON_READ),
         job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
     ),
     _count(
@@ -242,13 +241,12 @@ _MERGING = (
     _table(
         key="hoodie.record.merge.mode",
         doc="Which version of a record wins; by event time with ordering fields, by commit time without.",
-        choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING),
-        unsupported=("CUSTOM",),
+        choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, "CUSTOM"),
         job_keys=("hoodie.write.record.merge.mode",),
     ),
     _table(
         key="hoodie.record.merge.strategy.id",
-        doc="The same by the id of a merge strategy.",
+        doc="The same by the id of a merge strategy: one of Hudi's, or that of a registered `pudi.RecordMerger`.",
         aliases=("hoodie.compaction.record.merger.strategy",),
         job_keys=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"),
     ),
@@ -260,10 +258,10 @@ _MERGING = (
     _table(key="hoodie.table.legacy.payload.class", doc="Payload class that the table was made with."),
     _table(
         key="hoodie.table.partial.update.mode",
-        doc="How a record that is partly filled is completed.",
-        status=Status.UNSUPPORTED,
+        doc="How a record that is partly filled is completed; tables of version 9 take it from the payload class too.",
         choices=("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
-        instead="partial updates are not merged yet",
+        unsupported=("KEEP_VALUES", "FILL_DEFAULTS"),
+        instead="Hudi 1.2 has no such mode for whole tables",
     ),
     _table(
         key=DELETE_FIELD,
@@ -277,9 +275,7 @@ _MERGING = (
     ),
     _table(
         key="hoodie.record.merge.property.*",
-        doc="A property handed to the merger.",
-        status=Status.UNSUPPORTED,
-        instead="of the mergers' properties pudi knows delete markers only",
+        doc="A property handed to the merger; given when the table is made.",
     ),
 )
 

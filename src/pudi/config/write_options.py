@@ -51,6 +51,10 @@ class WriteOptions:
         failed_writes_policy: EAGER, LAZY or NEVER.
         overwrite_mode: DYNAMIC or STATIC: what an overwrite without named partitions replaces.
         static_partitions: partitions that an overwrite replaces, None for none named.
+        small_file_candidates: small base files of a partition that take inserts at most, in a merge-on-read table.
+        log_block_format: avro or parquet: how records are held in log files.
+        log_max_size: size from which on another log file is begun.
+        log_block_max_size: bytes in memory of the records of one block of a log file.
     """
 
     operation: str
@@ -79,6 +83,10 @@ class WriteOptions:
     fill_missing: bool
     overwrite_mode: str
     static_partitions: tuple[str, ...] | None
+    small_file_candidates: int
+    log_block_format: str
+    log_max_size: int
+    log_block_max_size: int
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -118,4 +126,8 @@ class WriteOptions:
             fill_missing=options.flag("hoodie.write.set.null.for.missing.columns"),
             overwrite_mode=options.text("hoodie.datasource.overwrite.mode"),
             static_partitions=names_of(options, "hoodie.static.overwrite.partition.paths"),
+            small_file_candidates=options.integer("hoodie.merge.small.file.group.candidates.limit"),
+            log_block_format=options.text("hoodie.logfile.data.block.format"),
+            log_max_size=options.integer("hoodie.logfile.max.size"),
+            log_block_max_size=options.integer("hoodie.logfile.data.block.max.size"),
         )

@@ -1,6 +1,6 @@
 """Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
 
-from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, has_above_ffff
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import LogScope, read_log_blocks
 from pudi.filegroup.markers import Markers
@@ -22,6 +22,7 @@ __all__ = [
     "ParquetOptions",
     "Replacements",
     "StorageListing",
+    "encode_parquet",
     "has_above_ffff",
     "open_base_file",
     "read_log_blocks",

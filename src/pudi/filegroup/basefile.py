@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -71,24 +71,7 @@ class BaseFileWriter:
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""
-        sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(
-            sink,
-            rows.schema.with_metadata(None),
-            compression="none" if self.options.codec == "uncompressed" else self.options.codec,
-            data_page_size=self.options.page_bytes,
-            use_dictionary=_repeating(rows) if self.options.dictionary else False,
-            write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
-            store_schema=False,
-            coerce_timestamps="us",
-        ) as writer:
-            writer.write_table(rows, row_group_size=self._row_group_rows(rows))
-            writer.add_key_value_metadata(self._footer(rows))
-        return sink.getvalue()
-
-    def _row_group_rows(self, rows: pa.Table) -> int:
-        per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
-        return max(1024, self.options.row_group_bytes // per_row)
+        return encode_parquet(rows, self.options, self._footer(rows))
 
     def _footer(self, rows: pa.Table) -> dict[bytes, bytes]:
         keys = rows[RECORD_KEY]
@@ -99,6 +82,32 @@ class BaseFileWriter:
         wish = self.options.bloom
         bloom = None if wish is None else BloomFilter.build(keys, wish)
         return footer_metadata(self.avro_schema, span["min"], span["max"], bloom, _nan_free(rows))
+
+
+def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[bytes, bytes] | None = None) -> pa.Buffer:
+    """Rows as a Parquet file.
+
+    Args:
+        rows: meta fields first, then the table's columns; low-cardinality ones may be dictionary encoded.
+        options: how it's written; a bloom filter is the footer's affair.
+        footer: key-value metadata; None for none.
+    """
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        rows.schema.with_metadata(None),
+        compression="none" if options.codec == "uncompressed" else options.codec,
+        data_page_size=options.page_bytes,
+        use_dictionary=_repeating(rows) if options.dictionary else False,
+        write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
+        store_schema=False,
+        coerce_timestamps="us",
+    ) as writer:
+        per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
+        writer.write_table(rows, row_group_size=max(1024, options.row_group_bytes // per_row))
+        if footer:
+            writer.add_key_value_metadata(dict(footer))
+    return sink.getvalue()
 
 
 class BaseFileReader:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pudi.context import FileInfo, Storage
 from pudi.format import HOODIE_DIR, PARTITION_METADATA
+
+_T = TypeVar("_T")
+_AT_ONCE = 16
+"""Listings that wait for answers at the same time."""
+
+
+def _at_once(listing: Callable[[str], _T], folders: Sequence[str]) -> list[_T]:
+    if len(folders) <= 1:
+        return [listing(folder) for folder in folders]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(folders)), thread_name_prefix="pudi-list") as pool:
+        return list(pool.map(listing, folders))
 
 
 class FileListing(Protocol):
@@ -19,6 +31,9 @@ class FileListing(Protocol):
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         """Files directly in a partition; none when it's not there."""
+
+    def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
+        """Files directly in some partitions, by partition path in the order given; none where it's not there."""
 
     def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
         """Files of every partition, by partition path."""
@@ -42,10 +57,16 @@ class StorageListing:
         """Files directly in a partition."""
         return self.storage.list_dir(partition)[0]
 
+    def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
+        """Files directly in some partitions: one listing for each."""
+        names = list(partitions)
+        return dict(zip(names, _at_once(self.files, names), strict=True))
+
     def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
         """Files of every partition: one listing of the root's own files and one for each folder in it."""
         files, folders = self.storage.list_dir("")
-        return self._by_partition([files, *(self.storage.list(f) for f in folders if f != HOODIE_DIR)])
+        below = _at_once(lambda f: list(self.storage.list(f)), [f for f in folders if f != HOODIE_DIR])
+        return self._by_partition([files, *below])
 
     @staticmethod
     def _by_partition(listings: Iterable[Iterable[FileInfo]]) -> dict[str, list[FileInfo]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pudi.context import FileInfo, Storage
@@ -12,6 +12,8 @@ from pudi.format import (
     MARKERS_PREFIX,
     MARKERS_TYPE,
     IOType,
+    LogFileName,
+    MarkerName,
     marker_dir,
     marker_path,
     parse_data_file,
@@ -38,33 +40,36 @@ class Markers:
         Args:
             partition: the file's partition path.
             file_name: the data file's name.
-            io_type: CREATE for a new file group, MERGE for a new version of one.
+            io_type: CREATE for a new file group or log file, MERGE for a new version of one; below version 8 APPEND for
+                a log file.
         """
         self.storage.put(marker_path(self.instant, partition, file_name, io_type), b"")
 
     def files(self) -> list[str]:
-        """Paths of all data files that the instant may have written, relative to the table's root.
+        """Paths of the data files bearing the instant's name that it may have written, relative to the table's root.
 
         Raises:
             CorruptError: a file among the markers is none, or names a file that the instant can't have written.
             NotSupportedError: one names a log file of a later Hudi.
         """
-        folder = marker_dir(self.instant)
-        paths: set[str] = set()
-        for info in self.infos():
-            name = info.path[len(folder) + 1 :]
-            if name == MARKERS_TYPE:
-                continue
-            if name.startswith(MARKERS_PREFIX) and "/" not in name:
-                paths.update(self._listed(info.path))
-            else:
-                paths.add(self._data_path(name, info.path))
-        return sorted(paths)
+        named = [(marker, source) for marker, source in self._markers() if not self._is_appended(marker)]
+        return sorted({self.owned(marker.data_path, source) for marker, source in named})
+
+    def appended(self) -> list[str]:
+        """Paths of the log files that the instant may have written blocks to and that bear the instant of their base.
+
+        Only below version 8. By an older Hudi they may hold blocks of other instants too.
+
+        Raises:
+            CorruptError: as `files`.
+        """
+        named = [(marker, source) for marker, source in self._markers() if self._is_appended(marker)]
+        return sorted({self.within(marker.data_path, source) for marker, source in named})
 
     def owned(self, path: str, source: str | None = None) -> str:
         """Give `path` back when the instant may have written it, so that undoing the instant may delete it.
 
-        From table version 8 on the name of every data file, log files too, holds the instant that wrote it.
+        The name of every data file holds the instant that wrote it, but for log files below version 8.
 
         Args:
             path: path of a data file, relative to the table's root.
@@ -74,23 +79,42 @@ class Markers:
             CorruptError: it is no data file of this instant, or lies among Hudi's own files.
             NotSupportedError: it is a log file of a later Hudi.
         """
-        folder, _, name = path.rpartition("/")
+        data_file = parse_data_file(path.rpartition("/")[2])
+        if data_file is None or data_file.instant != self.instant:
+            raise self._stranger(path, source)
+        return self.within(path, source)
+
+    def within(self, path: str, source: str | None = None) -> str:
+        """Give the path of a data file back, unless it leaves the table or lies among Hudi's own files.
+
+        Args:
+            path: path relative to the table's root.
+            source: the file that names it, for the error.
+
+        Raises:
+            CorruptError: it does.
+        """
+        folder = path.rpartition("/")[0]
         folders = folder.split("/") if folder or path.startswith("/") else []
-        data_file = parse_data_file(name)
-        if (
-            data_file is None
-            or data_file.instant != self.instant
-            or not {"", ".", ".."}.isdisjoint(folders)
-            or folders[:1] == [HOODIE_DIR]
-        ):
-            raise CorruptError(
-                f"{path!r} is named among the files of instant {self.instant}, which can't have written it; nothing "
-                "was deleted. Remove the instant's files from the timeline and its markers by hand",
-                table=self.storage.root,
-                path=source or path,
-                instant=self.instant,
-            )
+        if not {"", ".", ".."}.isdisjoint(folders) or folders[:1] == [HOODIE_DIR]:
+            raise self._stranger(path, source)
         return path
+
+    def _is_appended(self, marker: MarkerName) -> bool:
+        """Whether a marker is of a log file that bears another instant."""
+        data_file = parse_data_file(marker.file_name)
+        return (
+            marker.io_type is IOType.APPEND and isinstance(data_file, LogFileName) and data_file.instant != self.instant
+        )
+
+    def _stranger(self, path: str, source: str | None) -> CorruptError:
+        return CorruptError(
+            f"{path!r} is named among the files of instant {self.instant}, which can't have written it; nothing "
+            "was deleted. Remove the instant's files from the timeline and its markers by hand",
+            table=self.storage.root,
+            path=source or path,
+            instant=self.instant,
+        )
 
     def infos(self) -> list[FileInfo]:
         """The marker files themselves."""
@@ -100,12 +124,24 @@ class Markers:
         """Delete all markers of the instant."""
         delete_folder(self.storage, marker_dir(self.instant))
 
-    def _listed(self, path: str) -> Iterable[str]:
-        lines = self.storage.read(path).decode("utf-8", "replace").split("\n")  # a partition may hold U+2028
-        return [self._data_path(line, path) for line in lines if line]
+    def _markers(self) -> Iterator[tuple[MarkerName, str]]:
+        """All markers, each with the file that names it."""
+        folder = marker_dir(self.instant)
+        for info in self.infos():
+            name = info.path[len(folder) + 1 :]
+            if name == MARKERS_TYPE:
+                continue
+            if name.startswith(MARKERS_PREFIX) and "/" not in name:
+                yield from self._listed(info.path)
+            else:
+                yield self._marker(name, info.path), info.path
 
-    def _data_path(self, marker: str, source: str) -> str:
+    def _listed(self, path: str) -> Iterator[tuple[MarkerName, str]]:
+        lines = self.storage.read(path).decode("utf-8", "replace").split("\n")  # a partition may hold U+2028
+        yield from ((self._marker(line, path), path) for line in lines if line)
+
+    def _marker(self, marker: str, source: str) -> MarkerName:
         parsed = parse_marker(marker)
         if parsed is None:
             raise CorruptError(f"{marker!r} is not the name of a marker", table=self.storage.root, path=source)
-        return self.owned(parsed.data_path, source)
+        return parsed

@@ -122,12 +122,15 @@ class FileSlice:
         file_id: id of the file group.
         base: the base file; None where records went to log files first.
         logs: the log files, in the order in which they are merged; none in a copy-on-write table.
+        compacting: requested time of a compaction that is pending on the file group; writers to tables below version 8
+            are told, whose new log files bear it.
     """
 
     partition: str
     file_id: str
     base: BaseFile | None
     logs: tuple[LogFile, ...] = ()
+    compacting: str | None = None
 
     @property
     def instant(self) -> str:
@@ -145,16 +148,20 @@ class FileSlice:
         return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
 
     @property
+    def path(self) -> str:
+        """Path of its first file relative to the table's root."""
+        return self.logs[0].path if self.base is None else self.base.path
+
+    @property
     def base_file(self) -> BaseFile:
-        """The base file, where nothing but one can be: in a copy-on-write table.
+        """The base file, where the slice can't have log files: in a copy-on-write table, or because it was looked at.
 
         Raises:
             NotSupportedError: there are log files, which must not be passed over.
         """
         if self.base is None or self.logs:
             raise NotSupportedError(
-                f"file group {self.file_id} of partition {self.partition!r} has log files: this release of pudi reads "
-                "merge-on-read tables and can't change them yet",
-                path=self.logs[0].path if self.logs else None,
+                f"file group {self.file_id} of partition {self.partition!r} has log files, which this can't take in",
+                path=self.path,
             )
         return self.base

@@ -72,6 +72,7 @@ class FileSystemView:
         self._seen = timeline if seen is None else seen
         self._archived_until = archived_until
         self._has_logs = logs
+        self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id.
@@ -87,7 +88,8 @@ class FileSystemView:
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each; raises as `slices`."""
-        return [s for partition in partitions for s in self.slices(partition)]
+        listed = self._listing.files_of(partitions)
+        return [s for partition, files in listed.items() for s in self._latest(partition, files)]
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
@@ -135,10 +137,11 @@ class FileSystemView:
         known_ids = newest.keys() | {file_id for file_id, found in over.items() if found}
         for file_id in hidden.keys() - known_ids:
             self._check_new(hidden[file_id])
+        replaced = self._replacements
         return [
             FileSlice(partition, file_id, newest.get(file_id), over.get(file_id, ()))
             for file_id in sorted(known_ids)
-            if not self.is_replaced(partition, file_id)
+            if not replaced.hides(partition, file_id)
         ]
 
     def _over(self, base: BaseFile | None, logs: Sequence[LogFile]) -> tuple[LogFile, ...]:
@@ -162,6 +165,12 @@ class FileSystemView:
         return completion is not None and completion >= base.instant
 
     def _is_seen(self, instant: str) -> bool:
+        known = self._verdicts.get(instant)
+        if known is None:
+            known = self._verdicts[instant] = self._sees(instant)
+        return known
+
+    def _sees(self, instant: str) -> bool:
         if self._timeline.commit(instant) is not None:
             return self._seen.commit(instant) is not None
         start = self._timeline.start

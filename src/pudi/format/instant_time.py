@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Literal
 
 from pudi.errors import InvalidArgumentError
@@ -22,6 +23,7 @@ _INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _FIELDS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:([0-9]{3})[0-9]*)?")
 
 
+@lru_cache(maxsize=4096)  # many files, few instants
 def is_instant_time(text: str) -> bool:
     """Whether `text` has the shape of an instant time: 17 digits, or 14 in tables of old.
 

@@ -277,7 +277,12 @@ class LogFileName:
 def parse_base_file(name: str) -> BaseFileName | None:
     """The parts of a base file's name, or None when `name` is none."""
     match = _BASE_FILE.fullmatch(name)
-    return None if match is None else BaseFileName(*match.groups())
+    if match is None:
+        return None
+    parsed = object.__new__(BaseFileName)  # checked already: a table may have a million of them
+    for attribute, value in zip(("file_id", "write_token", "instant", "extension"), match.groups(), strict=True):
+        object.__setattr__(parsed, attribute, value)
+    return parsed
 
 
 def parse_log_file(name: str) -> LogFileName | None:
@@ -295,11 +300,14 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     Raises:
         NotSupportedError: a log file of a Hudi newer than 1.2; ignoring it would lose rows.
     """
-    if _NATIVE_LOG_FILE.fullmatch(name):
+    if name.startswith("."):
+        return parse_log_file(name)
+    base = parse_base_file(name)
+    if base is None and _NATIVE_LOG_FILE.fullmatch(name):
         raise NotSupportedError(
             "log file of a later Hudi: this release of pudi reads those of 1.2 and before", path=name
         )
-    return parse_log_file(name) if name.startswith(".") else parse_base_file(name)
+    return base
 
 
 _MARKER_SUFFIX = ".marker."

@@ -11,6 +11,9 @@ from pudi.errors import NotSupportedError, SchemaError
 DELETED = "_hoodie_is_deleted"
 """Boolean column by which a record says that it's a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
 
+OPERATION = "_hoodie_operation"
+"""Column of change logs that says what a record does (HoodieRecord.OPERATION_METADATA_FIELD)."""
+
 _MARKABLE = (pa.string(), pa.int32(), pa.int64(), pa.bool_())
 
 
@@ -34,6 +37,14 @@ def delete_mask(rows: pa.Table, marker: tuple[str, str] | None) -> np.ndarray:
             found = pc.equal(pc.cast(found, pa.string()), marker[1])
         mask |= np.array(pc.fill_null(found, False), dtype=bool)
     return mask
+
+
+def with_flag(rows: pa.Table, deleted: np.ndarray) -> pa.Table:
+    """Records with column `DELETED`, true where `deleted`; added at the end where they have none."""
+    flag = pa.array(deleted)
+    if DELETED in rows.column_names:
+        return rows.set_column(rows.column_names.index(DELETED), DELETED, flag)
+    return rows.append_column(DELETED, flag)
 
 
 def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, table: str) -> None:

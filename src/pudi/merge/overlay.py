@@ -8,7 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.merge.winners import MergeRule
+from pudi.merge.deletes import DELETED
+from pudi.merge.mixing import mix
+from pudi.merge.ordering import column_of
+from pudi.merge.rule import MergeRule, PartialUpdate
+from pudi.merge.versions import Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,34 @@ class Overlay:
         return int(np.count_nonzero(self.taken_from >= 0))
 
 
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """What becomes of a base file's rows and of newer versions laid over them.
+
+    Attributes:
+        base_rows: base rows that stay or are replaced, ascending.
+        taken: for each of them the row of `rows` that stands for it, or -1 where the base row stays.
+        rows: the newer versions, as they are or mixed with those of the base file; also some that nothing refers to.
+        inserted: rows of `rows` that are new, in order of arrival.
+        deleted: how many base rows go.
+        matched: how many newer versions have a key that the base holds, whoever wins.
+    """
+
+    base_rows: np.ndarray
+    taken: np.ndarray
+    rows: pa.Table
+    inserted: np.ndarray
+    deleted: int
+    matched: int
+
+    @property
+    def numbers(self) -> Overlay:
+        """The row numbers alone."""
+        return Overlay(self.base_rows, self.taken, self.inserted, self.deleted, self.matched)
+
+
 def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, unconditional_delete: bool) -> Overlay:
-    """Lay incoming record versions over a base file by record key (HoodieMergeHandle's merge).
+    """Lay incoming record versions over a base file by record key, by a rule that doesn't mix versions.
 
     Args:
         base: rows of the base file; needs the key and, where `rule` compares, the ordering columns.
@@ -54,24 +84,100 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
         Row numbers only, so that the caller decides which columns to move. A key that is in the base more than once
         (plain inserts) has all its rows replaced, as in Hudi.
     """
-    found = pc.index_in(base[key], value_set=_whole(incoming[key]))
+    if unconditional_delete:
+        every = np.ones(incoming.num_rows, dtype=bool)
+        return _plain(base, Versions(incoming, every, every), key, rule)
+    return _plain(base, Versions.of(incoming, rule), key, rule)
+
+
+def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False) -> Laid:
+    """Merge newer versions with those of a base file (FORMAT 9.2, final merge).
+
+    Args:
+        base: rows of the base file; needs the key, the ordering columns, and where versions are mixed all columns
+            that the result shall have.
+        newer: newer versions, each key once.
+        key: the record key's column in both.
+        rule: how.
+        mixed_anew: where versions are mixed, take every base row that meets a newer version from `rows`, also if it
+            stays as it was: so which ones are taken depends on the order and the delete marks, not on other columns,
+            unless a merger of the user's decides.
+
+    Raises:
+        MergerError: the merger of the user's failed.
+    """
+    partial = newer.partial and rule.partial_update is not PartialUpdate.FILL_DEFAULTS
+    if not rule.mixes and not partial:
+        plain = _plain(base, newer, key, rule)
+        return Laid(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
+    newer = newer.padded(rule)
+    partner, hit = _partners(base, newer.rows, key)
+    schema = newer.rows.schema
+    if partial or rule.merger is not None:
+        schema = pa.schema([*schema, *(f for f in base.schema if f.name not in schema.names)])
+    older = _stored(base, hit, schema, partial=partial)
+    newer = newer.with_columns(schema)
+    mixed = mix(older, newer.take(partner[hit]), rule, np.full(len(hit), partial))
+    made = np.flatnonzero(~mixed.is_newer & (~mixed.is_older | mixed_anew))
+    taken = np.full(base.num_rows, -1)
+    taken[hit[mixed.is_newer]] = partner[hit[mixed.is_newer]]
+    taken[hit[made]] = len(newer) + np.arange(len(made))
+    keep = np.ones(base.num_rows, dtype=bool)
+    keep[hit] = ~mixed.versions.deleted
+    met = np.zeros(len(newer), dtype=bool)
+    met[partner[hit]] = True
+    return Laid(
+        base_rows=np.flatnonzero(keep),
+        taken=taken[keep],
+        rows=pa.concat_tables([newer.rows, mixed.versions.rows.take(pa.array(made))]) if len(made) else newer.rows,
+        inserted=np.flatnonzero(~met & ~newer.deleted),
+        deleted=int(np.count_nonzero(~keep)),
+        matched=int(np.count_nonzero(met)),
+    )
+
+
+def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool) -> Versions:
+    """Rows of a base file as versions: never deletes, and never without a column."""
+    columns = []
+    for field in schema:
+        column = column_of(base, field.name).take(pa.array(hit))
+        columns.append(column if column.type == field.type else _cast(column, field.type))
+    rows = pa.table(columns, schema=schema)
+    none = np.zeros(len(hit), dtype=bool)
+    missing = {} if DELETED in base.column_names else {DELETED: ~none}  # a flag beside the records is no value to fill
+    return Versions(rows, none, none, partial, missing)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type).cast(kind) if pa.types.is_dictionary(column.type) else column.cast(kind)
+
+
+def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each base row the newer row of its key, or -1; and the base rows that have one."""
+    found = pc.index_in(base[key], value_set=_whole(newer[key]))
     partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
-    hit = np.flatnonzero(partner >= 0)
-    deletes = _deletes(incoming, rule, unconditional_delete)
-    if not unconditional_delete and rule.compares and len(hit):
-        fields = list(rule.ordering_fields)
-        wins = rule.newer_wins(
-            base.select(fields).take(pa.array(hit)), incoming.select(fields).take(pa.array(partner[hit]))
-        )
+    return partner, np.flatnonzero(partner >= 0)
+
+
+def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overlay:
+    """Which version wins, where versions are never mixed."""
+    partner, hit = _partners(base, newer.rows, key)
+    certain = newer.unconditional[partner[hit]]
+    if rule.compares and not certain.all():
+        fields = [name for name in rule.ordering_fields if name in base.column_names]
+        present = [name for name in rule.ordering_fields if name in newer.rows.column_names]
+        stored = base.select(fields).take(pa.array(hit))
+        wins = rule.newer_wins(stored, newer.rows.select(present).take(pa.array(partner[hit]))) | certain
     else:
         wins = np.ones(len(hit), dtype=bool)
-    met = np.zeros(incoming.num_rows, dtype=bool)
+    met = np.zeros(len(newer), dtype=bool)
     met[partner[hit]] = True
     partner[hit[~wins]] = -1
     keep = np.ones(base.num_rows, dtype=bool)
-    if deletes is not None:
-        keep[hit] = ~(wins & deletes[partner[hit]])
-    added = ~met if deletes is None else ~met & ~deletes
+    added = ~met
+    if newer.deleted.any():
+        keep[hit] = ~(wins & newer.deleted[partner[hit]])
+        added &= ~newer.deleted
     return Overlay(
         base_rows=np.flatnonzero(keep),
         taken_from=partner[keep],
@@ -79,12 +185,6 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
         deleted=int(base.num_rows - np.count_nonzero(keep)),
         matched=int(np.count_nonzero(met)),
     )
-
-
-def _deletes(incoming: pa.Table, rule: MergeRule, unconditional: bool) -> np.ndarray | None:
-    if unconditional:
-        return np.ones(incoming.num_rows, dtype=bool)
-    return rule.deletes(incoming) if rule.marks_deletes(incoming) else None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -1,71 +1,22 @@
-"""One version per record key: the winner by commit time or event time, among versions in arrival order."""
+"""One version per record key, among versions in order of arrival."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.merge.deletes import delete_columns, delete_mask
-
-
-class MergeMode(str, Enum):
-    """`hoodie.record.merge.mode` (RecordMergeMode)."""
-
-    COMMIT_TIME = "COMMIT_TIME_ORDERING"
-    EVENT_TIME = "EVENT_TIME_ORDERING"
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRule:
-    """How two versions of one record are decided (FORMAT: spec 'record mergers'; BufferedRecordMergerFactory).
-
-    Attributes:
-        mode: COMMIT_TIME: the newer version wins. EVENT_TIME: the newer wins unless its ordering value is lower.
-        ordering_fields: columns of the ordering value, compared in this order; used by EVENT_TIME only.
-        delete_marker: a column and the text that it holds in records that are deletes; None where there is none.
-    """
-
-    mode: MergeMode
-    ordering_fields: tuple[str, ...] = ()
-    delete_marker: tuple[str, str] | None = None
-
-    def marks_deletes(self, rows: pa.Table) -> bool:
-        """Whether records of this kind can say that they're deletes."""
-        return bool(delete_columns(rows, self.delete_marker))
-
-    def deletes(self, rows: pa.Table) -> np.ndarray:
-        """For each record whether it says that it's a delete."""
-        return delete_mask(rows, self.delete_marker)
-
-    @property
-    def compares(self) -> bool:
-        """Whether ordering values decide anything."""
-        return self.mode is MergeMode.EVENT_TIME and bool(self.ordering_fields)
-
-    def newer_wins(self, older: pa.Table, newer: pa.Table) -> np.ndarray:
-        """Whether the newer version wins, for tables aligned row by row: a boolean array of that length.
-
-        Equal values let the newer win. Null is 0 among ints, as Hudi 1.2.0 has it, and lower than any other value of
-        other types, on which Hudi fails. -0.0 is lower than 0.0, and NaN greater than any number (`Double.compareTo`).
-        """
-        if not self.compares:
-            return np.ones(newer.num_rows, dtype=bool)
-        older_wins = np.zeros(newer.num_rows, dtype=bool)
-        undecided = np.ones(newer.num_rows, dtype=bool)
-        for field in self.ordering_fields:
-            old_greater, equal = _compare(older[field], newer[field])
-            older_wins |= undecided & old_greater
-            undecided &= equal
-        return ~older_wins
+from pudi.merge.deletes import with_flag
+from pudi.merge.mixing import mix
+from pudi.merge.ordering import sort_by
+from pudi.merge.rule import MergeRule, PartialUpdate
+from pudi.merge.versions import Versions, in_one
 
 
 def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
-    """The winning version of each record key among `rows`.
+    """One version of each record key among `rows`: the one that wins, or what comes of all of them.
 
     Args:
         rows: record versions in order of arrival.
@@ -73,63 +24,111 @@ def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
         rule: how versions are decided; ties go to the later row.
 
     Returns:
-        The winners, in order of arrival; `rows` itself when no key repeats.
+        The winners, in order of arrival; `rows` itself when no key repeats. Where a merger of the user's decides, a
+        column `DELETED` says which of them are deletes.
+
+    Raises:
+        MergerError: the merger of the user's failed.
     """
-    keys = rows[key]
-    if pc.count_distinct(keys).as_py() == rows.num_rows:
+    codes, count = _codes(rows, key)
+    if count == rows.num_rows:
         return rows
-    position = pa.array(np.arange(rows.num_rows))
-    if rule.compares:
-        order = pc.sort_indices(_sort_table(rows, rule.ordering_fields, position), _sort_keys(rule.ordering_fields))
-    else:
-        order = position
-    ranked = pa.table({"key": keys.take(order), "rank": position})
-    last = ranked.group_by("key").aggregate([("rank", "max")])["rank_max"]
-    winners = np.sort(np.asarray(order)[np.asarray(last)])
-    return rows.take(pa.array(winners))
+    if rule.mixes:
+        folded = fold([Versions.of(rows, rule)], key, rule)
+        return folded.rows if rule.merger is None else with_flag(folded.rows, folded.deleted)
+    return rows.take(pa.array(np.sort(_winners(Versions.of(rows, rule), codes, count, rule))))
 
 
-def _compare(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of `older > newer` and `older = newer` by the total order of ordering values."""
-    older, newer = _comparable(older), _comparable(newer)
-    greater = _mask(pc.greater(older, newer))
-    equal = _mask(pc.equal(older, newer))
-    old_null, new_null = _mask(older.is_null()), _mask(newer.is_null())
-    greater |= new_null & ~old_null
-    equal |= old_null & new_null
-    return greater, equal
+def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
+    """Merge versions among themselves, from the oldest to the newest (FORMAT 9.2, delta merge).
+
+    Args:
+        runs: versions, oldest run first; at least one.
+        key: name of the column that holds the record key, without nulls.
+        rule: how.
+
+    Returns:
+        Each key once, in order of first appearance. Deletes stay: they meet what is stored by `lay_over`.
+
+    Raises:
+        MergerError: the merger of the user's failed.
+    """
+    if rule.partial_update is PartialUpdate.FILL_DEFAULTS:  # what a partial update lacks is null: it's a whole record
+        runs = [Versions(run.rows, run.deleted, run.unconditional) for run in runs]
+    together = in_one([run.padded(rule) for run in runs])
+    if not len(together):
+        return together
+    codes, count = _codes(together.rows, key)
+    if count == len(together):
+        return together
+    if rule.mixes or together.partial:
+        lengths = [len(run) for run in runs]
+        first = next((n for n, run in enumerate(runs) if run.partial), len(runs))
+        partial = np.arange(len(together)) >= sum(lengths[:first])
+        return _in_rounds(together, codes, count, rule, partial)
+    return together.take(_winners(together, codes, count, rule))
 
 
-def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values whose own order is that of ordering values, but for null."""
-    kind = values.type
-    if kind == pa.int32():
-        return pc.fill_null(values, 0)
-    if not pa.types.is_floating(kind):
-        return values
-    present = _mask(values.is_valid())
-    numbers = np.asarray(pc.fill_null(pc.cast(values, pa.float64()), 0.0), dtype=np.float64)
-    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)  # all NaNs are one
-    ranks = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
-    return pa.chunked_array([pa.array(ranks, mask=~present)])
+def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
+    """For each row the number of its key by first appearance, and how many keys there are."""
+    encoded = pc.dictionary_encode(rows[key].combine_chunks())
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
-def _mask(values: pa.ChunkedArray) -> np.ndarray:
-    filled: np.ndarray = np.array(pc.fill_null(values, False), dtype=bool)
-    return filled
+def _winners(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule) -> np.ndarray:
+    """For each key the row that wins, where versions are never mixed."""
+    order = np.arange(len(codes))
+    winners = np.empty(count, dtype=np.int64)
+    winners[codes] = order  # of several values for one place the last stays
+    if not rule.compares:
+        return winners
+    contested = np.bincount(codes, minlength=count)[codes] > 1
+    alive = np.flatnonzero(contested & _alive(versions, codes, count))
+    rows = versions.rows.select([n for n in rule.ordering_fields if n in versions.rows.column_names])
+    ranked = alive[sort_by(rule.order_of(rows.take(pa.array(alive))))]
+    winners[codes[ranked]] = ranked
+    return winners
 
 
-def _sort_table(rows: pa.Table, fields: Sequence[str], position: pa.Array) -> pa.Table:
-    """Sort columns that order as ordering values do: null, then values; then arrival."""
-    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
-    for number, field in enumerate(fields):
-        values = _comparable(rows[field])
-        columns[f"rank{number}"] = pc.cast(values.is_valid(), pa.int8())
-        columns[f"value{number}"] = values
-    columns["position"] = position
-    return pa.table(columns)
+def _alive(versions: Versions, codes: np.ndarray, count: int) -> np.ndarray:
+    """Versions that unconditional deletes leave in the running.
+
+    Of a key that has one they're those from the first version on that follows the last of them and is no delete; where
+    none follows, that delete itself. See `newer_stands`.
+    """
+    if not versions.unconditional.any():
+        return np.ones(len(codes), dtype=bool)
+    order = np.arange(len(codes))
+    last = np.full(count, -1)
+    gone = np.flatnonzero(versions.unconditional)
+    last[codes[gone]] = gone
+    follows = np.flatnonzero((order > last[codes]) & ~versions.deleted & (last[codes] >= 0))[::-1]
+    first = np.full(count, len(codes))
+    first[codes[follows]] = follows
+    ends = (last[codes] == order) & (first[codes] == len(codes))
+    alive: np.ndarray = (last[codes] < 0) | (order >= first[codes]) | ends
+    return alive
 
 
-def _sort_keys(fields: Sequence[str]) -> list[tuple[str, str]]:
-    keys = [(f"{part}{number}", "ascending") for number in range(len(fields)) for part in ("rank", "value")]
-    return [*keys, ("position", "ascending")]
+def _in_rounds(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule, partial: np.ndarray) -> Versions:
+    """Merge the second version of every key into its first, then the third, and so on."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes, minlength=count)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    several = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts > 1)]
+    single = np.flatnonzero(counts == 1)
+    done, keys = [versions.take(order[starts[single]])], [single]
+    state = versions.take(order[starts[several]])
+    for number in range(1, int(counts.max())):
+        active = int(np.count_nonzero(counts[several] > number))
+        if active < len(state):
+            done.append(state.slice(active, len(state)))
+            keys.append(several[active : len(state)])
+            state = state.slice(0, active)
+        places = order[starts[several[:active]] + number]
+        state = mix(state, versions.take(places), rule, partial[places]).versions
+    done.append(state)
+    keys.append(several[: len(state)])
+    return in_one([part for part in done if len(part)]).take(np.argsort(np.concatenate(keys)))

@@ -1,5 +1,6 @@
 """What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
 
+from pudi.plan.append import Append, LogOptions
 from pudi.plan.buckets import bucket_name, place_buckets
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
@@ -20,9 +21,11 @@ from pudi.plan.write import (
 )
 
 __all__ = [
+    "Append",
     "Change",
     "FileTask",
     "InsertRoute",
+    "LogOptions",
     "MergeJoin",
     "Merging",
     "Operation",

@@ -8,6 +8,7 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import new_bucket_file_id
 from pudi.index import bucket_of
+from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, Operation, WritePlan, WriteProfile
 
 
@@ -17,7 +18,12 @@ def bucket_name(bucket: int) -> str:
 
 
 def place_buckets(
-    profile: WriteProfile, slices: Sequence[FileSlice], operation: Operation, new_id: Callable[[], str], table: str
+    profile: WriteProfile,
+    slices: Sequence[FileSlice],
+    operation: Operation,
+    new_id: Callable[[], str],
+    table: str,
+    logs: LogOptions | None = None,
 ) -> WritePlan:
     """Decide the files of a write: one for each bucket that has records (HoodieSimpleBucketIndex).
 
@@ -27,27 +33,34 @@ def place_buckets(
         operation: deletes make no new buckets.
         new_id: makes a UUID.
         table: location of the table, for errors.
+        logs: how log files are written; None in a copy-on-write table. All records of a merge-on-read table go to log
+            files, also of new buckets, but for those of bulk inserts and overwrites.
 
     Raises:
         CorruptError: two file groups are one bucket, or a file group is none.
     """
     by_bucket: dict[tuple[str, str], FileSlice] = {}
     for file_slice in slices:
-        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.base_file.path))
+        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.path))
         other = by_bucket.setdefault((file_slice.partition, bucket), file_slice)
         if other is not file_slice:
             raise CorruptError(
                 f"file groups {other.file_id} and {file_slice.file_id} of partition {file_slice.partition!r} are the "
                 f"same bucket: roll back the commit that wrote the later one, {max(other.instant, file_slice.instant)}",
                 table=table,
-                path=file_slice.base_file.path,
+                path=file_slice.path,
             )
     tasks: list[FileTask] = []
+    begins_with_log = logs is not None and operation in {Operation.UPSERT, Operation.INSERT}
     for partition, bucket in sorted(group for group, count in profile.updates.items() if count):
         known = by_bucket.get((partition, bucket))
         if known is not None:
-            tasks.append(FileTask(len(tasks), partition, known.file_id, known.base_file, bucket))
+            base, append = (known.base_file, None) if logs is None else (None, Append(known))
+            tasks.append(FileTask(len(tasks), partition, known.file_id, base, bucket, append))
         elif operation is not Operation.DELETE:
             file_id = new_bucket_file_id(new_id(), int(bucket))
-            tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket))
+            if begins_with_log:  # as Hudi has it, which numbers base files only
+                file_id = file_id.removesuffix("-0")
+            append = Append() if begins_with_log else None
+            tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket, append=append))
     return WritePlan(tuple(tasks))

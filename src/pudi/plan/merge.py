@@ -84,7 +84,7 @@ class MergeJoin:
     @property
     def schema(self) -> pa.Schema:
         """Columns of the records that come of it."""
-        return with_flag(self.read.schema)
+        return with_flag(self.read.output_schema)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -29,6 +29,8 @@ class Merging:
 
     def columns(self, schema: pa.Schema) -> set[str]:
         """The columns that merging looks at."""
+        if self.rule.merger is not None:
+            return set(schema.names)
         wanted = {RECORD_KEY} if self.keys is None else set(self.keys.columns)
         if self.rule.compares:
             wanted |= set(self.rule.ordering_fields)

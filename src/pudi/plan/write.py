@@ -13,6 +13,7 @@ from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
+from pudi.plan.append import Append, LogOptions
 from pudi.schema.internal import SchemaHistory
 
 
@@ -83,6 +84,7 @@ class WriteSpec:
         sort: order of a bulk insert.
         bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         flagged: whether records come with a flag for deletes that the table may have no column for.
+        logs: how log files are written; None in a copy-on-write table.
     """
 
     instant: str
@@ -100,6 +102,7 @@ class WriteSpec:
     sort: SortMode = SortMode.NONE
     bulk_tasks: int = 0
     flagged: bool = False
+    logs: LogOptions | None = None
 
     @property
     def meets_by_key(self) -> bool:
@@ -114,7 +117,7 @@ class WriteSpec:
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """Write one base file: the first of a new file group, or the next version of one.
+    """Write one file: the first of a new file group, the next version of its base file, or a log file over it.
 
     Attributes:
         number: place in the plan, also the first part of write tokens and sequence numbers.
@@ -122,6 +125,7 @@ class FileTask:
         file_id: the file group.
         base: the base file that the new one replaces; None for a new file group.
         bucket: the bucket that the file group is, as tagging names it; None on tables that have none.
+        append: that records go to a log file, and over what; None where a base file is written.
     """
 
     number: int
@@ -129,15 +133,17 @@ class FileTask:
     file_id: str
     base: BaseFile | None = None
     bucket: str | None = None
+    append: Append | None = None
 
     @property
     def location(self) -> str | None:
         """What tagging says of records that go here: bucket or file id. None where only a route leads here."""
-        return self.bucket or (None if self.base is None else self.file_id)
+        known = self.base is not None or (self.append is not None and self.append.slice is not None)
+        return self.bucket or (self.file_id if known else None)
 
     @property
     def io_type(self) -> IOType:
-        """The marker's I/O type (IOType)."""
+        """The I/O type of a base file's marker (IOType)."""
         return IOType.CREATE if self.base is None else IOType.MERGE
 
 
@@ -281,41 +287,56 @@ def whole_partitions(
 
 
 def place(
-    profile: WriteProfile, slices: Sequence[FileSlice], sizing: Sizing, new_file_id: Callable[[int], str]
+    profile: WriteProfile,
+    slices: Sequence[FileSlice],
+    sizing: Sizing,
+    new_file_id: Callable[[int], str],
+    logs: LogOptions | None = None,
 ) -> WritePlan:
-    """Decide the files of a write (UpsertPartitioner).
+    """Decide the files of a write (UpsertPartitioner, SparkUpsertDeltaCommitPartitioner).
 
     Args:
         profile: counts by an engine.
         slices: the latest slices of the partitions that the records fall into.
         sizing: packing.
         new_file_id: makes the id of a new file group from its number.
+        logs: how log files are written; None in a copy-on-write table.
 
     Returns:
-        A rewrite for each file group that has updates or takes inserts, and new file groups for the other inserts.
+        A rewrite for each file group that has updates or takes inserts, and new file groups for the other inserts. In a
+        merge-on-read table updates go to log files, but for file groups that take inserts: only those without log
+        files do, since their keys would not be found in them.
     """
     by_group = {(s.partition, s.file_id): s for s in slices}
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
-        by_partition.setdefault(file_slice.partition, []).append(file_slice)
+        if not file_slice.logs:
+            by_partition.setdefault(file_slice.partition, []).append(file_slice)
+    inserts = {partition: count for partition, count in sorted(profile.inserts.items()) if count}
+    filled = {
+        partition: _fill_small_files(count, by_partition.get(partition, []), sizing, logs)
+        for partition, count in inserts.items()
+    }
+    rewritten = {(s.partition, s.file_id) for taken in filled.values() for s, _ in taken}
     tasks: list[FileTask] = []
     numbers: dict[tuple[str, str], int] = {}
 
-    def task(partition: str, file_id: str, base: BaseFile | None) -> int:
+    def task(partition: str, file_id: str, known: FileSlice | None) -> int:
         key = (partition, file_id)
         if key not in numbers:
             numbers[key] = len(tasks)
-            tasks.append(FileTask(len(tasks), partition, file_id, base))
+            appends = logs is not None and known is not None and key not in rewritten
+            base = None if known is None or appends else known.base_file
+            append = Append(known) if appends else None
+            tasks.append(FileTask(len(tasks), partition, file_id, base, append=append))
         return numbers[key]
 
     for partition, file_id in sorted(k for k, count in profile.updates.items() if count):
-        task(partition, file_id, by_group[partition, file_id].base_file)
+        task(partition, file_id, by_group[partition, file_id])
     routes = []
-    for partition, count in sorted(profile.inserts.items()):
-        if not count:
-            continue
-        filled = _fill_small_files(count, by_partition.get(partition, []), sizing)
-        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s.base_file), records) for s, records in filled]
+    for partition, count in inserts.items():
+        taken = filled[partition]
+        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s), records) for s, records in taken]
         left = count - sum(records for _, records in shares)
         if left > 0:
             files = math.ceil(left / sizing.records_per_file)
@@ -324,12 +345,13 @@ def place(
     return WritePlan(tuple(tasks), tuple(routes))
 
 
-def _fill_small_files(count: int, slices: Sequence[FileSlice], sizing: Sizing) -> list[tuple[FileSlice, int]]:
+def _fill_small_files(
+    count: int, slices: Sequence[FileSlice], sizing: Sizing, logs: LogOptions | None
+) -> list[tuple[FileSlice, int]]:
     """How many of `count` inserts each small file takes, smallest file first."""
     filled = []
-    for file_slice in sorted(
-        (s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id)
-    ):
+    small = sorted((s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
+    for file_slice in small if logs is None else small[: logs.small_files]:
         room = int((sizing.max_file_bytes - file_slice.size) / sizing.record_bytes)
         take = min(room, count)
         if take > 0:

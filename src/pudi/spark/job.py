@@ -136,6 +136,7 @@ class WriteJob:
             record_key=_names(resolved, "hoodie.table.recordkey.fields"),
             partition_by=_names(resolved, "hoodie.table.partition.fields"),
             ordering=_names(resolved, "hoodie.table.ordering.fields"),
+            table_type=resolved.text("hoodie.table.type"),
             name=resolved.optional_text("hoodie.table.name"),
             options=self.options,
             storage_options=self.storage_options,

@@ -38,7 +38,7 @@ def create(
             (`hoodie.keygen.timebased.*`).
         ordering: column or columns whose value says which version of a record is newer (EVENT_TIME_ORDERING);
             None lets the version written last win (COMMIT_TIME_ORDERING).
-        table_type: `cow` (copy on write); `mor` (merge on read) is not supported yet.
+        table_type: `cow` (copy on write: updates rewrite base files) or `mor` (merge on read: they go to log files).
         name: its name; the folder's name when None.
         options: Hudi's option keys: those of the table are persisted, the others are this `Table`'s defaults.
         storage_options: credentials and settings of the storage.

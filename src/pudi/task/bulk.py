@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH
+from pudi.task.groups import groups_of
 from pudi.task.write import stored_bytes
 
 FILE_BYTES = 128 << 20
@@ -52,14 +52,5 @@ def sorted_places(partitions: Mapping[str, pa.Array], keys: pa.ChunkedArray, sor
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Row numbers of each partition path among `rows`, ascending, partition by partition."""
-    encoded = pc.dictionary_encode(rows[PARTITION_PATH])
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().chunk(0)
-    codes = np.asarray(encoded.indices)
-    names = encoded.dictionary.to_pylist()  # partitions, not records
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    places = dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True)) if len(codes) else {}
-    for code in sorted(places, key=names.__getitem__):
-        yield names[code], pa.array(places[code])
+    for (partition,), places in groups_of(rows, [PARTITION_PATH]):
+        yield partition, places

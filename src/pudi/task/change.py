@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,20 +13,22 @@ from pudi.errors import SchemaError
 from pudi.expr import evaluate, evaluate_all
 from pudi.filegroup import BaseFile, BaseFileReader
 from pudi.format import BaseFileName
-from pudi.merge import DELETED, Overlay
+from pudi.merge import Overlay, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, conform_read
+from pudi.task.append import LogAppender
 from pudi.task.read import SliceReader
 from pudi.task.write import FileResult, SliceWriter
 
 
 def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
-    """Write the next version of a file, if the change finds rows in it.
+    """Write the next version of a file, or a log file over a slice, if the change finds rows in it.
 
     Rows are found by place, not by key: of several copies of a key those change that the predicate is true for. By
-    event-time ordering a new version with a lower ordering value loses, as in an upsert.
+    event-time ordering a new version with a lower ordering value loses, as in an upsert. Log files hold changes by
+    key: there all copies of it change together.
 
     Args:
         storage: the table's files.
@@ -37,6 +41,8 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         CorruptError: the base file can't be read.
         InvalidArgumentError: an expression can't be computed for a row.
     """
+    if task.append is not None:
+        return _append(storage, spec, task, change, token)
     assert task.base is not None
     places = _places(storage, change.read, task.base)
     if not len(places):
@@ -51,12 +57,14 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
     else:
         before = old.take(pa.array(places))
         rows = _assigned(before, change, spec.schema, storage.root)
-        wins = spec.rule.newer_wins(before, rows)
-        taken[places[wins]] = np.flatnonzero(wins)
-        if DELETED in rows.column_names:
-            keep[places[wins & np.array(pc.fill_null(rows[DELETED], False), dtype=bool)]] = False
-        if not wins.any():
+        none = np.zeros(len(places), dtype=bool)
+        stored = Versions(before.select(rows.column_names), none, none)
+        mixed = mix(stored, Versions.of(rows, spec.rule), spec.rule, none)
+        if mixed.is_older.all():
             return FileResult(task.number, 0, None)
+        rows = mixed.versions.rows
+        taken[places] = np.where(mixed.is_older, -1, np.arange(len(places)))
+        keep[places[mixed.versions.deleted]] = False
     laid = Overlay(
         base_rows=np.flatnonzero(keep),
         taken_from=taken[keep],
@@ -64,6 +72,26 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         deleted=int(np.count_nonzero(~keep)),
     )
     return FileResult(task.number, 0, writer.replace(old, rows, laid, task.base))
+
+
+def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
+    """Write changed records of a slice to its log files."""
+    assert task.append is not None
+    assert task.append.slice is not None
+    wanted = [RECORD_KEY] if change.assignments is None else [RECORD_KEY, *spec.schema.names]
+    plan = replace(change.read, columns=tuple(wanted))
+    found = SliceReader(storage, plan).read(task.append.slice)
+    before = pa.Table.from_batches(found, schema=plan.output_schema)
+    appender, none = LogAppender(storage, spec, task, token), before.slice(0, 0)
+    if change.assignments is None:
+        gone = np.ones(before.num_rows, dtype=bool)
+        return FileResult.of(task.number, 0, appender.append(none, before, unconditional=gone))
+    rows = _assigned(before, change, spec.schema, storage.root)
+    rows = rows.filter(pa.array(spec.rule.newer_wins(before, rows)))
+    gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
+    kept, dropped = rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
+    stats = appender.append(kept, dropped, unconditional=np.zeros(dropped.num_rows, dtype=bool))
+    return FileResult.of(task.number, 0, stats)
 
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:

@@ -14,7 +14,7 @@ from pudi.format import CompactionOperation, IOType, LogFileName, WriteStat, wri
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
-from pudi.merge.fold import Versions
+from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
 from pudi.task.compact import CompactSpec, slice_of
 from pudi.task.merged import LogCounts, MergedSlices

@@ -13,7 +13,8 @@ from pudi.context import Storage
 from pudi.filegroup import BaseFileReader, FileSlice
 from pudi.merge import DELETED
 from pudi.plan import Operation
-from pudi.schema import RECORD_KEY, conform_read
+from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
+from pudi.task.merged import MergedSlices
 from pudi.task.partition import Spread, TaggedPartition
 from pudi.task.tag import KeyLookup, KeySearch, key_finder
 
@@ -64,7 +65,8 @@ def tag_everywhere(
         older = np.empty(0, dtype=np.int64)
         if compares:
             foreign = hits[(own[hits] != codes.get(file_slice.partition, -1)) & ~deleted[hits]]
-            older = foreign[~newer_than_stored(storage, file_slice, rows.take(pa.array(foreign)), search)]
+            whole = lookup.merged or file_slice
+            older = foreign[~newer_than_stored(storage, whole, rows.take(pa.array(foreign)), search)]
         return _Found(file_slice, hits, older)
 
     found = list(spread(find, lookups))
@@ -85,15 +87,23 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
         return wins
     fields = [search.schema.field(name) for name in search.rule.ordering_fields]
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
-    reader = BaseFileReader(storage, file_slice.base_file)
-    present = [name for name in wanted.names if name in reader.schema.names]
-    stored = conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
+    stored = _stored(storage, file_slice, wanted, search)
     partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=_whole(rows[RECORD_KEY])), -1))
     held = np.flatnonzero(partner >= 0)
     incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))
     newer = search.rule.newer_wins(stored.take(pa.array(held)), incoming)
     wins[partner[held][~newer]] = False
     return wins
+
+
+def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: KeySearch) -> pa.Table:
+    """Some columns of all that a slice holds."""
+    if file_slice.logs and search.merging is not None:
+        schema = with_meta_fields(search.schema)
+        return MergedSlices(storage, search.merging, schema, search.history).read(file_slice, wanted.names)
+    reader = BaseFileReader(storage, file_slice.base_file)
+    present = [name for name in wanted.names if name in reader.schema.names]
+    return conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
 
 
 def _compose(

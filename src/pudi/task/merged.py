@@ -14,8 +14,7 @@ from pudi.filegroup import FileSlice, open_base_file, read_log_blocks
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
-from pudi.merge import MergeRule
-from pudi.merge.fold import Laid, Versions, fold, lay_over
+from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
@@ -145,6 +144,9 @@ class MergedSlices:
             # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
             return replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
+        if self.merging.rule.mixes or any(block.is_partial for block in blocks):
+            # whether what comes of two versions is one of them is told by all columns, whoever asks
+            of_logs = of_base = self.schema
         base = self._base(file_slice, of_base)
         newer, counts = self._folded(blocks, of_logs)
         return base, None if newer is None else lay_over(base, newer, RECORD_KEY, self.merging.rule), counts
@@ -204,9 +206,7 @@ class MergedSlices:
             there = set(stored.column_names)
             target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
         rows = self._keyed(_nullable(conform_read(stored, target, path=block.path, names=names)))
-        rule = self.merging.rule
-        deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
-        return Versions(rows, deleted, deleted & _without_ordering(rows, rule), block.is_partial)
+        return Versions.of(rows, self.merging.rule, partial=block.is_partial)
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
         rule = self.merging.rule
@@ -216,7 +216,9 @@ class MergedSlices:
         known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
         names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
         columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
-        return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), found.unconditional)
+        # to a merger of the user's a delete is a version like others
+        unconditional = found.unconditional if rule.merger is None else np.zeros(count, dtype=bool)
+        return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
 
     def _keyed(self, rows: pa.Table) -> pa.Table:
         keys = self.merging.keys
@@ -238,19 +240,6 @@ def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:
     """What the wanted columns are called in a file."""
     found = [name if names is None else names.of(name)[0] for name in target.names]
     return [name for name in found if name is not None]
-
-
-def _without_ordering(rows: pa.Table, rule: MergeRule) -> np.ndarray:
-    """Whether records have the default ordering value: no field, or one that is null or the int 0."""
-    if len(rule.ordering_fields) != 1:
-        return np.full(rows.num_rows, not rule.ordering_fields)
-    values = rows[rule.ordering_fields[0]] if rule.ordering_fields[0] in rows.column_names else None
-    if values is None:
-        return np.ones(rows.num_rows, dtype=bool)
-    default = values.is_null()
-    if values.type == pa.int32():
-        default = pc.or_(default, pc.fill_null(pc.equal(values, 0), True))
-    return np.array(default, dtype=bool)
 
 
 def _nullable(rows: pa.Table) -> pa.Table:

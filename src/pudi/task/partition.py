@@ -27,7 +27,7 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.task.tag import KeyLookup, key_finder
+from pudi.task.tag import KeyLookup, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
@@ -191,12 +191,12 @@ def _placed(
     storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str
 ) -> tuple[dict[str, TaggedPartition], WritePlan]:
     everything = {task.partition: np.arange(rows.num_rows)}
-    lookups = [] if spec.operation is Operation.INSERT else [KeyLookup(s) for s in task.slices]
+    lookups = [] if spec.operation is Operation.INSERT else lookups_in(task.slices)
     tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index)
     counts = profile(tagged)
     if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
         counts = WriteProfile(counts.updates, {})
-    return tagged, place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number))
+    return tagged, place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number), spec.logs)
 
 
 def _placed_buckets(
@@ -206,7 +206,8 @@ def _placed_buckets(
     if spec.index.buckets is None:
         return None
     tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
-    return tagged, place_buckets(profile(tagged), task.slices, spec.operation, lambda: unique, storage.root)
+    plan = place_buckets(profile(tagged), task.slices, spec.operation, lambda: unique, storage.root, spec.logs)
+    return tagged, plan
 
 
 def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:

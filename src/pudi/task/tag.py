@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +13,8 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.index import BloomKeys, Index, SimpleKeys
 from pudi.merge import MergeRule
-from pudi.plan import Operation
+from pudi.plan import Merging, Operation
+from pudi.schema.internal import SchemaHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +22,17 @@ class KeyLookup:
     """Look for keys in one file slice.
 
     Attributes:
-        file_slice: the slice.
+        file_slice: the slice's base file: the indexes that look keys up don't see log files.
+        merged: the slice with its log files, where versions are compared; None where it has none.
     """
 
     file_slice: FileSlice
+    merged: FileSlice | None = None
+
+
+def lookups_in(slices: Iterable[FileSlice]) -> list[KeyLookup]:
+    """Where to look for keys among some slices: in their base files, none where there are log files alone."""
+    return [KeyLookup(replace(s, logs=()), s) if s.logs else KeyLookup(s) for s in slices if s.base is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,16 @@ class KeySearch:
         operation: what is done with the records.
         rule: which version of a record wins.
         schema: the table's columns without meta fields.
+        merging: how log files are merged over base files; None in a copy-on-write table.
+        history: the schemas by which files are read, in a table with schema on read.
     """
 
     index: Index
     operation: Operation
     rule: MergeRule
     schema: pa.Schema
+    merging: Merging | None = None
+    history: SchemaHistory | None = None
 
     @property
     def moves(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
 from pudi.format import BaseFileName, WriteStat, write_token
-from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, latest_per_key, overlay
+from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, latest_per_key, lay_over, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -24,6 +25,7 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
+from pudi.task.append import LogAppender
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
@@ -38,15 +40,27 @@ class FileResult:
         task: the task's number.
         received: records that came in, before any were combined.
         stat: the write statistics of the file; None when nothing of the records leads to a file.
+        rolled: those of further log files, where one became too large.
     """
 
     task: int
     received: int
     stat: WriteStat | None
+    rolled: tuple[WriteStat, ...] = ()
+
+    @property
+    def stats(self) -> tuple[WriteStat, ...]:
+        """The write statistics of all files."""
+        return () if self.stat is None else (self.stat, *self.rolled)
+
+    @classmethod
+    def of(cls, task: int, received: int, stats: Sequence[WriteStat]) -> FileResult:
+        """What a task did that made any number of files."""
+        return cls(task, received, stats[0] if stats else None, tuple(stats[1:]))
 
 
 def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> FileResult:
-    """Write the base file of one task.
+    """Write the file of one task.
 
     Args:
         storage: the table's files.
@@ -60,6 +74,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         CorruptError: the base file to replace can't be read.
     """
     received = rows.num_rows
+    if task.append is not None:
+        return FileResult.of(task.number, received, _append(storage, spec, task, rows, token))
     rows = _combined(spec, task, _leaving_deleted(rows))
     if not spec.operation.looks_up or task.base is None:
         rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
@@ -73,6 +89,28 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     if task.base is None:
         return FileResult(task.number, received, writer.create(rows))
     return FileResult(task.number, received, writer.rewrite(rows, task.base))
+
+
+def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> list[WriteStat]:
+    """Write the log files of one task.
+
+    Deletes go by the records' own ordering values; those that only have keys, and records that move to another
+    partition, are deleted whatever is stored.
+    """
+    appender = LogAppender(storage, spec, task, token)
+    if spec.operation is Operation.DELETE:
+        return appender.append(rows.slice(0, 0), rows, unconditional=np.ones(rows.num_rows, dtype=bool))
+    assert task.append is not None
+    rows = _combined(spec, task, rows)
+    leaving = np.zeros(rows.num_rows, dtype=bool)
+    if LEAVING in rows.column_names:
+        leaving = np.array(pc.fill_null(rows[LEAVING], False), dtype=bool)
+    gone = leaving | spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else leaving
+    if task.append.slice is None and gone.all():  # deletes of what isn't there begin no file group
+        return []
+    if not gone.any():
+        return appender.append(rows, rows.slice(0, 0), unconditional=leaving[:0])
+    return appender.append(rows.filter(pa.array(~gone)), rows.filter(pa.array(gone)), unconditional=leaving[gone])
 
 
 def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
@@ -117,6 +155,10 @@ class SliceWriter:
         old = self.read(base)
         if not self.spec.meets_by_key:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
+        elif self.spec.rule.mixes:
+            shared = old.select([name for name in old.column_names if name in rows.column_names])
+            mixed = lay_over(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
+            laid, rows = mixed.numbers, mixed.rows
         else:
             laid = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
@@ -207,9 +249,10 @@ def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
     if spec.operation is Operation.DELETE:
         return rows
     if spec.deduplicate:
-        return latest_per_key(rows, RECORD_KEY, spec.rule)
+        return latest_per_key(rows, RECORD_KEY, spec.rule.in_batches)
     if task.base is not None and spec.meets_by_key:  # the last to arrive, as in HoodieWriteMergeHandle's map of keys
-        return latest_per_key(rows, RECORD_KEY, MergeRule(MergeMode.COMMIT_TIME))
+        rule = spec.rule if spec.rule.mixes else MergeRule(MergeMode.COMMIT_TIME)
+        return latest_per_key(rows, RECORD_KEY, rule)
     return rows
 
 

@@ -1,11 +1,12 @@
-"""Contracts as tests, and a storage that fails: for pudi's own tests and for whoever writes a storage or a lock.
+"""Contracts as tests, and a storage that fails: for pudi's own tests and whoever writes a storage, a lock or a merger.
 
 Needs pytest.
 """
 
 from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
 from pudi.testing.locks import LockTests
+from pudi.testing.mergers import MergerTests
 from pudi.testing.race import race
 from pudi.testing.storages import StorageTests
 
-__all__ = ["FaultMode", "FaultStorage", "LockTests", "SimulatedCrash", "StorageTests", "race"]
+__all__ = ["FaultMode", "FaultStorage", "LockTests", "MergerTests", "SimulatedCrash", "StorageTests", "race"]

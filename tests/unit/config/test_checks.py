@@ -65,7 +65,6 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.compaction.payload.class", "com.example.Own"),
-        ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
         ("hoodie.table.metadata.partitions", "files,column_stats"),
         ("hoodie.table.metadata.partitions.inflight", "files"),
     ],
@@ -86,8 +85,6 @@ def test_half_a_delete_marker_is_refused_by_its_property() -> None:
     whole = config(**{f"{prefix}field": "op", f"{prefix}marker": "D"})
     check_writable(whole, TABLE)
     assert whole.delete_marker == ("op", "D")
-    with pytest.raises(NotSupportedError, match="unavailable"):
-        check_writable(config(**{"hoodie.record.merge.property.hoodie.write.unavailable.value": "x"}), TABLE)
 
 
 def test_delete_markers_are_fixed_when_the_table_is_made() -> None:

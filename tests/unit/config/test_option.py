@@ -114,7 +114,6 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.index.type", "RECORD_INDEX"),
         ("hoodie.metadata.enable", "true"),
         ("hoodie.table.cdc.enabled", "true"),
-        ("hoodie.datasource.write.table.type", "MERGE_ON_READ"),
         ("hoodie.write.table.version", "7"),
         ("as.of.instant", "20260101000000000"),
         ("hoodie.datasource.write.operation", "cluster"),

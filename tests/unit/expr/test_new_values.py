@@ -79,7 +79,7 @@ def test_a_constant_of_a_narrow_float_is_rounded() -> None:
         ("nope", pa.int32(), InvalidArgumentError),
         ("tags", pa.list_(pa.int32()), NotSupportedError),
         ("upper(name)", pa.string(), NotSupportedError),
-        (object(), pa.string(), InvalidArgumentError),
+        (..., pa.string(), InvalidArgumentError),
     ],
     ids=str,
 )

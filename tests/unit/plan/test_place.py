@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.filegroup import BaseFile, FileSlice
-from pudi.format import BaseFileName, CommitMetadata, WriteStat
-from pudi.plan import WholeLimits, WriteProfile, place, whole_partitions
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import BaseFileName, CommitMetadata, LogFileName, WriteStat
+from pudi.plan import LogOptions, WholeLimits, WriteProfile, place, whole_partitions
 from pudi.plan.write import SHARES, Sizing, average_record_bytes
 
 MB = 1 << 20
@@ -93,3 +95,29 @@ def test_partitions_are_written_whole_within_every_limit_only() -> None:
         ({"a": 1, "b": 1}, [slice_of("a", 2, 0)]),  # files
     ):
         assert whole_partitions(counts, [*slices, *extra], sizing, limits) is None
+
+
+def with_log(file_slice: FileSlice) -> FileSlice:
+    name = LogFileName(file_slice.file_id, "20240102000000000", 1, "0-0-0")
+    return replace(file_slice, logs=(LogFile(file_slice.partition, name, 1),))
+
+
+@given(profiles, st.sets(st.integers(0, 5)), st.integers(0, 3))
+def test_merge_on_read_tables_append(
+    profile: tuple[dict[tuple[str, str], int], dict[str, int]], logged: set[int], small_files: int
+) -> None:
+    updates, inserts = profile
+    slices = [slice_of("p", number, number * MB) for number in range(6)]
+    slices = [with_log(s) if number in logged else s for number, s in enumerate(slices)]
+    sizing = Sizing(small_file_limit=100 * MB, max_file_bytes=120 * MB, record_bytes=10)
+    plan = place(WriteProfile(updates, inserts), slices, sizing, new_id, LogOptions(small_files=small_files))
+    rewritten = [task for task in plan.tasks if task.base is not None]
+    assert len(rewritten) <= (min(small_files, 6 - len(logged)) if inserts.get("p") else 0)
+    for task in plan.tasks:
+        if task.append is None:
+            assert task.base is None or not next(s for s in slices if s.file_id == task.file_id).logs
+        else:
+            assert updates["p", task.file_id]
+            assert task.location == task.file_id
+    routed = {number for route in plan.routes for number in route.tasks}
+    assert not any(plan.tasks[number].append for number in routed)

@@ -143,7 +143,9 @@ def _records(clause: MergeClause, rows: pa.Table, join: MergeJoin) -> pa.Table:
     values = dict(clause.values)
     columns = []
     for field in join.schema:
-        if field.name == DELETED and (clause.kind is MergeKind.DELETE or field.name not in join.read.schema.names):
+        if field.name == DELETED and (
+            clause.kind is MergeKind.DELETE or field.name not in join.read.output_schema.names
+        ):
             column = pa.repeat(pa.scalar(clause.kind is MergeKind.DELETE), rows.num_rows)
         elif field.name in values:
             column = evaluate_all(values[field.name], rows)

@@ -21,6 +21,7 @@ from pudi.plan import bucket_name
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
 from pudi.task.everywhere import newer_than_stored
+from pudi.task.groups import groups_of
 
 LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
 """Partition path, record key and file id: where a key is."""
@@ -141,23 +142,20 @@ class LookupTasks:
         if not received:
             return
         rows = pa.Table.from_batches(received)
-        for number in pc.unique(rows[_BIN]).to_pylist():  # tasks, not records
-            yield from self._task(number, rows.filter(pc.equal(rows[_BIN], number)))
+        scope = [_BIN] if self.bins.is_global else [_BIN, PARTITION_PATH]
+        for (number, *partition), places in groups_of(rows, scope):
+            slices = [s for s in self.bins.slices[number] if not partition or s.partition == partition[0]]
+            yield from self._find(rows[RECORD_KEY].take(places), slices)
 
-    def _task(self, number: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        by_partition: dict[str, list[FileSlice]] = {}
-        for file_slice in self.bins.slices[number]:
-            by_partition.setdefault("" if self.bins.is_global else file_slice.partition, []).append(file_slice)
-        for partition, slices in by_partition.items():
-            own = rows if self.bins.is_global else rows.filter(pc.equal(rows[PARTITION_PATH], partition))
-            keys = pc.unique(own[RECORD_KEY].cast(pa.string()))
-            finder = key_finder(keys, self.index)
-            for file_slice in slices:
-                hits = finder.find(self.storage, file_slice)
-                if len(hits):
-                    place, file_id = pa.scalar(file_slice.partition), pa.scalar(file_slice.file_id)
-                    columns = [pa.repeat(place, len(hits)), keys.take(pa.array(hits)), pa.repeat(file_id, len(hits))]
-                    yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
+    def _find(self, wanted: pa.ChunkedArray, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
+        keys = pc.unique(wanted.cast(pa.string()))
+        finder = key_finder(keys, self.index)
+        for file_slice in slices:
+            hits = finder.find(self.storage, file_slice)
+            if len(hits):
+                place, file_id = pa.scalar(file_slice.partition), pa.scalar(file_slice.file_id)
+                columns = [pa.repeat(place, len(hits)), keys.take(pa.array(hits)), pa.repeat(file_id, len(hits))]
+                yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +181,8 @@ class CompareTasks:
         places = {(s.partition, s.file_id): s for s in self.slices}
         fields = [self.search.schema.field(name) for name in self.search.rule.ordering_fields]
         typed = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
-        found = rows.group_by([PARTITION_PATH, FILE_ID]).aggregate([])
-        for partition, file_id in zip(*(found[n].to_pylist() for n in (PARTITION_PATH, FILE_ID)), strict=True):
-            here = pc.and_(pc.equal(rows[PARTITION_PATH], partition), pc.equal(rows[FILE_ID], file_id))
-            own = conform(rows.filter(here).select(typed.names), typed, table=self.storage.root)
+        for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
+            own = conform(rows.select(typed.names).take(numbers), typed, table=self.storage.root)
             newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
             older = own[RECORD_KEY].take(pa.array(np.flatnonzero(~newer)))
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()

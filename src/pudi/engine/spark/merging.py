@@ -143,7 +143,7 @@ def _records(sql: Any, rows: Any, join: MergeJoin, clauses: Sequence[MergeClause
 
 
 def _value(sql: Any, join: MergeJoin, clause: MergeClause, name: str) -> Any:
-    if name == DELETED and (clause.kind is MergeKind.DELETE or name not in join.read.schema.names):
+    if name == DELETED and (clause.kind is MergeKind.DELETE or name not in join.read.output_schema.names):
         return sql.lit(clause.kind is MergeKind.DELETE)
     values = dict(clause.values)
     if name in values:

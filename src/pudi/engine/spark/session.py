@@ -164,6 +164,13 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
             "spark.archives (venv-pack) and PYSPARK_PYTHON",
             table=table,
         )
+    other = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if other:
+        return SetupError(
+            f"Spark's workers can't import Python module {other[1]}: install it on every node or send it along "
+            "(SparkContext.addPyFile, spark.addArtifacts); a merger's class can also be of the script that is run",
+            table=table,
+        )
     if "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
         return NotFoundError(
             f"Spark does not find a file while {doing}: it was removed, or the cluster does not reach it by this path "

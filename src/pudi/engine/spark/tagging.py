@@ -143,7 +143,7 @@ def _everywhere(
         movers = movers.where(f"x.p != {_OWN}").selectExpr(
             RECORD_KEY, *map(quote, search.rule.ordering_fields), f"x.p AS {PARTITION_PATH}", f"x.f AS {FILE_ID}"
         )
-        older = older_than_stored(movers, storage, [lookup.file_slice for lookup in lookups], search)
+        older = older_than_stored(movers, storage, [look.merged or look.file_slice for look in lookups], search)
         found = found.join(records.keep(older.distinct()), [RECORD_KEY], "left_anti")
     targets = _targets(search, deleted)
     columns = [DATA, RECORD_KEY, HASH, *(c for c in keyed.columns if c not in _NOT_CARRIED)]

@@ -1,0 +1,44 @@
+"""Which version of a record wins in one write: the table's rule, as far as the write merges at all."""
+
+from __future__ import annotations
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.spec import combines
+from pudi.config import Options, WriteOptions
+from pudi.errors import NotSupportedError
+from pudi.merge import MergeMode, MergeRule, merge_rule
+from pudi.plan import Operation
+
+
+def rule_of(
+    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, everywhere: bool, schema: str
+) -> MergeRule:
+    """The rule of a write.
+
+    Args:
+        meta: the table.
+        operation: what is done; of deletes, which carry keys alone, any version wins, and where versions don't meet
+            the table's rule isn't needed.
+        options: the writer's.
+        resolved: the same, by key.
+        everywhere: whether keys are looked for in the whole table.
+        schema: the table's Avro schema as JSON.
+
+    Raises:
+        MergerError: the table's merger is not registered.
+        NotSupportedError: the rule mixes versions, which a global index doesn't bring together here.
+    """
+    if operation is Operation.DELETE:
+        return MergeRule(MergeMode.COMMIT_TIME)
+    config, root = meta.config, meta.storage.root
+    meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
+    if not meets and not combines(operation, options):
+        return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
+    rule = merge_rule(config, resolved, table=root, avro_schema=schema)
+    if everywhere and (rule.mixes or rule.binlog or rule.batches_by_order):
+        raise NotSupportedError(
+            "a global index with partial updates, a merger or a change stream's payload class: versions of "
+            "a record would have to meet across partitions; use hoodie.index.type=SIMPLE, BLOOM or BUCKET",
+            table=root,
+        )
+    return rule

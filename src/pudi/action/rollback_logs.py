@@ -1,0 +1,97 @@
+"""Take blocks back that a failed write of a version 6 table left in log files: by a block that says so.
+
+From version 8 on a log file bears the instant that wrote it, and goes with it. Before, readers may be looking at the
+file, which bears the instant of its slice; a rollback block in a log file of its own makes them pass its target's
+blocks over (MarkerBasedRollbackStrategy, RollbackHelperV1).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
+from pudi.filegroup import LogFile, Markers, StorageListing
+from pudi.format import LogFileName, RollbackRequest, parse_log_file
+from pudi.format.log_block import BlockKind, Header, encode_block
+
+_ROLLBACK = "0"
+"""COMMAND_BLOCK_TYPE of a rollback (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
+
+
+def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackRequest]:
+    """What a rollback is to do about log files that hold blocks of its target.
+
+    Args:
+        storage: the table's files.
+        paths: the files that may be there.
+    """
+    requests = []
+    for path in paths:
+        partition, _, file_name = path.rpartition("/")
+        name = parse_log_file(file_name)
+        try:
+            size = storage.head(path).size
+        except NotFoundError:  # its writer died before
+            continue
+        if name is not None:
+            requests.append(
+                RollbackRequest(partition, name.file_id, name.instant, log_blocks_to_be_deleted={file_name: size})
+            )
+    return requests
+
+
+def take_blocks_back(
+    storage: Storage, target: str, said_by: str, requests: Iterable[RollbackRequest]
+) -> dict[str, dict[str, int]]:
+    """Write a rollback block for each file group that may hold blocks of a failed write.
+
+    Args:
+        storage: the table's files.
+        target: requested time of the failed write.
+        said_by: requested time of the instant that takes it back.
+        requests: what `block_requests` gave, or a plan of Hudi's.
+
+    Returns:
+        By partition path, the files written with their sizes.
+
+    Raises:
+        CorruptError: a request names no file group within the table.
+    """
+    headers = {
+        Header.INSTANT_TIME: said_by,
+        Header.TARGET_INSTANT_TIME: target,
+        Header.COMMAND_BLOCK_TYPE: _ROLLBACK,
+    }
+    content = encode_block(BlockKind.COMMAND, headers, b"")
+    written: dict[str, dict[str, int]] = {}
+    groups = {(r.partition_path, r.file_id or "", r.latest_base_instant or "") for r in requests}
+    for partition, file_id, base_instant in sorted(groups):
+        Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
+        name = _next_name(storage, partition, file_id, base_instant, said_by)
+        path = f"{partition}/{name}" if partition else name
+        try:
+            storage.create(path, content)
+        except TableExistsError:  # by an attempt that died
+            continue
+        written.setdefault(partition, {})[path] = len(content)
+    return written
+
+
+def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, said_by: str) -> str:
+    """Name of a log file after all that the slice has."""
+    found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
+    known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
+    token = f"0-{zlib.crc32(said_by.encode()) & 0x7FFFFFFF}-0"
+    try:
+        return LogFileName(file_id, base_instant, 1 + max(known, default=0), token).name
+    except InvalidArgumentError as error:
+        raise CorruptError(
+            f"a rollback plan names file group {file_id!r}, which is none", table=storage.root
+        ) from error
+
+
+def absolute(storage: Storage, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by absolute location."""
+    return {f"{storage.root}/{path}": size for path, size in sizes.items()}

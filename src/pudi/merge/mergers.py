@@ -1,0 +1,258 @@
+"""Rules of the user's own: what a merger is, which ones are known, how one is called without trusting its answer."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.config import is_own_strategy
+from pudi.errors import InvalidArgumentError, MergerError
+from pudi.merge.deletes import DELETED, with_flag
+from pudi.merge.same import same_values
+
+
+@dataclass(frozen=True, slots=True)
+class MergeContext:
+    """What a merger is told beside the records.
+
+    Attributes:
+        schema: the table's columns without meta fields and `_hoodie_is_deleted`.
+        ordering_fields: columns that say which version of a record is newer; empty where the table names none.
+        properties: the table's merge properties (`hoodie.record.merge.property.*`), without that prefix.
+    """
+
+    schema: pa.Schema
+    ordering_fields: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class RecordMerger(ABC):
+    """Which version of a record stands: the user's own rule, over Arrow.
+
+    One instance serves the whole process, its threads at once, and is pickled to Spark's workers: it holds no state
+    but settings. The same rule is applied to the records of one batch, to a batch and what is stored, to log files and
+    base files, always from the oldest to the newest.
+
+    Attributes:
+        strategy_id: a UUID of your own; a table stores it as `hoodie.record.merge.strategy.id`.
+    """
+
+    strategy_id: ClassVar[str] = ""
+
+    @abstractmethod
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: MergeContext) -> pa.RecordBatch:
+        """What comes of two versions of each of some records.
+
+        Args:
+            older: the older versions: the columns of `context.schema`, and then a boolean column
+                `_hoodie_is_deleted`, true where the version is a delete, of which no column but those of the key and
+                the order need hold a value.
+            newer: the newer versions of the same records, row by row; the same columns.
+            context: the table's columns, its ordering fields and merge properties.
+
+        Returns:
+            The same columns and as many rows, in the same order: the versions that stand, with the same key; where
+            `_hoodie_is_deleted` is true the record goes. A row that equals the older version leaves it as it is.
+        """
+
+    def partial_merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: MergeContext) -> pa.RecordBatch:
+        """The same for versions of which one lacks columns, since it's a partial update.
+
+        Args:
+            older: the older versions: those of the table's columns that they have, and `_hoodie_is_deleted`.
+            newer: the newer versions, likewise.
+            context: as for `merge`.
+
+        Returns:
+            As for `merge`, with the columns that either side has, in the table's order.
+        """
+        raise MergerError(f"merger {named(self)} has no partial_merge, and the table holds partial updates")
+
+
+_REGISTERED: dict[str, RecordMerger] = {}
+
+
+def register_merger(merger: RecordMerger) -> None:
+    """Make a merger known to this process: tables with its strategy id are read and written by it.
+
+    Args:
+        merger: an instance; it takes the place of one with the same id.
+
+    Raises:
+        InvalidArgumentError: it's no `RecordMerger`, or its strategy id is no UUID, or one of Hudi's own.
+    """
+    if not isinstance(merger, RecordMerger):
+        raise InvalidArgumentError(
+            f"{merger!r} is no pudi.RecordMerger: derive a class from it, and register an instance"
+        )
+    identifier = merger.strategy_id
+    try:
+        plain = str(uuid.UUID(identifier)) == identifier.lower()
+    except (ValueError, AttributeError, TypeError):
+        plain = False
+    if not plain:
+        raise InvalidArgumentError(
+            f"strategy_id={identifier!r} of merger {type(merger).__qualname__} is no UUID: take one of your own, as "
+            "python -c 'import uuid; print(uuid.uuid4())' makes it, and keep it"
+        )
+    if is_own_strategy(identifier):
+        raise InvalidArgumentError(
+            f"strategy_id={identifier} of merger {type(merger).__qualname__} is one of Hudi's own: take another UUID"
+        )
+    _REGISTERED[identifier.lower()] = merger
+
+
+def registered_merger(strategy_id: str) -> RecordMerger | None:
+    """The merger that was registered with a strategy id; None for none."""
+    return _REGISTERED.get(strategy_id.lower())
+
+
+def named(merger: RecordMerger) -> str:
+    """What messages call a merger."""
+    return f"{type(merger).__qualname__} ({merger.strategy_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a merger said.
+
+    Attributes:
+        rows: the versions that stand: the columns of either side.
+        deleted: which of the records go.
+        is_older: which rows are the older version as it was.
+        is_newer: which of the others are the newer version as it was.
+    """
+
+    rows: pa.Table
+    deleted: np.ndarray
+    is_older: np.ndarray
+    is_newer: np.ndarray
+
+
+_MOST_ROWS = 1 << 18
+"""Rows that a merger is given at once."""
+
+
+def ask(
+    merger: RecordMerger,
+    older: tuple[pa.Table, np.ndarray],
+    newer: tuple[pa.Table, np.ndarray],
+    context: MergeContext,
+    *,
+    key_fields: Sequence[str] = (),
+    partial: bool = False,
+) -> Answer:
+    """Call a merger for aligned versions and check what it says.
+
+    Args:
+        merger: the merger.
+        older: the older versions, columns of the table alone, and which of them are deletes.
+        newer: the newer versions, likewise.
+        context: what the merger is told.
+        key_fields: columns that it must leave as they are.
+        partial: whether sides may lack columns.
+
+    Raises:
+        MergerError: it raised, or its answer isn't what it should be.
+    """
+    length = newer[0].num_rows
+    parts = []
+    for start in range(0, max(length, 1), _MOST_ROWS):
+        sides = [
+            _flagged(rows.slice(start, _MOST_ROWS), gone[start : start + _MOST_ROWS]) for rows, gone in (older, newer)
+        ]
+        call = merger.partial_merge if partial else merger.merge
+        said = _call(merger, call, sides[0], sides[1], context)
+        names = [n for n in context.schema.names if any(n in side.schema.names for side in sides)]
+        _check(merger, said, names, sides, key_fields)
+        parts.append(_judged(said, *sides))
+    rows = pa.concat_tables([part.rows for part in parts]).drop_columns([DELETED])
+    masks = (np.concatenate([getattr(part, name) for part in parts]) for name in ("deleted", "is_older", "is_newer"))
+    return Answer(rows, *masks)
+
+
+def _flagged(rows: pa.Table, deleted: np.ndarray) -> pa.RecordBatch:
+    rows = with_flag(rows, deleted)
+    columns = [column.combine_chunks() for column in rows.columns]
+    plain = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return pa.RecordBatch.from_arrays(plain, schema=rows.schema)
+
+
+def _call(
+    merger: RecordMerger,
+    call: Callable[[pa.RecordBatch, pa.RecordBatch, MergeContext], object],
+    older: pa.RecordBatch,
+    newer: pa.RecordBatch,
+    context: MergeContext,
+) -> object:
+    try:
+        return call(older, newer, context)
+    except MergerError:
+        raise
+    except Exception as error:
+        raise MergerError(f"merger {named(merger)} raised {type(error).__name__}: {error}") from error
+
+
+def _check(
+    merger: RecordMerger,
+    said: object,
+    names: Sequence[str],
+    sides: Sequence[pa.RecordBatch],
+    key_fields: Sequence[str],
+) -> None:
+    """Refuse an answer that isn't aligned with the question, or of other columns.
+
+    Raises:
+        MergerError: what is wrong with it.
+    """
+    older, newer = sides
+    if not isinstance(said, pa.RecordBatch):
+        raise MergerError(f"merger {named(merger)} answered with a {type(said).__name__}, not a pyarrow.RecordBatch")
+    if said.num_rows != newer.num_rows:
+        raise MergerError(f"merger {named(merger)} answered {said.num_rows} rows where it was given {newer.num_rows}")
+    fields = {f.name: f for side in (older, newer) for f in side.schema}
+    expected, found = [(n, fields[n].type) for n in (*names, DELETED)], [(f.name, f.type) for f in said.schema]
+    if found != expected:
+        wrong = [f"{n} {t}" for n, t in found if (n, t) not in expected] or ["columns in another order or number"]
+        shown = ", ".join(f"{n} {t}" for n, t in expected)
+        raise MergerError(
+            f"merger {named(merger)} answered with other columns ({', '.join(wrong)}); it must be {shown}"
+        )
+    stands = ~np.array(pc.fill_null(said[DELETED], False), dtype=bool)
+    for name, part in fields.items():
+        if name != DELETED and not part.nullable and (stands & np.asarray(said[name].is_null())).any():
+            raise MergerError(f"merger {named(merger)} answered null in column {name}, which takes none")
+    for name in key_fields:
+        if name in said.schema.names:
+            column = pa.chunked_array([said[name]])
+            kept = np.zeros(said.num_rows, dtype=bool)
+            for side in (s for s in sides if name in s.schema.names):
+                kept |= same_values(column, pa.chunked_array([side[name]]))
+            if (stands & ~kept).any():
+                raise MergerError(f"merger {named(merger)} changed column {name}, which is of the record key")
+
+
+def _judged(said: pa.RecordBatch, older: pa.RecordBatch, newer: pa.RecordBatch) -> Answer:
+    deleted = np.array(pc.fill_null(said[DELETED], False), dtype=bool)
+    rows = pa.Table.from_batches([said])
+    is_older = _same(rows, older, deleted)
+    return Answer(rows, deleted, is_older, _same(rows, newer, deleted) & ~is_older)
+
+
+def _same(rows: pa.Table, side: pa.RecordBatch, deleted: np.ndarray) -> np.ndarray:
+    """Which rows are those of one side, in all columns; of a delete no column counts."""
+    flags = np.array(pc.fill_null(side[DELETED], False), dtype=bool)
+    if set(side.schema.names) != set(rows.column_names):
+        return np.zeros(rows.num_rows, dtype=bool)
+    same: np.ndarray = flags == deleted
+    for name in rows.column_names:
+        if name != DELETED:
+            same &= deleted | same_values(rows[name], pa.chunked_array([side[name]]))
+    return same

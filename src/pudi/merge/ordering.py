@@ -1,0 +1,97 @@
+"""The total order of ordering values, by column: which of two versions is the newer by event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import InvalidArgumentError
+
+_INTS = (pa.int32(), pa.date32())
+"""Types whose values Hudi holds as `Integer`, among which its default ordering value, the `Integer` 0, has a place."""
+
+
+def greater_and_equal(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of `older > newer` and `older = newer` by the total order of ordering values, for comparable columns."""
+    greater = mask_of(pc.greater(older, newer))
+    equal = mask_of(pc.equal(older, newer))
+    old_null, new_null = mask_of(older.is_null()), mask_of(newer.is_null())
+    greater |= new_null & ~old_null
+    equal |= old_null & new_null
+    return greater, equal
+
+
+def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = False) -> list[pa.ChunkedArray]:
+    """Columns whose own order, one after the other, is that of the rows' ordering values; null is lowest.
+
+    Args:
+        rows: records; a column that they lack is null.
+        fields: the ordering fields.
+        binlog: they are texts `file.position` of MySQL's log, which are compared as two numbers
+            (MySqlDebeziumAvroPayload.isCurrentSeqLatest).
+
+    Raises:
+        InvalidArgumentError: with `binlog`, a text is no such pair.
+    """
+    if not binlog:
+        return [_comparable(column_of(rows, name)) for name in fields]
+    return [half for name in fields for half in _file_and_position(column_of(rows, name), name)]
+
+
+def is_default(values: pa.ChunkedArray) -> np.ndarray:
+    """For each ordering value whether it's Hudi's default one, which stands for none (OrderingValues.isDefault)."""
+    mask = mask_of(values.is_null())
+    if values.type in _INTS:
+        mask |= mask_of(pc.equal(values.cast(pa.int32()), 0))
+    return mask
+
+
+def sort_by(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
+    """Row numbers by comparable columns, ascending; equal ones in order of arrival."""
+    made: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for number, values in enumerate(columns):
+        made[f"rank{number}"] = pc.cast(values.is_valid(), pa.int8())
+        made[f"value{number}"] = values
+    made["position"] = pa.array(np.arange(len(columns[0])))
+    order: np.ndarray = np.asarray(pc.sort_indices(pa.table(made), [(name, "ascending") for name in made]))
+    return order
+
+
+def column_of(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column of some rows, null where they lack it."""
+    return rows[name] if name in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows)])
+
+
+def mask_of(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """A boolean column as an array; null is false."""
+    filled: np.ndarray = np.array(pc.fill_null(values, False), dtype=bool)
+    return filled
+
+
+def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values whose own order is that of ordering values, but for null."""
+    kind = values.type
+    if kind in _INTS:
+        return pc.fill_null(values.cast(pa.int32()), 0)
+    if pa.types.is_null(kind):
+        return values.cast(pa.int8())
+    if not pa.types.is_floating(kind):
+        return values
+    present = mask_of(values.is_valid())
+    numbers = np.asarray(pc.fill_null(pc.cast(values, pa.float64()), 0.0), dtype=np.float64)
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)  # all NaNs are one
+    ranks = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+    return pa.chunked_array([pa.array(ranks, mask=~present)])
+
+
+def _file_and_position(values: pa.ChunkedArray, name: str) -> list[pa.ChunkedArray]:
+    texts = values.cast(pa.string())
+    pairs = pc.extract_regex(texts, r"^(?P<file>\d+)\.(?P<position>\d+)")
+    if mask_of(pc.and_(texts.is_valid(), pairs.is_null())).any():
+        raise InvalidArgumentError(
+            f"column {name} must hold a file's number and a position, as in 000003.154, to order records by"
+        )
+    return [pc.struct_field(pairs, part).cast(pa.int64()) for part in ("file", "position")]

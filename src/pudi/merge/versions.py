@@ -1,0 +1,126 @@
+"""Record versions as values: rows with what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.merge.deletes import OPERATION
+from pudi.merge.ordering import mask_of
+from pudi.merge.rule import MergeRule
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Record versions in order, oldest first; a key may come more than once.
+
+    Attributes:
+        rows: record key column, meta fields and those of the table's columns that the versions have; a column that a
+            partial update lacks is not there.
+        deleted: for each row whether the version is a delete, from a delete block or marked in the row.
+        unconditional: for each row whether it's a delete without ordering value: one that beats anything older and
+            loses to anything newer.
+        partial: whether the versions are partial updates (an IS_PARTIAL block).
+        missing: by column, the rows that have no value of it, which is not null; for versions folded from partial
+            updates of different columns.
+    """
+
+    rows: pa.Table
+    deleted: np.ndarray
+    unconditional: np.ndarray
+    partial: bool = False
+    missing: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: pa.Table, rule: MergeRule, *, partial: bool = False, stored: bool = False) -> Versions:
+        """Records as versions, deletes being those that the records mark themselves.
+
+        Args:
+            rows: the records.
+            rule: how deletes are marked, and ordered.
+            partial: whether they're partial updates.
+            stored: they come from a file, where Flink's `_hoodie_operation` marks deletes too
+                (RecordContext.isDeleteHoodieOperation).
+        """
+        deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
+        if stored and OPERATION in rows.column_names:
+            deleted |= mask_of(pc.is_in(rows[OPERATION], value_set=pa.array(["D", "-U"])))
+        return cls(rows, deleted, rule.unconditional(rows, deleted), partial)
+
+    def __len__(self) -> int:
+        """How many."""
+        return int(self.rows.num_rows)
+
+    def take(self, places: np.ndarray) -> Versions:
+        """Some of them, by row number."""
+        missing = {name: mask[places] for name, mask in self.missing.items()}
+        rows = self.rows.take(pa.array(places))
+        return Versions(rows, self.deleted[places], self.unconditional[places], self.partial, missing)
+
+    def slice(self, start: int, stop: int) -> Versions:
+        """The versions from one row number up to another."""
+        missing = {name: mask[start:stop] for name, mask in self.missing.items()}
+        rows = self.rows.slice(start, stop - start)
+        return Versions(rows, self.deleted[start:stop], self.unconditional[start:stop], self.partial, missing)
+
+    def lacking(self, name: str) -> np.ndarray:
+        """Which rows have no value of a column."""
+        known = self.missing.get(name)
+        return np.full(len(self), name not in self.rows.column_names) if known is None else known
+
+    def with_columns(self, schema: pa.Schema) -> Versions:
+        """With just these columns: null, and in partial updates missing, where there was none."""
+        missing = dict(self.missing)
+        columns = []
+        for wanted in schema:
+            if wanted.name in self.rows.column_names:
+                column = self.rows[wanted.name]
+                columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+                continue
+            columns.append(pa.chunked_array([pa.nulls(len(self), wanted.type)]))
+            if self.partial:
+                missing[wanted.name] = np.ones(len(self), dtype=bool)
+        rows = pa.table(columns, schema=schema)  # a delete has nulls also where the table takes none
+        missing = {name: mask for name, mask in missing.items() if name in schema.names}
+        return Versions(rows, self.deleted, self.unconditional, self.partial, missing)
+
+    def padded(self, rule: MergeRule) -> Versions:
+        """With all columns that the rule's merger is to see; a partial update keeps to its own."""
+        if rule.merger is None or rule.columns is None or self.partial:
+            return self
+        more = [f.with_nullable(True) for f in rule.columns if f.name not in self.rows.column_names]
+        return self.with_columns(pa.schema([*self.rows.schema, *more])) if more else self
+
+
+def in_one(parts: Sequence[Versions]) -> Versions:
+    """Versions one after the other, with the columns of all.
+
+    Args:
+        parts: at least one.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    fields: dict[str, pa.Field] = {}
+    for part in parts:
+        for column in part.rows.schema:
+            if column.name not in fields or pa.types.is_null(fields[column.name].type):
+                fields[column.name] = column
+    schema = pa.schema(list(fields.values()))
+    parts = [part.with_columns(schema) for part in parts]
+    names = {name for part in parts for name in part.missing}
+    return Versions(
+        pa.concat_tables([part.rows for part in parts]),
+        np.concatenate([part.deleted for part in parts]),
+        np.concatenate([part.unconditional for part in parts]),
+        any(part.partial for part in parts),
+        {name: np.concatenate([_lacks(part, name) for part in parts]) for name in sorted(names)},
+    )
+
+
+def _lacks(part: Versions, name: str) -> np.ndarray:
+    known = part.missing.get(name)
+    return np.zeros(len(part), dtype=bool) if known is None else known

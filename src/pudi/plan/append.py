@@ -1,0 +1,72 @@
+"""How a merge-on-read table's log files are written, and what is appended to, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pudi.filegroup import FileSlice
+from pudi.format import IOType, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How log files are written; picklable.
+
+    Attributes:
+        layout: the timeline's layout, which decides about names: in 1 (table version 6) a log file bears the instant of
+            its slice's base, in 2 that of the delta commit.
+        avro: whether records are written as Avro, else as Parquet.
+        max_file_bytes: size from which on another file is begun (hoodie.logfile.max.size).
+        max_block_bytes: bytes in memory of the records of one block (hoodie.logfile.data.block.max.size).
+        small_files: how many small base files of a partition take inserts at most
+            (hoodie.merge.small.file.group.candidates.limit).
+    """
+
+    layout: Layout = 2
+    avro: bool = False
+    max_file_bytes: int = 1 << 30
+    max_block_bytes: int = 256 << 20
+    small_files: int = 1
+
+    @property
+    def io_type(self) -> IOType:
+        """The I/O type of log files' markers: which makes Hudi delete them, or take their blocks back."""
+        return IOType.APPEND if self.layout == 1 else IOType.CREATE
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """A new log file of a file group.
+
+    Attributes:
+        slice: the file group's latest slice; None for a new file group.
+    """
+
+    slice: FileSlice | None = None
+
+    def instant(self, own: str, layout: Layout) -> str:
+        """The instant in the log file's name, for a delta commit `own`.
+
+        In layout 1 it's that of the slice's base, or of the compaction that is pending on the file group and will make
+        the next one.
+        """
+        if layout == 2 or self.slice is None:
+            return own
+        return self.slice.compacting or self.slice.instant
+
+    def version(self, layout: Layout) -> int:
+        """The version of the first log file written."""
+        if layout == 2 or self.slice is None:
+            return 1
+        base = self.instant("", layout)
+        return 1 + max((log.name.version for log in self.slice.logs if log.instant == base), default=0)
+
+    @property
+    def base_file(self) -> str:
+        """Name of the slice's base file; empty where there is none."""
+        return "" if self.slice is None or self.slice.base is None else self.slice.base.name.name
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Names of the slice's log files so far."""
+        return () if self.slice is None else tuple(log.name.name for log in self.slice.logs)

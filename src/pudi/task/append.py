@@ -1,0 +1,186 @@
+"""Append to a file group: records in, new log files of data and delete blocks out (HoodieAppendHandle)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import Markers, encode_parquet
+from pudi.format import LogFileName, WriteStat
+from pudi.format.delete_encode import encode_deletes
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.log_data import encode_avro
+from pudi.plan.append import Append, LogOptions
+from pudi.plan.write import FileTask, WriteSpec
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block to be written: its bytes, and what it holds."""
+
+    content: bytes
+    written: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogAppender:
+    """Writes the log files of one task.
+
+    A log file that is there is never written to: every task makes files of its own, so that one that ends within a
+    block, left by a writer that died, does no harm to later ones.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        task: which file group.
+        token: write token, another one for every attempt.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    task: FileTask
+    token: str
+
+    def append(self, rows: pa.Table, deletes: pa.Table, *, unconditional: np.ndarray) -> list[WriteStat]:
+        """Write new versions of records and deletes.
+
+        Args:
+            rows: record key and the table's columns.
+            deletes: record key, and the ordering columns where deletes have ordering values.
+            unconditional: bool for each delete: it has no ordering value, whatever the columns hold.
+
+        Returns:
+            The write statistics, one for each log file.
+        """
+        blocks = [*self._data_blocks(rows), *self._delete_blocks(deletes, unconditional)]
+        return list(self._files(blocks))
+
+    @property
+    def _options(self) -> LogOptions:
+        assert self.spec.logs is not None
+        return self.spec.logs
+
+    @property
+    def _over(self) -> Append:
+        assert self.task.append is not None
+        return self.task.append
+
+    @property
+    def _headers(self) -> dict[Header, str]:
+        return {Header.INSTANT_TIME: self.spec.instant, Header.SCHEMA: self.spec.avro_schema}
+
+    def _data_blocks(self, rows: pa.Table) -> Iterator[_Block]:
+        if not rows.num_rows:
+            return
+        most = max(1, int(self._options.max_block_bytes * rows.num_rows / max(1, rows.nbytes)))
+        for start in range(0, rows.num_rows, most):
+            part = rows.slice(start, most)
+            whole = self._with_meta(part, start)
+            if self._options.avro:
+                content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
+            else:
+                content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
+            yield _Block(encode_block(kind, self._headers, content), written=part.num_rows)
+
+    def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
+        if not deletes.num_rows:
+            return
+        ordering = [_whole(deletes[n]) for n in self.spec.rule.ordering_fields if n in deletes.column_names]
+        partitions = _constant(self.task.partition, deletes.num_rows).dictionary_decode()
+        content = encode_deletes(
+            _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None
+        )
+        yield _Block(encode_block(BlockKind.DELETE, self._headers, content), deleted=deletes.num_rows)
+
+    def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
+        """Records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
+        count = rows.num_rows
+        prefix = f"{self.spec.instant}_{self.task.number}_"
+        numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
+        metas = {
+            COMMIT_TIME: _constant(self.spec.instant, count),
+            COMMIT_SEQNO: pc.binary_join_element_wise(prefix, numbers, ""),
+            RECORD_KEY: rows[RECORD_KEY],
+            PARTITION_PATH: _constant(self.task.partition, count),
+            FILE_NAME: _constant(self.task.file_id, count),
+        }
+        names = self.spec.schema.names
+        return pa.table(
+            [*(metas[name] for name in META_FIELDS), *(rows[n] for n in names)], names=[*META_FIELDS, *names]
+        )
+
+    def _files(self, blocks: list[_Block]) -> Iterator[WriteStat]:
+        """Blocks put into files, each of which is full before the next one is begun (rollOverIfNeeded)."""
+        version = self._over.version(self._options.layout)
+        held: list[_Block] = []
+        for block in blocks:
+            if held and sum(len(each.content) for each in held) > self._options.max_file_bytes:
+                yield self._write(version, held)
+                held, version = [], version + 1
+            held.append(block)
+        if held:
+            yield self._write(version, held)
+
+    def _write(self, version: int, blocks: list[_Block]) -> WriteStat:
+        options, over, task = self._options, self._over, self.task
+        base_instant = over.instant(self.spec.instant, options.layout)
+        name = LogFileName(task.file_id, base_instant, version, self._file_token()).name
+        path = f"{task.partition}/{name}" if task.partition else name
+        Markers(self.storage, self.spec.instant).create(task.partition, name, options.io_type)
+        content = b"".join([block.content for block in blocks])
+        self.storage.create(path, content)
+        written, deleted = sum(b.written for b in blocks), sum(b.deleted for b in blocks)
+        new = over.slice is None
+        return WriteStat(
+            file_id=task.file_id,
+            path=path,
+            prev_commit=base_instant,
+            base_file=over.base_file if options.layout == 1 else "",
+            log_files=(*over.logs, name) if options.layout == 1 else (name,),
+            log_version=version,
+            log_offset=0,
+            num_writes=written,
+            num_deletes=deleted,
+            num_update_writes=0 if new else written,
+            num_inserts=written if new else 0,
+            total_write_bytes=len(content),
+            total_write_errors=0,
+            partition_path=task.partition,
+            file_size_in_bytes=len(content),
+        )
+
+    def _file_token(self) -> str:
+        """The write token in the file's name.
+
+        In layout 1 the log files of all writers bear the same instant and version, so that the token must tell them
+        apart: what one writer takes back must never be another one's. The stage, which says nothing there, is made of
+        the instant.
+        """
+        if self._options.layout == 2:
+            return self.token
+        task, _, attempt = self.token.split("-")
+        return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"
+
+
+def _constant(value: str, length: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Rows without dictionaries, which Avro has none of."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))
+    return rows
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

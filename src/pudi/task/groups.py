@@ -1,0 +1,54 @@
+"""Rows with the same values together: the places of each group, by one sort however many groups there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Array]]:
+    """Each combination of values in some columns with the numbers of its rows, ascending.
+
+    Args:
+        rows: the rows; no nulls in these columns.
+        columns: what groups them, of types whose values have an order.
+
+    Returns:
+        Groups in the order of their values.
+    """
+    if not rows.num_rows:
+        return
+    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    values: list[list[Any]] = []
+    for column in columns:
+        own, distinct = _codes(rows[column])
+        codes = codes * len(distinct) + own
+        values.append(distinct)
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    found = dict(zip((_group(code, values) for code in present.tolist()), np.split(order, starts[1:]), strict=True))
+    for group in sorted(found):
+        yield group, pa.array(found[group])
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
+    """For each row the number of its value, and the values: few beside the rows."""
+    encoded = pc.dictionary_encode(column)
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0)
+    return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _group(code: int, values: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The values that a code of several columns stands for."""
+    group = []
+    for distinct in reversed(values):
+        code, place = divmod(code, len(distinct))
+        group.append(distinct[place])
+    return tuple(reversed(group))
