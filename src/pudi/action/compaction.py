@@ -22,10 +22,10 @@ from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
 from pudi.action.steps import add_partitions, switch_metadata_table_off
-from pudi.concurrency import busy_groups, compaction_plan
+from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
-from pudi.filegroup import FileSlice, Markers, read_log_blocks
+from pudi.filegroup import FileSlice, Markers, compaction_plan, read_log_blocks
 from pudi.format import (
     Action,
     CommitMetadata,
