@@ -299,7 +299,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _BlockCount:
-    """Counts the log blocks of a slice by reading them."""
+    """Counts the log blocks of a slice by reading them; none counts where there are partial updates among them."""
 
     meta: MetaClient
     timeline: Timeline
@@ -307,7 +307,8 @@ class _BlockCount:
     def __call__(self, file_slice: FileSlice) -> int:
         merging = merging_of(self.meta, self.timeline, self.timeline)
         assert merging is not None
-        return len(read_log_blocks(self.meta.storage, file_slice.logs, merging.scope))
+        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope)
+        return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 
 def _check(meta: MetaClient, resolved: Options) -> None:
