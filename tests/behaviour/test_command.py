@@ -8,12 +8,27 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pudi
 from support.golden import Golden
 
 typer_testing = pytest.importorskip("typer.testing")
+MERGER = """
+import pudi
+import pyarrow as pa
+import pyarrow.compute as pc
+
+class Highest(pudi.RecordMerger):
+    strategy_id = "{}"
+
+    def merge(self, older, newer, context):
+        places = pc.if_else(pc.greater_equal(newer["bid"], older["bid"]), 1, 0).to_numpy(zero_copy_only=False)
+        both = pa.Table.from_batches([older, newer])
+        rows = places * older.num_rows + pa.array(range(older.num_rows)).to_numpy()
+        return both.take(pa.array(rows)).combine_chunks().to_batches()[0]
+"""
 NO_METADATA = ["-o", "hoodie.metadata.enable=false"]
 
 
@@ -90,6 +105,31 @@ def test_what_is_wrong_is_told_in_a_line(
     assert found == code
     assert told in said
     assert "Traceback" not in said
+
+
+def test_a_merger_of_the_users_own(
+    tmp_path: Path, call: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identifier = "5a3c9c4e-6f0f-4d2e-9b1c-0c9d3a7f1e55"
+    (tmp_path / "bids_merger.py").write_text(MERGER.format(identifier))
+    monkeypatch.chdir(tmp_path)
+    made = pudi.create(
+        tmp_path / "bids",
+        pa.schema([("item", pa.string()), ("bid", pa.int64())]),
+        record_key="item",
+        table_type="mor",
+        options={"hoodie.record.merge.mode": "CUSTOM", "hoodie.record.merge.strategy.id": identifier},
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from bids_merger import Highest
+
+    pudi.register_merger(Highest())
+    made.insert(pa.table({"item": ["a", "b"], "bid": [5, 5]}))
+    made.upsert(pa.table({"item": ["a", "b"], "bid": [3, 9]}))
+    code, said = call("compact", made.path, "--merger", "bids_merger:Highest")
+    assert (code, "COMPACT" in said) == (0, True), said
+    found = made.scan(read_optimized=True, columns=["item", "bid"]).to_arrow().sort_by("item").to_pylist()
+    assert found == [{"item": "a", "bid": 5}, {"item": "b", "bid": 9}]
 
 
 def test_from_a_shell(services: Path) -> None:

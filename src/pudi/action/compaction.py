@@ -22,10 +22,10 @@ from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
 from pudi.action.steps import add_partitions, switch_metadata_table_off
-from pudi.concurrency import busy_groups, compaction_plan
+from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
-from pudi.filegroup import FileSlice, Markers, read_log_blocks
+from pudi.filegroup import FileSlice, Markers, compaction_plan, read_log_blocks
 from pudi.format import (
     Action,
     CommitMetadata,
@@ -299,7 +299,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _BlockCount:
-    """Counts the log blocks of a slice by reading them."""
+    """Counts the log blocks of a slice by reading them; none counts where there are partial updates among them."""
 
     meta: MetaClient
     timeline: Timeline
@@ -307,7 +307,8 @@ class _BlockCount:
     def __call__(self, file_slice: FileSlice) -> int:
         merging = merging_of(self.meta, self.timeline, self.timeline)
         assert merging is not None
-        return len(read_log_blocks(self.meta.storage, file_slice.logs, merging.scope))
+        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope)
+        return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 
 def _check(meta: MetaClient, resolved: Options) -> None:

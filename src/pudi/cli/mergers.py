@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pudi
-from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
+from pudi.errors import InvalidArgumentError, PudiError
 
 
 def register(named: str) -> None:
@@ -17,8 +17,7 @@ def register(named: str) -> None:
     Only what stands on the command line comes here, never what a table or an option says.
 
     Raises:
-        InvalidArgumentError: it can't be imported, or made without arguments.
-        NotSupportedError: this release takes no mergers.
+        InvalidArgumentError: it can't be imported, or made without arguments, or is no merger.
     """
     module, _, name = named.partition(":")
     if not module or not name:
@@ -32,7 +31,6 @@ def register(named: str) -> None:
         raise
     except Exception as error:  # whatever the user's module raises
         raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
-    take = getattr(pudi, "register_merger", None)
-    if take is None:
-        raise NotSupportedError("this release of pudi takes no mergers of the user's own")
-    take(merger)
+    if not isinstance(merger, pudi.RecordMerger):
+        raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")
+    pudi.register_merger(merger)

@@ -3,7 +3,7 @@
 from pudi.concurrency.conflicts import ConflictCheck, KeyScope
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, liveness
 from pudi.concurrency.locks import open_lock
-from pudi.concurrency.pending_plans import busy_groups, clustered_groups, compacting_since, compaction_plan
+from pudi.concurrency.pending_plans import busy_groups, clustered_groups
 
 __all__ = [
     "ConflictCheck",
@@ -12,8 +12,6 @@ __all__ = [
     "Liveness",
     "busy_groups",
     "clustered_groups",
-    "compacting_since",
-    "compaction_plan",
     "liveness",
     "open_lock",
 ]

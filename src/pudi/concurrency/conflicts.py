@@ -124,7 +124,7 @@ class ConflictCheck:
         """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
 
         A log file belongs to the slice that its name says there. What comes beside a pending compaction must bear the
-        compaction's instant (`compacting_since`): it isn't in the plan, and would be lost.
+        compaction's instant (`FileSlice.compacting`): it isn't in the plan, and would be lost.
         """
         mine = _appended(self.written)
         for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):

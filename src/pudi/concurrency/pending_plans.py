@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from pudi.errors import CorruptError
-from pudi.format import (
-    Action,
-    CompactionPlan,
-    State,
-    decode_compaction_plan,
-    decode_requested_replace_metadata,
-)
+from pudi.filegroup import compaction_plan
+from pudi.format import Action, State, decode_requested_replace_metadata
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _Group = tuple[str, str]
 """Partition path and file id."""
-
-
-def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
-    """The plan of a pending compaction or log compaction.
-
-    Raises:
-        CorruptError: it can't be read.
-        NotFoundError: it's gone, rolled back meanwhile.
-    """
-    path = store.path(instant, State.REQUESTED)
-    return decode_compaction_plan(store.read(instant, State.REQUESTED), path=path)
 
 
 def compacted_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
@@ -69,16 +53,3 @@ def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bo
     for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
         groups |= clustered_groups(store, instant)
     return groups
-
-
-def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[_Group, str]:
-    """The pending compaction of each file group that has one, by its requested time.
-
-    Below version 8 that's the base instant by which writers must name log files meanwhile: the slice that the
-    compaction will begin (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on logs are told by completion.
-    """
-    return {
-        group: instant.requested
-        for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
-        for group in compacted_groups(store, instant)
-    }

@@ -1,6 +1,7 @@
 """Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
+from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import LogScope, read_log_blocks
 from pudi.filegroup.markers import Markers
@@ -22,6 +23,8 @@ __all__ = [
     "ParquetOptions",
     "Replacements",
     "StorageListing",
+    "compacting_since",
+    "compaction_plan",
     "encode_parquet",
     "has_above_ffff",
     "open_base_file",

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pudi.context import FileInfo
 from pudi.errors import NotFoundError
+from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.format import Action
@@ -100,6 +101,11 @@ class FileSystemView:
         return Replacements.of(self._store, self._seen)
 
     @cached_property
+    def _compacting(self) -> Mapping[tuple[str, str], str]:
+        """Below version 8, where it decides about names of log files, the pending compaction of each file group."""
+        return compacting_since(self._store, self._timeline) if self._timeline.layout == 1 else {}
+
+    @cached_property
     def _archived(self) -> bool:
         return self._store.has_history()
 
@@ -138,8 +144,9 @@ class FileSystemView:
         for file_id in hidden.keys() - known_ids:
             self._check_new(hidden[file_id])
         replaced = self._replacements
+        pending = self._compacting
         return [
-            FileSlice(partition, file_id, newest.get(file_id), over.get(file_id, ()))
+            FileSlice(partition, file_id, newest.get(file_id), over.get(file_id, ()), pending.get((partition, file_id)))
             for file_id in sorted(known_ids)
             if not replaced.hides(partition, file_id)
         ]

@@ -80,14 +80,15 @@ def plan_log_compaction(
         options: says how many are many.
         busy: file groups under a pending compaction, log compaction or clustering.
         max_file_size: as for `plan_compaction`.
-        blocks: counts the log blocks of a slice; asked where the number of files doesn't decide.
+        blocks: counts the log blocks of a slice; 0 where they can't be merged among themselves.
     """
     least = options.log_blocks_threshold
-    chosen = [
-        operation_of(s, max_file_size)
-        for s in slices
-        if s.logs and (s.partition, s.file_id) not in busy and (len(s.logs) >= least or blocks(s) >= least)
-    ]
+    chosen = []
+    for file_slice in slices:
+        if file_slice.logs and (file_slice.partition, file_slice.file_id) not in busy:
+            count = blocks(file_slice)
+            if count and max(count, len(file_slice.logs)) >= least:
+                chosen.append(operation_of(file_slice, max_file_size))
     return CompactionPlan(tuple(chosen), logs_only=True)
 
 

@@ -1,0 +1,37 @@
+"""What pending compactions are going to rewrite: an instant on the timeline in, its plan or file groups out."""
+
+from __future__ import annotations
+
+from pudi.errors import NotFoundError
+from pudi.format import Action, CompactionPlan, State, decode_compaction_plan
+from pudi.timeline import Instant, Timeline, TimelineStore
+
+
+def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
+    """The plan of a pending compaction or log compaction.
+
+    Raises:
+        CorruptError: it can't be read.
+        NotFoundError: it's gone, rolled back meanwhile.
+    """
+    path = store.path(instant, State.REQUESTED)
+    return decode_compaction_plan(store.read(instant, State.REQUESTED), path=path)
+
+
+def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str, str], str]:
+    """The pending compaction, by its requested time, of each file group that has one: partition path and file id.
+
+    Below version 8 that's the base instant by which writers name log files meanwhile: the slice that the compaction
+    will begin (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on logs are told by completion.
+
+    Raises:
+        CorruptError: a plan can't be read.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
+        try:
+            plan = compaction_plan(store, instant)
+        except NotFoundError:  # rolled back since the timeline was listed
+            continue
+        found.update({operation.group: instant.requested for operation in plan.operations})
+    return found
