@@ -89,7 +89,7 @@ def test_log(services: Path, call: Callable[..., tuple[int, str]]) -> None:
         ([".", "--plan-only", "--run-only"], 2, "exclude"),
         ([".", "--merger", "nowhere"], 1, "module:Class"),
         ([".", "--merger", "no_such_module:Mine"], 1, "no_such_module"),
-        ([".", "--merger", "pathlib:PurePath"], 1, "merger"),
+        ([".", "--merger", "pathlib:PurePath"], 1, "RecordMerger"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(

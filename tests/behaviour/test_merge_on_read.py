@@ -133,9 +133,9 @@ def test_an_unknown_merger_is_refused_by_name_and_base_files_are_read(tmp_path: 
     kept = [line for line in file.read_text().splitlines() if not line.startswith(mode)]
     file.write_text("\n".join([*kept, f"{mode}=CUSTOM", "hoodie.record.merge.strategy.id=12345678-a", ""]))
     opened = pudi.Table(str(logs.path))
-    with pytest.raises(pudi.NotSupportedError, match="12345678-a"):
+    with pytest.raises(pudi.MergerError, match="12345678-a"):
         opened.scan()
-    with pytest.raises(pudi.NotSupportedError, match="12345678-a"):
+    with pytest.raises(pudi.MergerError, match="12345678-a"):
         opened.changes()
     assert opened.scan(read_optimized=True).to_arrow().num_rows == 30
 

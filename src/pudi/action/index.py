@@ -18,7 +18,7 @@ from pudi.filegroup import BaseFile, BaseFileReader, LogFile
 from pudi.format import BUCKET_INDEX_DIR, WriteStat, bucket_of_file_id, parse_base_file, parse_log_file
 from pudi.format.log_block import decode_blocks
 from pudi.format.log_data import decode_data
-from pudi.index import Buckets, Index, key_hashes
+from pudi.index import Buckets, Index, check_key_column, key_hashes
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
 from pudi.timeline import Timeline
@@ -250,6 +250,7 @@ class _Finder:
 
     def _stored(self, file: BaseFile) -> pa.ChunkedArray:
         reader = BaseFileReader(self.meta.storage, file)
+        check_key_column(reader)
         return reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:

@@ -3,6 +3,6 @@
 from pudi.index.bloom import BloomKeys
 from pudi.index.bucket import Buckets, bucket_of, key_hashes
 from pudi.index.kinds import Index
-from pudi.index.simple import SimpleKeys
+from pudi.index.simple import SimpleKeys, check_key_column
 
-__all__ = ["BloomKeys", "Buckets", "Index", "SimpleKeys", "bucket_of", "key_hashes"]
+__all__ = ["BloomKeys", "Buckets", "Index", "SimpleKeys", "bucket_of", "check_key_column", "key_hashes"]

@@ -48,7 +48,7 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
 def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
     """`find_keys` for a file that is open, and at least one key."""
     span = span or key_span(keys)
-    _check_key_column(reader)
+    check_key_column(reader)
     groups = _candidate_groups(reader, span) if span else []
     if not groups:
         return np.empty(0, dtype=np.int64)
@@ -78,7 +78,12 @@ class SimpleKeys:
         return find_keys(storage, file_slice, self._keys, self._span)
 
 
-def _check_key_column(reader: BaseFileReader) -> None:
+def check_key_column(reader: BaseFileReader) -> None:
+    """Make sure that a base file has record keys in text.
+
+    Raises:
+        CorruptError: it has none.
+    """
     schema = reader.schema
     if RECORD_KEY not in schema.names:
         raise reader.corrupt(f"no column {RECORD_KEY}")
