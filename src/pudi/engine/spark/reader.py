@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -42,6 +43,8 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
         CorruptError: a footer can't be read.
     """
     check_session(spark)
+    if not plan.columns:  # what comes from Python workers has as many rows as its columns say
+        return read_frame(storage, replace(plan, columns=tuple(plan.schema.names[:1])), spark).select()
     schema = struct_type(json.loads(arrow_to_spark_json(plan.output_schema)))
     if not plan.slices:
         return spark.createDataFrame([], schema)
