@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import pudi
 from support.golden import Golden
 
-typer_testing = pytest.importorskip("typer.testing")
 MERGER = """
 import pudi
 import pyarrow as pa
@@ -43,7 +43,7 @@ def call() -> Callable[..., tuple[int, str]]:
     from pudi.cli.app import app
 
     def run(*words: object) -> tuple[int, str]:
-        result = typer_testing.CliRunner().invoke(app, [str(word) for word in words])
+        result = CliRunner().invoke(app, [str(word) for word in words])
         return result.exit_code, result.output
 
     return run
