@@ -74,7 +74,8 @@ def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
             continue
         console.rule(f"{setting.title}, {setting.rows:,} rows, {group}: {', '.join(names)}")
         small = setting.rows <= SMALL and setting.load == "trips"
-        bench = Bench(work, names, arguments.repeats or (3 if small else 1), "3g" if small else "4g", setting)
+        repeats = (3 if small else 1) if arguments.repeats is None else arguments.repeats
+        bench = Bench(work, names, repeats, "3g" if small else "4g", setting)
         try:
             bench.rounds()
             if is_trips:
@@ -247,7 +248,7 @@ def parse() -> argparse.Namespace:
     )
     every = [setting.name for setting in [TRIPS, *SETTINGS]]
     parser.add_argument("--settings", type=names, default=every, help=f"of {', '.join(every)}")
-    parser.add_argument("--repeats", type=int, default=0, help="warm rounds; by default 3, above 2,000,000 rows 1")
+    parser.add_argument("--repeats", type=int, help="warm rounds; by default 3, above 2,000,000 rows 1")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="folder for data and tables")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     parser.add_argument("--report", type=Path, default=ROOT / "docs" / "benchmarks.md")
