@@ -11,6 +11,7 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 	try python3 "(4,)" >/dev/null 2>&1 && echo python3)
 
 ENGINE ?= spark
+TYPE ?= cow
 SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py
 
 # Two test processes, each with a Spark session of its own; `make test SPREAD=` runs one.
@@ -42,10 +43,10 @@ bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delt
 
 ifeq ($(ENGINE),local)
 demo: $(LOCAL)
-	.venv-local/bin/python examples/flights/run.py --engine local $(ARGS)
+	.venv-local/bin/python examples/flights/run.py --engine local --type $(TYPE) $(ARGS)
 else
-demo: $(MAIN) | java ## run the flights pipeline on Spark; ENGINE=local runs it without Java
-	.venv/bin/python examples/flights/run.py --engine $(ENGINE) $(ARGS)
+demo: $(MAIN) | java ## run the flights pipeline on Spark; ENGINE=local runs it without Java, TYPE=mor on merge-on-read tables
+	.venv/bin/python examples/flights/run.py --engine $(ENGINE) --type $(TYPE) $(ARGS)
 endif
 
 golden: $(MAIN) | java ## make missing golden tables with real Apache Hudi; NAMES="…" makes those anew

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 import pudi
 
+HERE = Path(__file__).resolve().parent
 GROUP = ["carrier", "day", "month"]
 
 
@@ -95,6 +96,8 @@ class Spark:
         from pyspark.sql import SparkSession
 
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers are whatever `python3` is on the PATH
+        # workers import the merger from here
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
         settings = {
             # the screen is for the progress bars
             "spark.ui.showConsoleProgress": "false",

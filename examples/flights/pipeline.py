@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from engines import Engine
 from feed import FLIGHT, KEY, Batch
+from reports import LatestReport
 
 import pudi
 
@@ -25,6 +26,8 @@ DELAYS = pa.schema(
     ]
 )
 
+COMPACTION = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "20"}
+
 OnCommit = Callable[[str, str, "pudi.CommitResult | None"], None]
 
 
@@ -35,15 +38,32 @@ class Pipeline:
         folder: where the tables are made.
         engine: what runs it.
         on_commit: told the table's name, the batch's and what was committed, after each verb.
+        table_type: `cow`; or `mor`, where changes go to log files that are compacted now and then, and a merger of the
+            pipeline's own says which report on a flight stands.
     """
 
-    def __init__(self, folder: Path, engine: Engine, on_commit: OnCommit) -> None:
+    def __init__(self, folder: Path, engine: Engine, on_commit: OnCommit, table_type: str = "cow") -> None:
+        kept: dict[str, str] = {}
+        if table_type == "mor":
+            pudi.register_merger(LatestReport())
+            kept = {"hoodie.record.merge.mode": "CUSTOM", "hoodie.record.merge.strategy.id": LatestReport.strategy_id}
         # A version of a flight with an older event time never replaces a newer one, whenever it comes.
-        self.flights = pudi.create(
-            folder / "flights", FLIGHT, record_key=KEY, partition_by="month", ordering="event_time"
+        pudi.create(
+            folder / "flights",
+            FLIGHT,
+            record_key=KEY,
+            partition_by="month",
+            ordering="event_time",
+            table_type=table_type,
+            options=kept,
         )
         # Delays are computed anew, so the last word counts: no ordering column.
-        self.delays = pudi.create(folder / "delays", DELAYS, record_key=["carrier", "day"], partition_by="month")
+        pudi.create(
+            folder / "delays", DELAYS, record_key=["carrier", "day"], partition_by="month", table_type=table_type
+        )
+        services = COMPACTION if table_type == "mor" else {}
+        self.flights = pudi.Table(folder / "flights", options=services)
+        self.delays = pudi.Table(folder / "delays", options=services)
         self.commits: dict[str, pudi.CommitResult] = {}  # by batch, the one that brought its departures and arrivals
         self._engine = engine
         self._on_commit = on_commit

@@ -1,7 +1,7 @@
 """New York's departures of 2013 in two Hudi tables: schedules, then what happened, batch by batch.
 
     python examples/flights/run.py --engine spark
-    python examples/flights/run.py --engine local
+    python examples/flights/run.py --engine local --type mor
 
 Both tables are checked against a plain recomputation; the exit code is 1 if anything differs.
 """
@@ -32,7 +32,7 @@ def main() -> int:
     engine = engines.start(arguments.engine)
     try:
         with Screen(len(batches)) as screen:
-            pipeline = Pipeline(folder, engine, screen.commit)
+            pipeline = Pipeline(folder, engine, screen.commit, arguments.type)
             for batch in batches:
                 screen.step(f"batch {batch.name}")
                 for schedule in batch.publishes:
@@ -62,6 +62,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engine", choices=["spark", "local"], default="spark")
+    parser.add_argument("--type", choices=["cow", "mor"], default="cow", help="copy-on-write or merge-on-read tables")
     parser.add_argument(
         "--path", type=Path, default=Path("demo-output"), help="folder for the tables, one folder an engine, made anew"
     )
