@@ -42,6 +42,7 @@ class Setting:
         options: writers' options, by Hudi's names, which pudi and Hudi take alike.
         load: batch of the first write.
         rows: of trips; 0 where the data has a size of its own.
+        table_type: `cow` or `mor`.
         prepared: the table is made once by pudi, and each contestant goes on with a copy; Delta Lake can't.
         peers: contestants beside pudi; None for all.
     """
@@ -55,6 +56,7 @@ class Setting:
     options: dict[str, str] = field(default_factory=dict)
     load: str = "trips"
     rows: int = 1_000_000
+    table_type: str = "cow"
     prepared: bool = False
     peers: tuple[str, ...] | None = None
 
@@ -63,6 +65,13 @@ TRIPS = Setting("trips", "Trips", tuple(ROUND), rows=0)
 _INDEXED = ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "one_row")
 _HUDI = ("hudi-gzip", "hudi-zstd")
 SETTINGS = [
+    Setting(
+        "mor",
+        "Merge-on-read",
+        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "compact", "one_row"),
+        table_type="mor",
+        peers=_HUDI,
+    ),
     Setting("bloom", "Bloom index", _INDEXED, options={"hoodie.index.type": "BLOOM"}, peers=_HUDI),
     Setting(
         "bucket",
@@ -115,6 +124,7 @@ TITLES = {
     "upsert:random_1": "upsert of 1% random keys",
     "upsert:rf1": "new rows (RF1)",
     "delete:rf2": "delete of rows (RF2)",
+    "compact": "compaction",
     "q1": "Q1",
     "q6": "Q6",
 }

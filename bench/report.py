@@ -49,6 +49,11 @@ GOALS = [
 ]
 
 GROUPS_GOALS = [Goal("pudi-spark", ["upsert:random_1"], "hudi-zstd", 3)]
+MOR_GOALS = [
+    Goal("pudi-spark", CHANGES, "hudi-gzip", 5),
+    Goal("pudi-spark", ["aggregate"], "hudi-gzip", 1),
+    Goal("pudi-spark", ["compact"], "hudi-gzip", 5),
+]
 
 HEAD = """# Benchmarks
 
@@ -114,7 +119,7 @@ def section(result: dict[str, Any]) -> str:
         parts.append(data.baselines(pudi))
     parts.append(data.planning())
     parts.append(data.commits())
-    parts.append(data.goals(GROUPS_GOALS if result.get("setting") == "groups" else GOALS))
+    parts.append(data.goals({"groups": GROUPS_GOALS, "mor": MOR_GOALS}.get(result.get("setting"), GOALS)))
     return "\n".join(part for part in parts if part)
 
 
