@@ -238,7 +238,7 @@ class Hudi(Spark):
         return self.session.read.format("hudi").load(str(self.path))
 
     def incremental(self) -> Stopwatch:
-        completed = [f for f in (self.path / ".hoodie" / "timeline").glob("*_*.*commit")]
+        completed = list((self.path / ".hoodie" / "timeline").glob("*_*.*commit"))
         since = min(file.stem.partition("_")[2] for file in completed)
         with stopwatch() as watch:
             frame = (
