@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,22 +36,35 @@ FROM_SNAPSHOT = {
 }
 """Incremental queries up to the newest commit that Hudi failed on: its snapshot's rows of these commits answer them."""
 
-CASES = [
-    pytest.param(table, query, id=f"{table.name}-{query}")
-    for table in tables("mor_")
-    for query in table.queries()
-    if not query.startswith(NOT_YET)
-]
+
+def _cases() -> list[Any]:
+    """Every query of every table, on either engine; on Spark one query of each kind of a table is for every run."""
+    cases = []
+    for table in tables("mor_"):
+        kinds: set[str] = set()
+        for query in table.queries():
+            kind = query.partition(":")[0]
+            if kind == NOT_YET:
+                continue
+            name = f"{table.name}-{query}"
+            cases.append(pytest.param("local", table, query, id=f"local-{name}"))
+            marks = [pytest.mark.spark, *([pytest.mark.slow] if kind in kinds else [])]
+            cases.append(pytest.param("spark", table, query, id=f"spark-{name}", marks=marks))
+            kinds.add(kind)
+    return cases
+
+
+CASES = _cases()
 
 
 def test_the_corpus_is_whole() -> None:
     assert len(tables("mor_")) == 44
-    assert len(CASES) == 458
+    assert len(CASES) == 2 * 458
     known = {(table.name, query) for table in tables("mor_") for query in table.queries()}
     assert {*OTHERWISE, *ANSWERED, *FROM_SNAPSHOT} <= known
 
 
-@pytest.mark.parametrize(("table", "query"), CASES)
+@pytest.mark.parametrize(("engine", "table", "query"), CASES, indirect=["engine"])
 def test_query(engine: Engine, golden_folder: Path, table: Golden, query: str) -> None:
     path = table.unpack(golden_folder)
     asked = (table.name, query)
