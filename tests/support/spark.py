@@ -27,7 +27,9 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder}",
+        # a test's work is short: the optimising compiler costs more than it brings
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"-Duser.timezone=UTC -Djava.io.tmpdir={folder}",
         **conf,
     }
     for name, value in settings.items():
