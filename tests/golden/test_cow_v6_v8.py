@@ -8,20 +8,12 @@ import pytest
 
 import pudi
 from support.engines import Engine
-from support.golden import Golden, tables
+from support.golden import Golden, queries, tables
 from support.rows import assert_same
 
 TABLES = [*tables("cow_v6_"), *tables("cow_v8_")]
 
-NOT_YET = "cdc_after"
-"""The kind of query that has no counterpart yet."""
-
-CASES = [
-    pytest.param(table, query, id=f"{table.name}-{query}")
-    for table in TABLES
-    for query in table.queries()
-    if not query.startswith(NOT_YET)
-]
+CASES = queries(TABLES)
 
 
 def test_the_corpus_is_whole() -> None:
@@ -33,10 +25,10 @@ def test_the_corpus_is_whole() -> None:
         "cow_v6_replace",
         "cow_v8_cdc_data_before_after",
     ]
-    assert len(CASES) == 66
+    assert len(CASES) == 2 * 66
 
 
-@pytest.mark.parametrize(("table", "query"), CASES)
+@pytest.mark.parametrize(("engine", "table", "query"), CASES, indirect=["engine"])
 def test_query(engine: Engine, golden_folder: Path, table: Golden, query: str) -> None:
     kind, _, instant = query.partition(":")
     opened = pudi.Table(str(table.unpack(golden_folder)))

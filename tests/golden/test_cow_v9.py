@@ -11,7 +11,7 @@ import pytest
 
 import pudi
 from support.engines import Engine
-from support.golden import FOLDER, Golden, tables
+from support.golden import FOLDER, Golden, queries, tables
 from support.rows import Row, assert_same
 
 REFUSED = {
@@ -28,20 +28,12 @@ SHOWN_OTHERWISE: dict[tuple[str, str], Callable[[str], Any]] = {
 }
 """Columns that Hudi's Spark reader shows in another form than they are stored in: from its form to the value."""
 
-NOT_YET = "cdc_after"
-"""The kind of query that has no counterpart yet."""
-
-CASES = [
-    pytest.param(table, query, id=f"{table.name}-{query}")
-    for table in tables("cow_v9_")
-    for query in table.queries()
-    if not query.startswith(NOT_YET)
-]
+CASES = queries(tables("cow_v9_"))
 
 
 def test_the_corpus_is_whole() -> None:
     assert len(tables("cow_v9_")) == 23
-    assert len(CASES) == 204
+    assert len(CASES) == 2 * 204
     catalogue = (FOLDER / "catalogue.md").read_text("utf-8")
     for archive in FOLDER.glob("*.zip"):
         assert f"`{archive.stem}`" in catalogue, f"{archive.name} is not in the catalogue"
@@ -50,7 +42,7 @@ def test_the_corpus_is_whole() -> None:
     assert {name for name, _ in (*REFUSED, *SHOWN_OTHERWISE)} <= names
 
 
-@pytest.mark.parametrize(("table", "query"), CASES)
+@pytest.mark.parametrize(("engine", "table", "query"), CASES, indirect=["engine"])
 def test_query(engine: Engine, golden_folder: Path, table: Golden, query: str) -> None:
     kind, _, instant = query.partition(":")
     path = table.unpack(golden_folder)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import pudi
 from support.engines import Engine
-from support.golden import Golden, tables
+from support.golden import Golden, queries, tables
 from support.rows import Row, assert_same
-
-NOT_YET = "cdc_after"
-"""The kind of query that has no counterpart yet."""
 
 OTHERWISE = {
     ("mor_v6_savepoint_restore", "as_of:20261121092112127"): "incremental_after:000",
@@ -37,24 +33,7 @@ FROM_SNAPSHOT = {
 """Incremental queries up to the newest commit that Hudi failed on: its snapshot's rows of these commits answer them."""
 
 
-def _cases() -> list[Any]:
-    """Every query of every table, on either engine; on Spark one query of each kind of a table is for every run."""
-    cases = []
-    for table in tables("mor_"):
-        kinds: set[str] = set()
-        for query in table.queries():
-            kind = query.partition(":")[0]
-            if kind == NOT_YET:
-                continue
-            name = f"{table.name}-{query}"
-            cases.append(pytest.param("local", table, query, id=f"local-{name}"))
-            marks = [pytest.mark.spark, *([pytest.mark.slow] if kind in kinds else [])]
-            cases.append(pytest.param("spark", table, query, id=f"spark-{name}", marks=marks))
-            kinds.add(kind)
-    return cases
-
-
-CASES = _cases()
+CASES = queries(tables("mor_"))
 
 
 def test_the_corpus_is_whole() -> None:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 _UTF8 = 0x800
 
@@ -57,3 +60,25 @@ def _expected(name: str) -> dict[str, Any]:
 def tables(prefix: str) -> list[Golden]:
     """All golden tables whose names begin with `prefix`."""
     return [Golden(path.stem) for path in sorted(FOLDER.glob(f"{prefix}*.zip"))]
+
+
+def queries(of: Iterable[Golden]) -> list[Any]:
+    """Parameter sets of engine (indirect), table and query: every query of the tables on either engine.
+
+    On Spark one query of each kind of each table is for every run; the others are for the full product, and reads of
+    base files alone, which are what snapshots of copy-on-write tables are. Queries for change data have no counterpart
+    yet.
+    """
+    cases = []
+    for table in of:
+        kinds = {"read_optimized"}
+        for query in table.queries():
+            kind = query.partition(":")[0]
+            if kind == "cdc_after":
+                continue
+            name = f"{table.name}-{query}"
+            cases.append(pytest.param("local", table, query, id=f"local-{name}"))
+            marks = [pytest.mark.spark, *([pytest.mark.slow] if kind in kinds else [])]
+            cases.append(pytest.param("spark", table, query, id=f"spark-{name}", marks=marks))
+            kinds.add(kind)
+    return cases

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +31,6 @@ class S3Server:
     requests: list[tuple[str, str]] = field(default_factory=list)
     guard: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
-    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.app = DomainDispatcherApplication(create_backend_app)
@@ -61,7 +60,7 @@ class S3Server:
 
     def new_root(self) -> str:
         """A location with nothing in it."""
-        return f"s3://{BUCKET}/tables/t {next(self.numbers)}"
+        return f"s3://{BUCKET}/tables/t {uuid.uuid4()}"  # what servers in one process hold is one
 
     def client(self) -> Any:
         """boto3's view of the store."""
