@@ -32,7 +32,7 @@ TURNS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("named", list(TURNS))
 def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     layout, options = TURNS[named]
@@ -53,6 +53,7 @@ def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     assert_same(hudi.changes(commit.completion), pudi.changes(commit.completion), about="changes, Hudi")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 9])
 def test_hudi_reads_every_verb(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
     layout = Layout("simple", "plain", "commit", version, "mor")
@@ -70,6 +71,7 @@ def test_hudi_reads_every_verb(spark: Any, engine: Engine, tmp_path: Path, versi
     assert_same(hudi.snapshot(), pudi.snapshot(), about="overwrites")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 9])
 def test_each_rolls_back_the_others_failed_write(spark: Any, tmp_path: Path, version: int) -> None:
     layout = Layout("simple", "flat", "event", version, "mor")

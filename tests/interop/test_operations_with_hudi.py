@@ -141,7 +141,7 @@ def test_replaced_file_groups_stay_out_after_cleaning_and_archiving(spark: Any, 
     three.write("pudi", "upsert", [trip(0, 90, "pudi")])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION"])
 def test_hudi_reads_sorted_bulk_inserts(spark: Any, engine: Engine, tmp_path: Path, mode: str) -> None:
     three = Three(spark, engine, tmp_path / "trips", Layout())

@@ -133,7 +133,7 @@ CASES: dict[str, tuple[list[pa.Field], list[pa.Field]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fill", [False, True], ids=["", "filled"])
 @pytest.mark.parametrize("case", CASES)
 def test_columns(spark: Any, case: str, fill: bool) -> None:

@@ -46,6 +46,7 @@ def _take_turns(
         assert_same(hudi.changes(commit.completion), pudi.changes(commit.completion), about="changes, Hudi")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, pudi_first: bool) -> None:
     layout = FEW[0] if pudi_first else FEW[1]
@@ -79,6 +80,7 @@ def test_hudi_fills_and_rewrites_pudis_files(spark: Any, tmp_path: Path) -> None
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE"])
 def test_hudi_upserts_by_each_index(spark: Any, tmp_path: Path, index: str) -> None:
     layout = Layout("complex", "hive", "event")

@@ -79,7 +79,7 @@ def test_ten_rounds_of_each_version(
     _take_turns(spark, engine, tmp_path / "trips", layout, seed=7, pudi_first=pudi_first, rounds=10)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("folders", ["plain", "flat"])
@@ -95,7 +95,7 @@ def test_properties_are_those_that_hudi_gives(
     assert {k: v for k, v in ours.items() if k not in chosen} == {k: v for k, v in theirs.items() if k not in chosen}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 8])
 def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
     """What Hudi replaces and clusters is read right, and written over."""
