@@ -22,17 +22,17 @@ BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 BLOCKS = "hoodie.logfile.data.block.format"
 
 TURNS = {
-    "v9-event-parquet": (Layout("simple", "plain", "event", 9, "mor"), NO_FILLING | {BLOCKS: "parquet"}),
     "v6-event-avro": (Layout("simple", "hive", "event", 6, "mor"), NO_FILLING | {BLOCKS: "avro"}),
-    "v8-commit-avro": (Layout("complex", "flat", "commit", 8, "mor"), NO_FILLING | {BLOCKS: "avro"}),
+    "v9-event-parquet": (Layout("simple", "plain", "event", 9, "mor"), NO_FILLING | {BLOCKS: "parquet"}),
     "v6-commit-parquet": (Layout("complex", "plain", "commit", 6, "mor"), NO_FILLING | {BLOCKS: "parquet"}),
-    "v9-bucket-avro": (Layout("simple", "plain", "event", 9, "mor"), BUCKET | {BLOCKS: "avro"}),
+    "v8-commit-avro": (Layout("complex", "flat", "commit", 8, "mor"), NO_FILLING | {BLOCKS: "avro"}),
     "v6-bucket-parquet": (Layout("complex", "hive", "event", 6, "mor"), BUCKET | {BLOCKS: "parquet"}),
+    "v9-bucket-avro": (Layout("simple", "plain", "event", 9, "mor"), BUCKET | {BLOCKS: "avro"}),
     "v8-bucket-parquet": (Layout("complex", "flat", "commit", 8, "mor"), BUCKET | {BLOCKS: "parquet"}),
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("named", list(TURNS))
 def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     layout, options = TURNS[named]
@@ -54,7 +54,7 @@ def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("version", [9, 6])
 def test_hudi_reads_every_verb(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
     layout = Layout("simple", "plain", "commit", version, "mor")
     pudi = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout, {BLOCKS: "avro"})
