@@ -15,6 +15,7 @@ from support.trips import steps, table, trip
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("key", "partition", "ordering", "hive_style"),
     [("uuid", "city", "ts", False), (["uuid", "leg"], "city", None, True)],
