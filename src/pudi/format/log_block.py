@@ -160,18 +160,6 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: 
         at = end
 
 
-def ends_cleanly(data: bytes | memoryview) -> bool:
-    """Whether a log file ends with a whole block, so that another one may follow it."""
-    view = memoryview(data)
-    at = 0
-    while at < len(view):
-        length = _whole_block(view, at)
-        if length is None:
-            return False
-        at += len(MAGIC) + _LONG.size + length
-    return True
-
-
 def _whole_block(view: memoryview, at: int) -> int | None:
     """The length that a block at `at` gives itself, when the bytes agree with it; None when it's damaged."""
     body = at + len(MAGIC) + _LONG.size

@@ -77,8 +77,7 @@ class CompactTask:
 
         Raises:
             NotFoundError: a file of the slice is gone.
-            CorruptError: one can't be read.
-                or what was written isn't what was to be written (where that is looked at).
+            CorruptError: one can't be read, or what was written isn't what was to be written (where that is looked at).
         """
         spec, operation = self.spec, self.operation
         file_slice = slice_of(storage, operation)
