@@ -41,7 +41,7 @@ def make_table(path: Path, files: int, partitions: int) -> None:
 
 
 def make_history(path: Path, commits: int, archived: int) -> None:
-    """A table of so many one-row commits, the oldest in an archive as Hudi writes it."""
+    """A table of so many one-row commits, the oldest in an archive as Hudi writes it, their files cleaned."""
     sys.path.append(str(ROOT / "tests"))
     from support.archiving import archive
 
@@ -50,6 +50,9 @@ def make_history(path: Path, commits: int, archived: int) -> None:
         table.upsert(pa.table({"key": ["k"], "day": ["d"], "value": [number]}, schema=SCHEMA))
     if archived:
         archive(path, archived, per_file=100)
+        files = sorted((path / "d").glob("*.parquet"), key=lambda file: file.stem.split("_")[-1])
+        for file in files[:archived]:
+            file.unlink()
 
 
 def plan(path: Path) -> int:

@@ -42,7 +42,7 @@ def check_present(
     Raises:
         NotFoundError: a file group has no slice as new as the commit.
     """
-    found = {(s.partition, s.file_id): s.newest for s in slices}
+    found = {group: s.newest for s in slices if (group := (s.partition, s.file_id)) in written}
     for (partition, file_id), requested in written.items():
         if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
             raise NotFoundError(

@@ -106,6 +106,10 @@ class FileSystemView:
         return compacting_since(self._store, self._timeline) if self._timeline.layout == 1 else {}
 
     @cached_property
+    def _start(self) -> str | None:
+        return self._timeline.start
+
+    @cached_property
     def _archived(self) -> bool:
         return self._store.has_history()
 
@@ -180,7 +184,7 @@ class FileSystemView:
     def _sees(self, instant: str) -> bool:
         if self._timeline.commit(instant) is not None:
             return self._seen.commit(instant) is not None
-        start = self._timeline.start
+        start = self._start
         if start is None or instant >= start or self._timeline.is_pending(instant):
             return False
         return self._archived and (self._archived_until is None or instant <= self._archived_until)

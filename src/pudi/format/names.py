@@ -274,14 +274,20 @@ class LogFileName:
         return (self.instant, self.version, self.write_token or "", self.cdc)
 
 
+_set = object.__setattr__
+
+
 def parse_base_file(name: str) -> BaseFileName | None:
     """The parts of a base file's name, or None when `name` is none."""
     match = _BASE_FILE.fullmatch(name)
     if match is None:
         return None
     parsed = object.__new__(BaseFileName)  # checked already: a table may have a million of them
-    for attribute, value in zip(("file_id", "write_token", "instant", "extension"), match.groups(), strict=True):
-        object.__setattr__(parsed, attribute, value)
+    file_id, write_token, instant, extension = match.groups()
+    _set(parsed, "file_id", file_id)
+    _set(parsed, "write_token", write_token)
+    _set(parsed, "instant", instant)
+    _set(parsed, "extension", extension)
     return parsed
 
 
