@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from pudi.action.claim import Claim, claimed, is_claimable
@@ -263,7 +263,7 @@ class _Run:
             run=claim.run,
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
-            merging=merging,
+            merging=replace(merging, memory=merging.memory.of_compaction),
             parquet=file_options(self.options),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,

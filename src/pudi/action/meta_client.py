@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
-from pudi.config import TableConfig, check_readable
+from pudi.config import MEMORY_KEYS, MergeMemory, TableConfig, check_readable, resolve
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
@@ -40,6 +40,7 @@ class MetaClient:
         context: clock, ids and chance.
         lock: its lock.
         store: its timeline.
+        memory: how much of it merging one slice may take.
     """
 
     storage: Storage
@@ -47,6 +48,7 @@ class MetaClient:
     context: Context
     lock: Lock
     store: TimelineStore
+    memory: MergeMemory = field(default_factory=MergeMemory)
 
     @classmethod
     def open(
@@ -78,7 +80,8 @@ class MetaClient:
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
-        return cls(storage, config, context, lock, store)
+        memory = resolve({key: options[key] for key in MEMORY_KEYS if key in options})
+        return cls(storage, config, context, lock, store, MergeMemory.of(memory.given))
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""

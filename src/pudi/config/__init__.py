@@ -9,6 +9,7 @@ from pudi.config.checks import (
     must_switch_off_metadata,
 )
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.memory import MEMORY_KEYS, MergeMemory
 from pudi.config.merging import is_own_strategy
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
@@ -20,7 +21,9 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "MEMORY_KEYS",
     "CompactionOptions",
+    "MergeMemory",
     "MergeSemantics",
     "Option",
     "Options",

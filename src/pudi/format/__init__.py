@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pudi.format.archive_log import ArchivedEntry, decode_archive_log
-from pudi.format.bloom import DEFAULT_BLOOM_OPTIONS, DYNAMIC_V0, SIMPLE, BloomFilter, BloomOptions, BloomType
+from pudi.format.bloom import (
+    DEFAULT_BLOOM_OPTIONS,
+    DYNAMIC_V0,
+    SIMPLE,
+    BloomBuilder,
+    BloomFilter,
+    BloomOptions,
+    BloomType,
+)
 from pudi.format.compaction_plan import (
     CompactionOperation,
     CompactionPlan,
@@ -175,6 +183,7 @@ __all__ = [
     "Action",
     "ArchivedEntry",
     "BaseFileName",
+    "BloomBuilder",
     "BloomFilter",
     "BloomOptions",
     "BloomType",

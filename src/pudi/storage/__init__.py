@@ -17,6 +17,7 @@ from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
 from pudi.storage.objects import ObjectStorage
 from pudi.storage.retry import RetryPolicy
+from pudi.storage.temporary import temporary_errors, temporary_file
 from pudi.storage.wrapper import CountingStorage, StorageWrapper
 
 __all__ = [
@@ -43,4 +44,6 @@ __all__ = [
     "remove_folders",
     "replacing",
     "storage_kind",
+    "temporary_errors",
+    "temporary_file",
 ]
