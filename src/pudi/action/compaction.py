@@ -263,7 +263,7 @@ class _Run:
             run=claim.run,
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
-            merging=replace(merging, memory=merging.memory.of_compaction),
+            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
             parquet=file_options(self.options),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,

@@ -37,7 +37,7 @@ def merging_of(
     start = timeline.start if meta.store.has_history() else None
     scope = LogScope(completed, pending, start, until, among)
     keys = None if meta.config.populate_meta_fields else meta.keys
-    return Merging(_rule(meta, seen), scope, keys, meta.memory)
+    return Merging(_rule(meta, seen), scope, keys, meta.memory, meta.by_position)
 
 
 def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:

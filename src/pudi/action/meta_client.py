@@ -10,7 +10,7 @@ import pyarrow as pa
 from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
-from pudi.config import MEMORY_KEYS, MergeMemory, TableConfig, check_readable, resolve
+from pudi.config import MEMORY_KEYS, POSITIONS, MergeMemory, TableConfig, check_readable, resolve
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
@@ -41,6 +41,7 @@ class MetaClient:
         lock: its lock.
         store: its timeline.
         memory: how much of it merging one slice may take.
+        by_position: whether reads may match log records with base rows by position.
     """
 
     storage: Storage
@@ -49,6 +50,7 @@ class MetaClient:
     lock: Lock
     store: TimelineStore
     memory: MergeMemory = field(default_factory=MergeMemory)
+    by_position: bool = True
 
     @classmethod
     def open(
@@ -80,8 +82,9 @@ class MetaClient:
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
-        memory = resolve({key: options[key] for key in MEMORY_KEYS if key in options})
-        return cls(storage, config, context, lock, store, MergeMemory.of(memory.given))
+        reading = resolve({key: options[key] for key in (*MEMORY_KEYS, POSITIONS) if key in options})
+        memory, by_position = MergeMemory.of(reading.given), reading.flag(POSITIONS)
+        return cls(storage, config, context, lock, store, memory, by_position)
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""

@@ -69,6 +69,7 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
         max_file_bytes=options.log_max_size,
         max_block_bytes=options.log_block_max_size,
         small_files=options.small_file_candidates,
+        positions=options.record_positions and meta.store.layout == 2,
     )
 
 

@@ -261,7 +261,16 @@ class Write:
 
     def _search(self, records: Any, timeline: Timeline) -> KeySearch:
         merging = merging_of(self.meta, timeline, timeline) if self._everywhere else None
-        return KeySearch(self.index, self.operation, self.rule, records.schema, merging, self.history)
+        logs = self._logs
+        return KeySearch(
+            index=self.index,
+            operation=self.operation,
+            rule=self.rule,
+            schema=records.schema,
+            merging=merging,
+            history=self.history,
+            positions=logs is not None and logs.positions,
+        )
 
     def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
         """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""

@@ -13,6 +13,7 @@ from pudi.config.memory import MEMORY_KEYS, MergeMemory
 from pudi.config.merging import is_own_strategy
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
+from pudi.config.read_registry import POSITIONS
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
@@ -22,6 +23,7 @@ from pudi.config.write_options import WriteOptions
 __all__ = [
     "ALL_OPTIONS",
     "MEMORY_KEYS",
+    "POSITIONS",
     "CompactionOptions",
     "MergeMemory",
     "MergeSemantics",

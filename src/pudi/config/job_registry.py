@@ -122,7 +122,7 @@ _MACHINERY = tuple(
         "hoodie.sensitive.config.keys", "hoodie.simple.index.*", "hoodie.skip.default.partition.validation",
         "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.time.generator.*", "hoodie.write.application.id",
         "hoodie.write.auto.upgrade", "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
-        "hoodie.write.merge.handle.*", "hoodie.write.record.positions", "hoodie.write.status.storage.level",
+        "hoodie.write.merge.handle.*", "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",
     )
 )  # fmt: skip

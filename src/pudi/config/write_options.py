@@ -55,6 +55,7 @@ class WriteOptions:
         log_block_format: avro or parquet: how records are held in log files.
         log_max_size: size from which on another log file is begun.
         log_block_max_size: bytes in memory of the records of one block of a log file.
+        record_positions: whether log blocks say where their records are in the base file.
     """
 
     operation: str
@@ -87,6 +88,7 @@ class WriteOptions:
     log_block_format: str
     log_max_size: int
     log_block_max_size: int
+    record_positions: bool
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -130,4 +132,5 @@ class WriteOptions:
             log_block_format=options.text("hoodie.logfile.data.block.format"),
             log_max_size=options.integer("hoodie.logfile.max.size"),
             log_block_max_size=options.integer("hoodie.logfile.data.block.max.size"),
+            record_positions=options.flag("hoodie.write.record.positions"),
         )

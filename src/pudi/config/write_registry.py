@@ -214,6 +214,13 @@ _LOGS = (
         default=256 * _MIB,
         minimum=1,
     ),
+    Option(
+        key="hoodie.write.record.positions",
+        scope=Scope.WRITE,
+        doc="Whether log blocks say where their records are in the base file, where the index that found them knows.",
+        kind=bool,
+        default=True,
+    ),
     _count(
         key="hoodie.merge.small.file.group.candidates.limit",
         doc="How many small base files of a partition take inserts in one write to a merge-on-read table.",

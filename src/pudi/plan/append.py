@@ -20,6 +20,8 @@ class LogOptions:
         max_block_bytes: bytes in memory of the records of one block (hoodie.logfile.data.block.max.size).
         small_files: how many small base files of a partition take inserts at most
             (hoodie.merge.small.file.group.candidates.limit).
+        positions: whether blocks say where their records are in the base file, when that's known
+            (hoodie.write.record.positions; from table version 8 on).
     """
 
     layout: Layout = 2
@@ -27,6 +29,7 @@ class LogOptions:
     max_file_bytes: int = 1 << 30
     max_block_bytes: int = 256 << 20
     small_files: int = 1
+    positions: bool = False
 
     @property
     def io_type(self) -> IOType:

@@ -23,12 +23,14 @@ class Merging:
         scope: the instants whose log blocks count.
         keys: makes record keys of columns, where files have no meta fields; None where they have.
         memory: how much of it merging one slice may take.
+        by_position: whether log records may be matched with base rows by the positions that blocks say.
     """
 
     rule: MergeRule
     scope: LogScope
     keys: KeyGenerator | None = None
     memory: MergeMemory = field(default_factory=MergeMemory)
+    by_position: bool = False
 
     def columns(self, schema: pa.Schema) -> set[str]:
         """The columns that merging looks at."""

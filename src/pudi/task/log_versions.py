@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import read_content
-from pudi.format.log_block import BlockKind, LogBlock
+from pudi.filegroup import BaseFile, read_content
+from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_data import decode_in_parts
 from pudi.format.log_deletes import decode_deletes
+from pudi.format.record_positions import decode_positions
 from pudi.merge import Versions
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
-from pudi.task.spilled import Buckets, joined
+from pudi.task.spilled import ROW, Buckets, joined
 
 _MOST_BUCKETS = 4096
 
@@ -81,12 +82,15 @@ class LogVersions:
     merging: Merging
     history: SchemaHistory | None = None
 
-    def collect(self, blocks: Sequence[LogBlock], target: pa.Schema) -> tuple[list[Versions], Buckets | None, int]:
+    def collect(
+        self, blocks: Sequence[LogBlock], target: pa.Schema, *, positions: bool = False
+    ) -> tuple[list[Versions], Buckets | None, int]:
         """All versions in some blocks.
 
         Args:
             blocks: the blocks, oldest first.
             target: the table's columns that are wanted, with those that merging looks at.
+            positions: whether versions come with the rows that the blocks say (`ROW`), where they fit in memory.
 
         Returns:
             The versions, oldest run first, where they fit in memory; else none, and where they are, to be closed. And
@@ -103,7 +107,7 @@ class LogVersions:
         try:
             for block in blocks:
                 seen += block.size
-                for run in self._runs(read_content(self.storage, block), target, share):
+                for run in self._runs(read_content(self.storage, block), target, share, positions=positions):
                     held.append(run)
                     records, size = records + len(run), size + run.rows.nbytes
                     if size <= share:
@@ -121,7 +125,11 @@ class LogVersions:
             raise
         return held, buckets, records
 
-    def _runs(self, block: LogBlock, target: pa.Schema, most: int) -> Iterator[Versions]:
+    def _runs(self, block: LogBlock, target: pa.Schema, most: int, *, positions: bool) -> Iterator[Versions]:
+        runs = self._of_block(block, target, most)
+        yield from _with_rows(block, runs) if positions else runs
+
+    def _of_block(self, block: LogBlock, target: pa.Schema, most: int) -> Iterator[Versions]:
         if block.kind is BlockKind.DELETE:
             yield self._deletes(block, target)
             return
@@ -150,9 +158,36 @@ class LogVersions:
 
 
 def _spill(buckets: Buckets, held: list[Versions]) -> None:
-    for run in joined(held):
+    for run in joined([without_rows(run) for run in held]):
         buckets.add_versions(run)
     held.clear()
+
+
+def say_rows(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
+    """Whether all blocks say where their records are in a base file (extractRecordPositions)."""
+    at = Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS
+    return base is not None and all(
+        block.headers.get(at) == base.instant and Header.RECORD_POSITIONS in block.headers for block in blocks
+    )
+
+
+def _with_rows(block: LogBlock, runs: Iterable[Versions]) -> Iterator[Versions]:
+    """The versions of a block with the rows of the base file that it says, in column `ROW`."""
+    held = list(runs)
+    count = sum(len(run) for run in held)
+    rows = decode_positions(block.headers[Header.RECORD_POSITIONS], count, path=block.path)
+    start = 0
+    for run in held:
+        numbers = pa.array(rows[start : start + len(run)], pa.int64())
+        yield replace(run, rows=run.rows.append_column(ROW, numbers))
+        start += len(run)
+
+
+def without_rows(versions: Versions) -> Versions:
+    """Versions without column `ROW`."""
+    if ROW not in versions.rows.column_names:
+        return versions
+    return replace(versions, rows=versions.rows.drop_columns([ROW]))
 
 
 def stored_names(target: pa.Schema, names: FieldNames | None) -> list[str]:

@@ -16,7 +16,7 @@ from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, conform_read
 from pudi.schema.internal import SchemaHistory
-from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, stored_names
+from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, say_rows, stored_names
 from pudi.task.spilled import ROW, Buckets
 
 
@@ -97,7 +97,7 @@ class MergedSlices:
         """
         target = self._target(wanted)
         gone: list[np.ndarray] | None = None
-        for part in self._laid(file_slice, target, target):
+        for part in self._laid(file_slice, target, target, wanted):
             if part.laid is None:
                 yield Merged(self._as_wanted(part.base, wanted), part.logs)
                 continue
@@ -178,51 +178,63 @@ class MergedSlices:
     def _logs(self) -> LogVersions:
         return LogVersions(self.storage, self.merging, self.history)
 
-    def _laid(self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema) -> Iterator[_Part]:
-        """Base rows, and what becomes of them."""
+    def _laid(
+        self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema, staying: Sequence[str] | None = None
+    ) -> Iterator[_Part]:
+        """Base rows, and what becomes of them.
+
+        Args:
+            file_slice: the slice.
+            of_logs: columns of newer versions, with those that merging looks at.
+            of_base: columns of base rows, likewise.
+            staying: those that are wanted of base rows that stay; None where these rows aren't.
+        """
         scope, memory = self.merging.scope, self.merging.memory
         blocks = read_log_blocks(self.storage, file_slice.logs, scope, memory.share // 4)
         partial = any(block.is_partial for block in blocks)
         if scope.among is not None and partial:
             # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
-            yield from replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
+            yield from replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base, staying)
             return
         if not blocks:
             for numbers, base in self._base(file_slice, of_base):
                 yield _Part(base, numbers, None, LogCounts())
             return
         mixes = partial or self.merging.rule.mixes
-        held, buckets, records = self._logs.collect(blocks, of_logs)
+        by_row = self._by_row and not mixes and say_rows(blocks, file_slice.base)
+        held, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
         counts = LogCounts.of(blocks, records)
         del blocks  # with the contents that they hold
         if buckets is None:
             newer = fold(held, RECORD_KEY, self.merging.rule)
             del held
             groups = self._base(file_slice, of_logs if mixes else of_base)
-            yield from self._over_groups(groups, newer, replace(counts, keys=len(newer)))
+            if by_row:
+                groups = self._base_rows(file_slice, of_base, newer, staying)
+            yield from self._over_groups(groups, newer, replace(counts, keys=len(newer)), ROW if by_row else RECORD_KEY)
             return
         with buckets:
             yield from self._over_buckets(self._base(file_slice, of_logs if mixes else self._light), buckets, counts)
 
     def _over_groups(
-        self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts
+        self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts, key: str
     ) -> Iterator[_Part]:
         """Versions that fit in memory, over a base file's rows, at once or some after the others."""
         rule = self.merging.rule
         first, second = next(groups), next(groups, None)
         empty, none = first[1].slice(0, 0), first[0][:0]
         if second is None:
-            laid = lay_over(first[1], newer, RECORD_KEY, rule, mixed_anew=True)
+            laid = lay_over(first[1], newer, key, rule, mixed_anew=True)
             yield _Part(first[1], first[0], laid, counts)
             return
         new = np.ones(len(newer), dtype=bool)
         for numbers, base in chain([first, second], groups):
-            laid = lay_over(base, newer, RECORD_KEY, rule, mixed_anew=True)
+            laid = lay_over(base, newer, key, rule, mixed_anew=True)
             new &= np.isin(np.arange(len(newer)), laid.inserted)
             yield _Part(base, numbers, replace(laid, inserted=laid.inserted[:0]), counts)
             counts = counts.of_rest
-        laid = lay_over(empty, newer, RECORD_KEY, rule, mixed_anew=True)
+        laid = lay_over(empty, newer, key, rule, mixed_anew=True)
         yield _Part(empty, none, replace(laid, inserted=laid.inserted[new[laid.inserted]]), counts)
 
     def _over_buckets(
@@ -241,6 +253,30 @@ class MergedSlices:
             laid = lay_over(base, newer, RECORD_KEY, rule, mixed_anew=True)
             yield _Part(base, np.asarray(rows[ROW]), laid, replace(counts, keys=len(newer)), spilled=True)
             counts = counts.of_rest
+
+    @property
+    def _by_row(self) -> bool:
+        return self.merging.by_position and self.merging.keys is None
+
+    def _base_rows(
+        self, file_slice: FileSlice, of_base: pa.Schema, newer: Versions, staying: Sequence[str] | None
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """As `_base`, with row numbers (`ROW`) in the place of record keys, which are read only where they're wanted.
+
+        Where base rows that stay aren't wanted, only those come that there are newer versions of.
+        """
+        places = np.unique(np.asarray(newer.rows[ROW]))
+        target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in (staying or ())])
+        if staying is None and not target.names:
+            yield places, pa.table({ROW: pa.array(places, pa.int64())})
+            return
+        for numbers, base in self._base(file_slice, target if target.names else of_base):
+            rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
+            if staying is None:
+                held = np.flatnonzero(np.isin(numbers, places, assume_unique=True))
+                yield numbers[held], rows.take(pa.array(held))
+            else:
+                yield numbers, rows
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Row numbers and rows of the base file, at once unless it's large; at least one table."""
@@ -309,7 +345,7 @@ def _winners(laid: Laid) -> pa.Table:
 
 def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
     """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
-    names = list(wanted) or [RECORD_KEY]
+    names = list(wanted) or base.column_names[:1]
     replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
     places = np.concatenate([replaced, base.num_rows + laid.inserted])
     rows = laid.rows.select(base.column_names)
