@@ -26,7 +26,7 @@ from operations import SETTINGS, TRIPS, Setting
 from process import Failed, Process, has, interpreters
 from report import write_report
 from rich.console import Console
-from trips import write_groups, write_lineitem, write_trips
+from trips import write_groups, write_lineitem, write_logs, write_trips
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"local": (["pudi-local"], ["delta-rs"]), "spark": (["pudi-spark"], ["hudi-gzip", "hudi-zstd", "delta-spark"])}
@@ -34,6 +34,7 @@ ENGINES = [name for engines, _ in GROUPS.values() for name in engines]
 PEERS = [name for _, peers in GROUPS.values() for name in peers]
 # On request only: Delta Lake has releases for some Sparks, and the second environment has the newest.
 GROUPS["spark4"] = (["pudi-spark4"], ["delta-spark4"])
+PREPARED = {"groups": write_groups, "logs": write_logs}
 ACTIVE_COMMITS = (10, 100)
 SMALL = 2_000_000  # up to so many rows: three warm rounds and the many-commits test; above: one warm round
 
@@ -66,11 +67,12 @@ def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
     else:
         sizes = write_trips(work / "data", setting.rows)
     if setting.prepared:
-        write_groups(work / "prepared", work / "data", setting.options)
+        shutil.rmtree(work / "prepared", ignore_errors=True)
+        PREPARED[setting.prepared](work / "prepared", work / "data", setting.options)
     for group, (engines, peers) in GROUPS.items():
         allowed = peers if setting.peers is None else setting.peers
         names = [n for n in engines + peers if n in arguments.engines + arguments.peers and n in {*engines, *allowed}]
-        if not names or (group != "spark" and not is_trips):
+        if not names or group not in setting.groups:
             continue
         console.rule(f"{setting.title}, {setting.rows:,} rows, {group}: {', '.join(names)}")
         small = setting.rows <= SMALL and setting.load == "trips"
@@ -80,7 +82,7 @@ def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
             bench.rounds()
             if is_trips:
                 bench.check(sizes)
-            if group == "local" and small:
+            if group == "local" and small and is_trips:
                 bench.many_commits()
         finally:
             bench.close()

@@ -15,7 +15,7 @@ import pytest
 import pudi
 from pudi.config.memory import MergeMemory
 from pudi.errors import InvalidArgumentError, UnavailableError
-from support.engines import Engine, LocalEngine
+from support.engines import LocalEngine, SparkEngine
 from support.golden import Golden, tables
 from support.rows import assert_same, from_arrow
 
@@ -67,15 +67,12 @@ def _without_file(mine: pudi.Table, **scan: Any) -> Any:
 
 
 @pytest.mark.spark
-def test_spark_lays_over_the_same(spark: Any, engine: Engine, tmp_path: Path, little: None) -> None:
-    del spark
-    mine = _table(tmp_path / "t", rows=3000, options={})
-    mine.upsert(_rows(range(1000, 4000), "newer"))
+def test_spark_lays_over_the_same(spark: Any, tmp_path: Path) -> None:
+    mine = _table(tmp_path / "t", rows=20_000, options={"hoodie.memory.merge.max.size": str(1 << 20)})
+    mine.upsert(_rows(range(500, 20_000), "newer"))
     mine.delete(_rows(range(0, 500), "").select(["k"]))
-    found = engine.read(mine.scan(columns=["k", "text"]))
-    assert_same(
-        found, [{"k": f"k{n:07d}", "text": f"{'newer' if n >= 1000 else 'first'} {n}"} for n in range(500, 4000)]
-    )
+    found = SparkEngine(spark).read(mine.scan(columns=["k", "text"]))
+    assert_same(found, [{"k": f"k{n:07d}", "text": f"newer {n}"} for n in range(500, 20_000)])
 
 
 def test_large_base_files_are_merged_some_row_groups_after_the_others(tmp_path: Path, little: None) -> None:

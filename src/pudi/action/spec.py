@@ -70,6 +70,7 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
         max_block_bytes=options.log_block_max_size,
         small_files=options.small_file_candidates,
         positions=options.record_positions and meta.store.layout == 2,
+        partial=options.partial_updates and meta.store.layout == 2,
     )
 
 

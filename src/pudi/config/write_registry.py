@@ -221,6 +221,15 @@ _LOGS = (
         kind=bool,
         default=True,
     ),
+    Option(
+        key="pudi.update.partial",
+        scope=Scope.WRITE,
+        doc="Whether `Table.update` writes only the columns that change and the ordering columns to a merge-on-read "
+        "table's log files, from version 8 on. Hudi reads such log files, but in incremental queries; a record that "
+        "comes late, with a lower ordering value, then fills the columns that the update didn't write, as with Hudi.",
+        kind=bool,
+        default=False,
+    ),
     _count(
         key="hoodie.merge.small.file.group.candidates.limit",
         doc="How many small base files of a partition take inserts in one write to a merge-on-read table.",

@@ -22,6 +22,7 @@ class LogOptions:
             (hoodie.merge.small.file.group.candidates.limit).
         positions: whether blocks say where their records are in the base file, when that's known
             (hoodie.write.record.positions; from table version 8 on).
+        partial: whether updates by predicate write changed columns only (pudi.update.partial; likewise).
     """
 
     layout: Layout = 2
@@ -30,6 +31,7 @@ class LogOptions:
     max_block_bytes: int = 256 << 20
     small_files: int = 1
     positions: bool = False
+    partial: bool = False
 
     @property
     def io_type(self) -> IOType:

@@ -46,12 +46,14 @@ class LogAppender:
         spec: the write.
         task: which file group.
         token: write token, another one for every attempt.
+        partial: whether records have some of the table's columns only, those of the spec.
     """
 
     storage: Storage
     spec: WriteSpec
     task: FileTask
     token: str
+    partial: bool = False
 
     def append(self, rows: pa.Table, deletes: pa.Table, *, unconditional: np.ndarray) -> list[WriteStat]:
         """Write new versions of records and deletes.
@@ -104,7 +106,8 @@ class LogAppender:
                 content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
                 content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
-            yield _Block(encode_block(kind, self._headers(part), content), written=part.num_rows)
+            headers = self._headers(part) | ({Header.IS_PARTIAL: "true"} if self.partial else {})
+            yield _Block(encode_block(kind, headers, content), written=part.num_rows)
 
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:

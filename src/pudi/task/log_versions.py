@@ -142,6 +142,8 @@ class LogVersions:
             there = set(stored.column_names)
             target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
         rows = keyed(nullable(conform_read(stored, target, path=block.path, names=names)), self.merging)
+        if rows[RECORD_KEY].null_count:
+            raise block.corrupt("has records without a record key")
         return Versions.of(rows, self.merging.rule, partial=block.is_partial, stored=True)
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
