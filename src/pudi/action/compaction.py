@@ -307,7 +307,7 @@ class _BlockCount:
     def __call__(self, file_slice: FileSlice) -> int:
         merging = merging_of(self.meta, self.timeline, self.timeline)
         assert merging is not None
-        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope)
+        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
         return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 

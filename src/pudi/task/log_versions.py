@@ -113,7 +113,7 @@ class LogVersions:
                     if size <= share:
                         continue
                     if buckets is None:
-                        count = int(3 * size * (total / max(1, seen)) / share) + 2
+                        count = int(2 * size * (total / max(1, seen)) / share) + 2
                         buckets = Buckets(self.merging.memory.folder, min(count, _MOST_BUCKETS), share)
                     _spill(buckets, held)
                     size = 0

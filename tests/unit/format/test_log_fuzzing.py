@@ -41,6 +41,8 @@ BYTES = 64 << 20
 """No example takes more memory: files are of some kilobytes."""
 NUMBERS = [0, 1, -1, 2, 3, 1 << 7, 1 << 15, 1 << 20, 2**31 - 1, -(2**31), 2**60, 2**63 - 1, -(2**63)]
 CODED = [1 << 40, 2**60, 2**63 - 1, -1, -(2**63), 3]
+POOLS: list[pa.MemoryPool] = []
+"""All that were ever used: a pool must outlive its buffers, and an error that is kept may keep some."""
 PRIMITIVES = ["int", "long", "string", "bytes", "double", "boolean", "float"]
 
 
@@ -248,6 +250,7 @@ def test_what_is_damaged_reads_when_it_is_whole() -> None:
 def test_damage_is_an_error_or_passed_over(found: tuple[Whole, bytes], windows: bool) -> None:
     whole, data = found
     usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    POOLS.append(pool)
     pa.set_memory_pool(pool)
     tracemalloc.start()
     began = time.perf_counter()
