@@ -45,7 +45,10 @@ def main() -> int:
     arguments = parse()
     failures: list[str] = []
     chosen = [replace(TRIPS, rows=rows) for rows in arguments.rows] if "trips" in arguments.settings else []
-    for setting in chosen + [s for s in SETTINGS if s.name in arguments.settings]:
+    others = [s for s in SETTINGS if s.name in arguments.settings]
+    if arguments.other_rows:
+        others = [replace(s, rows=arguments.other_rows) if s.rows else s for s in others]
+    for setting in chosen + others:
         failures += measure(setting, arguments)
     write_report(arguments.results, arguments.report)
     print(arguments.report.read_text())
@@ -250,6 +253,7 @@ def parse() -> argparse.Namespace:
     )
     every = [setting.name for setting in [TRIPS, *SETTINGS]]
     parser.add_argument("--settings", type=names, default=every, help=f"of {', '.join(every)}")
+    parser.add_argument("--other-rows", type=int, help="rows of the settings other than trips, to try them out")
     parser.add_argument("--repeats", type=int, help="warm rounds; by default 3, above 2,000,000 rows 1")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="folder for data and tables")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")

@@ -31,7 +31,7 @@ def _frame(spark: Any, ids: range, ts: int = 1) -> Any:
 
 
 def _save(frame: Any, path: Path, mode: str = "append", **more: str) -> pudi.CommitResult | None:
-    return pudi.spark.write(frame).format("hudi").options(**HUDI, **more).mode(mode).save(path)
+    return pudi.spark.write(frame).format("hudi").options(**(HUDI | more)).mode(mode).save(path)
 
 
 def _ids(path: Path) -> list[int]:
@@ -69,7 +69,7 @@ def test_batches_of_a_stream_go_to_log_files_once(tmp_path: Path, spark: Any) ->
     path = tmp_path / "t"
     kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     _save(_frame(spark, range(10)), path, **kind)
-    write = pudi.spark.batch_writer(path, **HUDI, **kind)
+    write = pudi.spark.batch_writer(path, **(HUDI | kind))
     for batch in (7, 7, 8):  # a batch that Spark gives again isn't written again
         write(_frame(spark, range(4), ts=batch), batch)
     assert len(pudi.Table(path).timeline.commits) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -221,21 +220,17 @@ class MergedSlices:
         self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts, key: str
     ) -> Iterator[_Part]:
         """Versions that fit in memory, over a base file's rows, at once or some after the others."""
-        rule = self.merging.rule
-        first, second = next(groups), next(groups, None)
-        empty, none = first[1].slice(0, 0), first[0][:0]
-        if second is None:
-            laid = lay_over(first[1], newer, key, rule, mixed_anew=True)
-            yield _Part(first[1], first[0], laid, counts)
-            return
         new = np.ones(len(newer), dtype=bool)
-        for numbers, base in chain([first, second], groups):
-            laid = lay_over(base, newer, key, rule, mixed_anew=True)
-            new &= np.isin(np.arange(len(newer)), laid.inserted)
-            yield _Part(base, numbers, replace(laid, inserted=laid.inserted[:0]), counts)
+        coming = next(groups, None)
+        while coming is not None:
+            (numbers, base), coming = coming, next(groups, None)
+            laid = lay_over(base, newer, key, self.merging.rule, mixed_anew=True)
+            unmet = np.zeros(len(newer), dtype=bool)
+            unmet[laid.inserted] = True
+            new &= unmet
+            inserted = np.flatnonzero(new) if coming is None else laid.inserted[:0]
+            yield _Part(base, numbers, replace(laid, inserted=inserted), counts)
             counts = counts.of_rest
-        laid = lay_over(empty, newer, key, rule, mixed_anew=True)
-        yield _Part(empty, none, replace(laid, inserted=laid.inserted[new[laid.inserted]]), counts)
 
     def _over_buckets(
         self, groups: Iterable[tuple[np.ndarray, pa.Table]], buckets: Buckets, counts: LogCounts

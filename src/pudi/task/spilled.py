@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,24 +42,19 @@ class SpillFile:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(rows)
-        rest = memoryview(sink.getvalue()).cast("B")
-        place = (self._end, len(rest))
+        data = memoryview(sink.getvalue()).cast("B")
         with temporary_errors(self._folder):
-            while rest:
-                written = os.pwrite(self._file.fileno(), rest, self._end)
-                self._end += written
-                rest = rest[written:]
-        return place
+            self._file.seek(self._end)
+            self._file.write(data)
+        self._end += len(data)
+        return self._end - len(data), len(data)
 
     def read(self, place: tuple[int, int]) -> pa.Table:
         """Rows that were written."""
         start, length = place
-        parts = []
         with temporary_errors(self._folder):
-            while length:  # the system reads no more than two gigabytes at once
-                parts.append(os.pread(self._file.fileno(), length, start))
-                start, length = start + len(parts[-1]), length - len(parts[-1])
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._file.seek(start)
+            data = self._file.read(length)
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             return reader.read_all()
 
