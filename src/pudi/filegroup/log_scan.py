@@ -15,8 +15,8 @@ from pudi.storage import read_tail
 _ROLLBACK = "0"
 """COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
 
-_TAIL = 8 << 20
-"""Bytes fetched of a file whose size isn't known."""
+_SMALL, _TAIL = 64 << 10, 8 << 20
+"""Bytes fetched of a file whose size isn't known, at least and at most: small files come whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _open(storage: Storage, log: LogFile, most: int | None) -> bytes | StoredLog
         return storage.read(path)
     size = log.size
     if not size:  # a plan names files without their sizes
-        data, size = read_tail(storage, path, min(most, _TAIL))
+        data, size = read_tail(storage, path, max(_SMALL, min(most, _TAIL)))
         if len(data) == size:
             return data
     return StoredLog(lambda start, length: storage.read_ranges(path, [(start, length)])[0], size)
