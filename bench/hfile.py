@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def entries(count: int, groups: int) -> tuple[pa.Array, pa.Array]:
     digits = np.frombuffer(chance.bytes(16 * count).hex().encode(), dtype="S32")
     text = pa.array(digits.astype(object), pa.binary()).cast(pa.string())
     cuts = (0, 8, 12, 16, 20, 32)
-    parts = [pc.utf8_slice_codeunits(text, a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [pc.utf8_slice_codeunits(text, a, b) for a, b in pairwise(cuts)]
     keys = pc.binary_join_element_wise(*parts, "-").sort().cast(pa.binary())
     group, live, lead = chance.integers(0, groups, count), np.ones(count, bool), np.full(count, 2, np.uint8)
     halves = [chance.integers(-(2**63), 2**63 - 1, groups)[group] for _ in range(2)]
