@@ -10,116 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, cut, decimals
+from pudi.format.avro_bytes import BadAvro, Positions, Records, Run
+from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 from pudi.schema import avro_to_arrow
-
-
-class Reader(Protocol):
-    """Reads values of one schema."""
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """The values as Arrow; None where they are only stepped over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Ints and longs, and the dates and times that they stand for; `scale` makes their unit microseconds."""
-
-    kind: pa.DataType
-    bits: int = 64
-    scale: int = 1
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.varint()
-        if not keep:
-            return None
-        if self.bits == 32:
-            narrow = values.astype(np.int32)
-            if np.any(narrow != values):
-                raise BadAvro("an int has more than 32 bits")
-            return pa.array(narrow).view(self.kind)
-        if self.scale != 1 and len(values) and np.abs(values).max() > 2**63 // self.scale - 1:
-            raise BadAvro("a timestamp is out of range")
-        return pa.array(values * self.scale).view(self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Float:
-    """Floats and doubles."""
-
-    kind: pa.DataType
-    dtype: str
-    size: int
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.records.at(self.dtype, run.at)
-        run.move(self.size)
-        return pa.array(values, self.kind) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    """One byte."""
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.records.data[run.at]
-        run.move(1)
-        if np.any(values > 1):
-            raise BadAvro("a boolean is neither 0 nor 1")
-        return pa.array(values.astype(bool)) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Texts, bytes, and fixed ones where `size` says how many."""
-
-    kind: pa.DataType
-    size: int | None = None
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        lengths = run.sizes() if self.size is None else self.size
-        begin = run.at
-        run.move(lengths)
-        return cut(run.records, begin, run.at, self.kind) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Decimal:
-    """Big-endian two's complement numbers, of a fixed size or with their length before them."""
-
-    kind: pa.DataType
-    size: int | None = None
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        lengths = run.sizes() if self.size is None else np.full(len(run.at), self.size, dtype=np.int64)
-        run.move(lengths)
-        if not keep:
-            return None
-        return decimals(run.records, run.at - lengths, run.at, self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Enum:
-    """The place of a symbol among those of the schema."""
-
-    symbols: tuple[str, ...]
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        chosen = run.varint()
-        if np.any((chosen < 0) | (chosen >= len(self.symbols))):
-            raise BadAvro("an enum has no such symbol")
-        return pa.array(self.symbols, pa.string()).take(pa.array(chosen)) if keep else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +33,61 @@ class Optional:
         branches = run.varint()
         if np.any((branches < 0) | (branches >= self.branches)):
             raise BadAvro("a union has no such branch")
-        present = branches == self.branch
-        if np.all(present):
+        rows = np.flatnonzero(branches == self.branch)
+        if len(rows) == len(branches):
             return self.inner.read(run, keep)
-        rows = np.flatnonzero(present)
         part = run.part(rows)
         values = self.inner.read(part, keep)
         at = run.at.copy()
         at[rows] = part.at
         run.at = at
+        return _spread(values, rows, len(branches)) if keep else None
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A union of several types: a struct with a column for each, see `avro_to_arrow`.
+
+    Attributes:
+        inner: for each branch its column and reader; None for null.
+    """
+
+    inner: tuple[tuple[pa.Field, Reader] | None, ...]
+
+    def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
+        branches = run.varint()
+        if np.any((branches < 0) | (branches >= len(self.inner))):
+            raise BadAvro("a union has no such branch")
+        at, columns, fields = run.at.copy(), [], []
+        for branch, inner in enumerate(self.inner):
+            if inner is None:
+                continue
+            rows = np.flatnonzero(branches == branch)
+            values = pa.nulls(0, inner[0].type)
+            if len(rows):
+                part = run.part(rows)
+                values = inner[1].read(part, keep)
+                at[rows] = part.at
+            fields.append(inner[0])
+            columns.append(_spread(values, rows, len(branches)) if keep else None)
+        run.at = at
         if not keep:
             return None
-        return values.take(pa.array(np.cumsum(present) - 1, mask=~present))
+        null = np.isin(branches, [branch for branch, inner in enumerate(self.inner) if inner is None])
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(null))
+
+
+def _spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
+    """Values of some rows of `count`, null in the others."""
+    if not len(rows):
+        return pa.nulls(count, values.type)
+    if len(rows) == count:
+        return values
+    places = np.zeros(count, dtype=np.int64)
+    absent = np.ones(count, dtype=bool)
+    places[rows], absent[rows] = np.arange(len(rows)), False
+    return values.take(pa.array(places, mask=absent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +170,13 @@ def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Arr
 
 
 def read_records(
-    schema_json: str, records: Records, begin: Positions, end: Positions, columns: Collection[str] | None = None
+    schema_json: str,
+    records: Records,
+    begin: Positions,
+    end: Positions,
+    columns: Collection[str] | None = None,
+    *,
+    unions: bool = False,
 ) -> pa.Table:
     """Records as a table.
 
@@ -239,13 +186,14 @@ def read_records(
         begin: where each record begins; ascending.
         end: where each ends.
         columns: the top-level fields that are wanted; None for all.
+        unions: read unions of several types, see `avro_to_arrow`.
 
     Raises:
         BadAvro: the bytes are not what the schema says.
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema, readers = readers_of(schema_json)
+    schema, readers = readers_of(schema_json, unions=unions)
     run = Run(records, begin, end)
     arrays: dict[str, pa.Array] = {}
     for field, reader in zip(schema, readers, strict=True):
@@ -261,14 +209,14 @@ def read_records(
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
 
 
-def readers_of(schema_json: str) -> tuple[pa.Schema, list[Reader]]:
-    """The columns of an Avro record schema, and what reads each.
+def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, list[Reader]]:
+    """The columns of an Avro record schema, and what reads each; `unions` as in `avro_to_arrow`.
 
     Raises:
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema = avro_to_arrow(schema_json)
+    schema = avro_to_arrow(schema_json, unions=unions)
     return schema, _Readers().record(json.loads(schema_json), "", schema)
 
 
@@ -314,6 +262,14 @@ class _Readers:
 
     def _union(self, node: list[Any], space: str, kind: pa.DataType) -> Reader:
         nulls = ("null", {"type": "null"})
+        if len([each for each in node if each not in nulls]) > 1:
+            fields = iter(kind)
+            return Union(
+                tuple(
+                    None if each in nulls else (field := next(fields), self.reader(each, space, field.type))
+                    for each in node
+                )
+            )
         branch = next(place for place, each in enumerate(node) if each not in nulls)
         inner = self.reader(node[branch], space, kind)
         return Optional(inner, branch, len(node))

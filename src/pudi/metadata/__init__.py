@@ -1,0 +1,35 @@
+"""The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
+
+from pudi.metadata.records import (
+    ALL_PARTITIONS,
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    EXPRESSION_INDEX_PREFIX,
+    FILES,
+    PARTITION_STATS,
+    RECORD_AVRO,
+    RECORD_INDEX,
+    RECORD_SCHEMA,
+    SECONDARY_INDEX_PREFIX,
+    RecordType,
+    group_prefix,
+    partition_identifier,
+    partition_path,
+)
+
+__all__ = [
+    "ALL_PARTITIONS",
+    "BLOOM_FILTERS",
+    "COLUMN_STATS",
+    "EXPRESSION_INDEX_PREFIX",
+    "FILES",
+    "PARTITION_STATS",
+    "RECORD_AVRO",
+    "RECORD_INDEX",
+    "RECORD_SCHEMA",
+    "SECONDARY_INDEX_PREFIX",
+    "RecordType",
+    "group_prefix",
+    "partition_identifier",
+    "partition_path",
+]
