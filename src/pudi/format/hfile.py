@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from pudi.format.hfile_read import ENTRIES, HFileReader, open_bytes
+from pudi.format.hfile_write import BLOCK_BYTES, BLOOM_BLOCK, encode_hfile
 
-__all__ = ["ENTRIES", "HFileReader", "open_bytes"]
+__all__ = ["BLOCK_BYTES", "BLOOM_BLOCK", "ENTRIES", "HFileReader", "encode_hfile", "open_bytes"]

@@ -107,7 +107,7 @@ def checksum_size(on_disk: int, covered: int = CHECKSUM_BYTES) -> int:
     return -(-on_disk // covered) * _INT.size
 
 
-def encode_block(magic: bytes, payload: bytes, codec: str, level: int, before: int = -1) -> bytes:
+def encode_block(magic: bytes, payload: bytes | memoryview, codec: str, level: int, before: int = -1) -> bytes:
     """One block: header, payload, and checksums of the kind that nobody checks.
 
     Args:
@@ -124,7 +124,7 @@ def encode_block(magic: bytes, payload: bytes, codec: str, level: int, before: i
     return b"".join([head, stored, bytes(sums)])
 
 
-def pack(payload: bytes, level: int) -> bytes:
+def pack(payload: bytes | memoryview, level: int) -> bytes:
     """Bytes as gzip."""
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(payload) + packer.flush()

@@ -196,7 +196,7 @@ class HFileReader:
         everywhere = _orders_differ(wanted)
 
         def blocks(first: Sequence[bytes]) -> np.ndarray:
-            if everywhere:
+            if everywhere or not len(first):
                 return np.arange(len(first))
             begin = _floor(first, wanted)
             beyond = [_beyond(prefix) for prefix in wanted.to_pylist()]
@@ -204,7 +204,7 @@ class HFileReader:
             end = np.where([key is None for key in beyond], len(first), _below(first, last))
             # a block's first key says that the one before it may have smaller ones only
             spans = [np.arange(a, max(a + 1, b)) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
-            return np.unique(np.concatenate(spans)) if len(first) else np.zeros(0, np.int64)
+            return np.unique(np.concatenate(spans))
 
         parts = []
         for entries in self._entries(self._blocks(blocks)):

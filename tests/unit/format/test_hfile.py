@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.hfile import HFileReader, encode_hfile, open_bytes
 from pudi.format.log_block import BlockKind, decode_blocks
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -60,3 +60,20 @@ def test_small_file_is_one_request() -> None:
 
     HFileReader.open(read, len(content), path=name).scan()
     assert asked == [(0, len(content))]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=[table.stem for table in TABLES])
+def test_files_of_hudi_again(table: Path) -> None:
+    for name, content in hfiles(table):
+        reader = open_bytes(content, path=name)
+        entries, bloom = reader.scan(), reader.meta_block("bloomFilter")
+        again = encode_hfile(
+            *entries.combine_chunks().columns, avro_schema=reader.avro_schema, bloom=bloom,
+            created=int.from_bytes(reader.info["hfile.CREATE_TIME_TS"], "big"), level=6,
+        )  # fmt: skip
+        copy = open_bytes(again, path=name)
+        assert copy.scan().equals(entries)
+        assert copy.info == reader.info
+        assert copy.meta_block("bloomFilter") == bloom
+        assert copy._trailer.payload == reader._trailer.payload
+        assert copy._trailer.levels == reader._trailer.levels == 1
