@@ -17,6 +17,7 @@ from pudi.metadata.records import (
     partition_identifier,
     partition_path,
 )
+from pudi.metadata.stat_merging import Ranges, partition_stats, ranges_of, united
 from pudi.metadata.stat_records import (
     STATS,
     column_stats_records,
@@ -40,6 +41,7 @@ __all__ = [
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
     "STATS",
+    "Ranges",
     "RecordType",
     "StatsSpec",
     "ValueType",
@@ -51,8 +53,11 @@ __all__ = [
     "log_file_stats",
     "partition_identifier",
     "partition_path",
+    "partition_stats",
     "partition_stats_records",
+    "ranges_of",
     "stats_of_files",
     "stats_of_records",
     "stats_spec",
+    "united",
 ]
