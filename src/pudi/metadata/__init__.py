@@ -12,10 +12,13 @@ from pudi.metadata.records import (
     RECORD_SCHEMA,
     SECONDARY_INDEX_PREFIX,
     RecordType,
+    all_columns,
+    columns_of,
     group_prefix,
     partition_identifier,
     partition_path,
 )
+from pudi.metadata.table import MetadataTable
 
 __all__ = [
     "ALL_PARTITIONS",
@@ -28,7 +31,10 @@ __all__ = [
     "RECORD_INDEX",
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
+    "MetadataTable",
     "RecordType",
+    "all_columns",
+    "columns_of",
     "group_prefix",
     "partition_identifier",
     "partition_path",
