@@ -13,6 +13,8 @@ from pudi.metadata.records import (
     RECORD_SCHEMA,
     SECONDARY_INDEX_PREFIX,
     RecordType,
+    all_columns,
+    columns_of,
     group_prefix,
     partition_identifier,
     partition_path,
@@ -26,6 +28,7 @@ from pudi.metadata.stat_records import (
     stats_of_files,
     stats_of_records,
 )
+from pudi.metadata.table import MetadataTable
 from pudi.metadata.value_types import StatsSpec, ValueType, stats_spec
 
 __all__ = [
@@ -41,12 +44,15 @@ __all__ = [
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
     "STATS",
+    "MetadataTable",
     "Ranges",
     "RecordType",
     "StatsSpec",
     "ValueType",
+    "all_columns",
     "base_file_stats",
     "column_stats_records",
+    "columns_of",
     "deleted_stats",
     "group_prefix",
     "leaf_values",
