@@ -1,5 +1,6 @@
 """Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3)."""
 
+from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
     Folders,
     LocalFiles,
@@ -12,7 +13,6 @@ from pudi.storage.capability import (
     remove_folders,
     replacing,
 )
-from pudi.storage.folder import FolderStorage
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
@@ -22,7 +22,6 @@ from pudi.storage.wrapper import CountingStorage, StorageWrapper
 
 __all__ = [
     "CountingStorage",
-    "FolderStorage",
     "Folders",
     "InputFile",
     "LocalFiles",
@@ -31,6 +30,7 @@ __all__ = [
     "RangedFile",
     "Replaces",
     "RetryPolicy",
+    "StorageBelow",
     "StorageKind",
     "StorageWrapper",
     "TailReads",
