@@ -28,6 +28,7 @@ from pudi.format import (
     parse_data_file,
     partition_metadata_path,
 )
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
@@ -70,8 +71,14 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+
+    Raises:
+        CorruptError: there is one that hasn't been kept in step.
     """
-    if not metadata_wanted(options) or FILES in meta.config.metadata_partitions:
+    if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
+        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        return
+    if not metadata_wanted(options):
         return
     with meta.lock:
         meta.reload()
