@@ -1,5 +1,7 @@
 """The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
 
+
+from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning
 from pudi.metadata.records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -31,7 +33,10 @@ __all__ = [
     "RECORD_INDEX",
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
+    "KeptListing",
+    "MetadataListing",
     "MetadataTable",
+    "MetadataWarning",
     "RecordType",
     "all_columns",
     "columns_of",
