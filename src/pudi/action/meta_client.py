@@ -82,7 +82,7 @@ class MetaClient:
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
-        return cls(storage, config, context, lock, store, options.get(METADATA_KEY, "true").lower() != "false")
+        return cls(storage, config, context, lock, store, str(options.get(METADATA_KEY)).lower() != "false")
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""

@@ -195,7 +195,7 @@ class List:
         What is left when few lists go on: a list that's longer than all others would be read alone, item by item.
         `at` is moved behind the lists.
         """
-        data, owners, begin = memoryview(run.records.data), [], []
+        data, owners, begin = run.records.data.data, [], []
         try:
             for row in rows.tolist():
                 place, count, end = int(at[row]), int(left[row]), int(run.end[row])

@@ -187,7 +187,8 @@ def _physical(raw: Any, kind: ValueType) -> int | float | bytes:
 def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
     """Least and greatest value, NaN being the greatest; None where all are null."""
     if pt.is_dictionary(values.type):
-        values = pc.unique(values).cast(values.type.value_type)
+        whole = values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values
+        values = pc.unique(whole).cast(values.type.value_type)
         kind = values.type
     found = pc.min_max(values)
     least, greatest = found["min"], found["max"]
@@ -199,15 +200,11 @@ def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _floats(values: Any, least: float | None, greatest: float | None) -> tuple[float | None, float | None]:
+    """Of these `pc.min_max` found, which leaves NaN out."""
     if not pc.any(pc.is_nan(values)).as_py():
         return least, greatest
-    if least is None or math.isnan(least):
-        finite = pc.min_max(pc.filter(values, pc.invert(pc.is_nan(values))))["min"].as_py()
-        least = math.nan if finite is None else finite
-    elif (
-        least == math.inf and not pc.any(pc.equal(values, math.inf)).as_py()
-    ):  # what a minimum of NaNs only begins with
-        least = math.nan
+    numbers = pc.min_max(pc.filter(values, pc.fill_null(pc.invert(pc.is_nan(values)), False)))["min"].as_py()
+    least = math.nan if numbers is None else numbers
     return least, math.nan
 
 

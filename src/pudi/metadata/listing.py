@@ -60,7 +60,9 @@ class MetadataListing:
         kept: what earlier listings of the same table read.
     """
 
-    def __init__(self, open_table: Callable[[], MetadataTable], otherwise: FileListing, kept: KeptListing | None = None) -> None:
+    def __init__(
+        self, open_table: Callable[[], MetadataTable], otherwise: FileListing, kept: KeptListing | None = None
+    ) -> None:
         self._open = open_table
         self._otherwise = otherwise
         self._kept = KeptListing() if kept is None else kept
