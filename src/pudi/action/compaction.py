@@ -13,15 +13,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
-from pudi.action.steps import add_partitions, switch_metadata_table_off
+from pudi.action.steps import add_partitions
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
@@ -98,7 +101,7 @@ def schedule(
             plan = plan_log_compaction(slices, options, busy=busy, max_file_size=size, blocks=count)
         if not plan.operations:
             return None
-        switch_metadata_table_off(meta, resolved)
+        settle_metadata(meta, resolved)
         return meta.store.request(action, encode_compaction_plan(plan))
 
 
@@ -215,7 +218,7 @@ def run(meta: MetaClient, engine: Engine, instant: Instant, resolved: Options) -
     options = WriteOptions.of(resolved)
     if instant.action is Action.LOGCOMPACTION and _taken_off(meta, instant, options):
         return None
-    switch_metadata_table_off(meta, resolved)
+    settle_metadata(meta, resolved)
     return _Run(meta, engine, instant, resolved, options).run()
 
 
@@ -245,12 +248,8 @@ class _Run:
                 claim.keep([stat.path or "" for stat in stats])
                 add_partitions(meta, claim.instant, stats)
                 metadata = self._metadata(timeline, plan, stats, schema_json)
-                done = meta.store.complete(
-                    claim.instant,
-                    metadata,
-                    lambda now: _check_inputs(meta, claim, plan, now),
-                    action=claim.instant.action.comparable,
-                )
+                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan))
+                done = meta.store.complete(claim.instant, metadata, check, action=claim.instant.action.comparable)
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
 

@@ -6,10 +6,15 @@ from pudi.config.checks import (
     check_mergeable,
     check_readable,
     check_writable,
-    must_switch_off_metadata,
 )
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.merging import is_own_strategy
+from pudi.config.metadata import (
+    check_metadata_kept,
+    metadata_dropped,
+    metadata_switched_off,
+    metadata_wanted,
+)
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
@@ -33,12 +38,15 @@ __all__ = [
     "check_compactable",
     "check_consistent",
     "check_mergeable",
+    "check_metadata_kept",
     "check_readable",
     "check_writable",
     "find_option",
     "is_own_strategy",
     "merge_semantics",
-    "must_switch_off_metadata",
+    "metadata_dropped",
+    "metadata_switched_off",
+    "metadata_wanted",
     "option",
     "options_page",
     "resolve",

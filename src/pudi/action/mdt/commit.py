@@ -1,0 +1,171 @@
+"""One delta commit to the metadata table: changes by partition in, log files and a completed instant out.
+
+Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieBackedTableMetadataWriter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.action.mdt.rollback import withdraw
+from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.errors import CorruptError
+from pudi.filegroup import FileSlice
+from pudi.format import Action, CommitMetadata, LogFileName, RuntimeStats, WriteStat, write_token
+from pudi.format.delete_encode import encode_deletes
+from pudi.format.hfile import encode_hfile
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.metadata.changes import Changes
+from pudi.metadata.keys import shard_of
+from pudi.metadata.records import RECORD_AVRO
+from pudi.plan.append import Append
+from pudi.schema import META_FIELDS
+from pudi.timeline import NO_COMMIT, Instant
+
+UPSERT, BULK_INSERT = "UPSERT_PREPPED", "BULK_INSERT_PREPPED"
+"""What the commits of the metadata table say that they did (WriteOperationType)."""
+
+
+def _own_avro() -> str:
+    """The records' schema without the meta fields, as commits say it."""
+    schema: dict[str, Any] = json.loads(RECORD_AVRO)
+    fields = [each for each in schema["fields"] if each["name"] not in META_FIELDS]
+    return json.dumps({**schema, "fields": fields}, separators=(",", ":"))
+
+
+_OWN_AVRO = _own_avro()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The changes to one file group."""
+
+    slice: FileSlice
+    changes: Changes
+
+
+def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Changes]) -> Instant:
+    """Write a delta commit; called under the table's lock, just before the table's own instant completes.
+
+    What an attempt at the same instant left, one of the table's that came to nothing, is taken back before.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant of the table that the changes are of.
+        changes: the changes by partition of the metadata table.
+
+    Returns:
+        The completed instant.
+
+    Raises:
+        CorruptError: a partition has no file groups.
+    """
+    withdraw(mdt, requested)
+    timeline = mdt.store.load()
+    view = mdt.view(timeline)
+    parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
+    instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
+    instant = mdt.store.start(instant, _profile(parts))
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    number = 0
+    for partition, of_groups in parts.items():
+        written = []
+        for part in of_groups:
+            written.append(_append(mdt, requested, part, number))
+            number += 1
+        stats[partition] = tuple(written)
+    return mdt.store.complete(instant, commit_metadata(stats, UPSERT))
+
+
+def commit_metadata(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
+    """What a commit of the metadata table says of itself."""
+    return CommitMetadata(stats, extra_metadata={SCHEMA_KEY: _OWN_AVRO}, operation_type=operation)
+
+
+def encode_delete_block(requested: str, gone: pa.Array) -> bytes:
+    """A block that deletes records; one of none makes a file group that has no records."""
+    headers = {Header.INSTANT_TIME: requested}
+    if len(gone):
+        headers[Header.SCHEMA] = RECORD_AVRO
+    return encode_block(BlockKind.DELETE, headers, encode_deletes(gone, pa.nulls(len(gone), pa.string())))
+
+
+def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes: Changes) -> list[_Part]:
+    """The changes by file group, those that get none left out; the slices are in the order of their numbers."""
+    if not slices:
+        raise CorruptError(
+            f"partition {partition} of the metadata table has no file groups; write with hoodie.metadata.enable=false, "
+            "which takes the metadata table away",
+            table=mdt.storage.root,
+        )
+    shards, gone = shard_of(changes.keys, len(slices)), shard_of(changes.gone, len(slices))
+    numbers = sorted(set(np.unique(shards)) | set(np.unique(gone)))
+    return [
+        _Part(slices[n], changes.part(pa.array(shards == n), pa.array(gone == n)).sorted()) for n in map(int, numbers)
+    ]
+
+
+def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
+    """What an inflight commit says that it's going to do (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
+    return CommitMetadata(
+        {
+            partition: (
+                WriteStat(file_id="", prev_commit=NO_COMMIT),
+                *(
+                    WriteStat(
+                        file_id=part.slice.file_id,
+                        prev_commit=part.slice.instant,
+                        num_update_writes=len(part.changes),
+                    )
+                    for part in of_groups
+                ),
+            )
+            for partition, of_groups in parts.items()
+        },
+        operation_type=UPSERT,
+    )
+
+
+def _append(mdt: MetaClient, requested: str, part: _Part, number: int) -> WriteStat:
+    """Write the log file of one file group."""
+    layout, over, changes = mdt.store.layout, Append(part.slice), part.changes
+    base_instant, version = over.instant(requested, layout), over.version(layout)
+    name = LogFileName(part.slice.file_id, base_instant, version, _token(part.slice, layout, number)).name
+    path = f"{part.slice.partition}/{name}"
+    headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
+    blocks = []
+    if len(changes.keys):
+        records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
+        blocks.append(encode_block(BlockKind.HFILE, headers, records))
+    if len(changes.gone):
+        blocks.append(encode_delete_block(requested, changes.gone))
+    content = b"".join(blocks)
+    mdt.storage.create(path, content)
+    return WriteStat(
+        file_id=part.slice.file_id,
+        path=path,
+        prev_commit=base_instant,
+        base_file=over.base_file if layout == 1 else "",
+        log_files=(*over.logs, name) if layout == 1 else (name,),
+        log_version=version,
+        log_offset=0,
+        num_writes=len(changes.keys),
+        num_update_writes=len(changes.keys),
+        num_deletes=len(changes.gone),
+        total_write_bytes=len(content),
+        partition_path=part.slice.partition,
+        file_size_in_bytes=len(content),
+        runtime_stats=RuntimeStats(),
+    )
+
+
+def _token(file_slice: FileSlice, layout: int, number: int) -> str:
+    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1)."""
+    known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
+    return known[-1] if layout == 1 and known else write_token(number, 0, 0)

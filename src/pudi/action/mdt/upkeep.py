@@ -1,0 +1,99 @@
+"""Keep the metadata table in step: a table's action in, the metadata table's delta commit of the same instant out.
+
+The delta commit completes under the table's lock, after the last check and right before the table's own instant. It
+counts only once that is completed: readers pass over the blocks of instants that are pending on the table. So a crash
+between the two leaves nothing but what the rollback of the table's instant takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.commit import commit_changes
+from pudi.action.mdt.rollback import roll_back, withdraw
+from pudi.action.meta_client import MetaClient
+from pudi.config import check_metadata_kept
+from pudi.format import CommitMetadata, RollbackPartitionMetadata
+from pudi.metadata.changes import Changes, files_changes, files_of_commit
+from pudi.metadata.records import FILES
+from pudi.timeline import Instant, Timeline
+
+_LAST_LAYOUT_OF_SUFFIXES = 1
+_ROLLBACK_SUFFIX = "006"
+"""What rollbacks of the metadata table are named by below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
+
+
+def in_step(
+    meta: MetaClient, instant: Instant, written: CommitMetadata, check: Callable[[Timeline], None]
+) -> Callable[[Timeline], None]:
+    """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
+
+    Args:
+        meta: the table.
+        instant: the table's instant that is about to be completed.
+        written: what it did.
+        check: the action's own check, which comes first.
+
+    Returns:
+        A function that checks, then writes the metadata table's delta commit.
+    """
+
+    def run(now: Timeline) -> None:
+        check(now)
+        meta.reload()  # another writer may have made or removed the metadata table meanwhile
+        if meta.config.metadata_partitions:
+            check_metadata_kept(meta.config, meta.storage.root)
+            commit_changes(open_metadata(meta), instant.requested, _of_commit(meta, written))
+
+    return run
+
+
+def taken_back(meta: MetaClient, requested: str) -> None:
+    """Take back what the metadata table has of a pending instant, before that goes without leaving a trace.
+
+    Under the table's lock.
+    """
+    meta.reload()
+    if meta.config.metadata_partitions:
+        withdraw(open_metadata(meta), requested)
+
+
+def rolled_back(
+    meta: MetaClient, requested: str, said_by: str, partitions: Mapping[str, RollbackPartitionMetadata]
+) -> None:
+    """Take back what the metadata table has of a pending instant, as a rollback of the table does.
+
+    Below version 8 a rollback leaves the log files of the instant it undoes, and adds files that take their blocks
+    back: both are there from then on.
+
+    Args:
+        meta: the table.
+        requested: the instant that is rolled back.
+        said_by: requested time of the rollback.
+        partitions: what the rollback did, by partition path.
+    """
+    meta.reload()
+    if not meta.config.metadata_partitions:
+        return
+    mdt = open_metadata(meta)
+    if meta.store.layout > _LAST_LAYOUT_OF_SUFFIXES:
+        roll_back(mdt, requested, said_by)
+        return
+    files = {p: _named({**(r.rollback_log_files or {}), **(r.log_files_from_failed_commit or {})})
+             for p, r in partitions.items() if r.rollback_log_files}  # fmt: skip
+    commit_changes(mdt, said_by, {FILES: files_changes(files)} if files else {})
+    roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
+
+
+def _of_commit(meta: MetaClient, written: CommitMetadata) -> dict[str, Changes]:
+    return {FILES: files_of_commit(written)}
+
+
+def _named(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by bare file name; of a file named twice the greater, as Hudi takes."""
+    named: dict[str, int] = {}
+    for path, size in sizes.items():
+        name = path.rpartition("/")[2]
+        named[name] = max(size, named.get(name, 0))
+    return named
