@@ -138,9 +138,7 @@ def _base_columns(
         yield stats
 
 
-def _of_chunks(
-    chunks: list[Any], name: str, known: tuple[ValueType, str | None], kind: pa.DataType
-) -> _Stats | None:
+def _of_chunks(chunks: list[Any], name: str, known: tuple[ValueType, str | None], kind: pa.DataType) -> _Stats | None:
     """By the footer; None where it doesn't say all."""
     least: list[Any] = []
     greatest: list[Any] = []
@@ -206,7 +204,9 @@ def _floats(values: Any, least: float | None, greatest: float | None) -> tuple[f
     if least is None or math.isnan(least):
         finite = pc.min_max(pc.filter(values, pc.invert(pc.is_nan(values))))["min"].as_py()
         least = math.nan if finite is None else finite
-    elif least == math.inf and not pc.any(pc.equal(values, math.inf)).as_py():  # what a minimum of NaNs only begins with
+    elif (
+        least == math.inf and not pc.any(pc.equal(values, math.inf)).as_py()
+    ):  # what a minimum of NaNs only begins with
         least = math.nan
     return least, math.nan
 
@@ -237,7 +237,9 @@ def _table(found: Iterator[_Stats]) -> pa.Table:
         [each.size for each in rows],
         [each.uncompressed for each in rows],
     ]
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, FILE_STATS, strict=True)], schema=FILE_STATS)
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, FILE_STATS, strict=True)], schema=FILE_STATS
+    )
 
 
 def _held(value: int | float | bytes | None, kind: ValueType) -> bytes | None:

@@ -171,9 +171,7 @@ def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: p
             path = block.path or file_slice.path
             found.append(_located(open_bytes(block.content, path=path), keys, path, order))
         else:
-            raise CorruptError(
-                f"a log file of the record index has a block of kind {block.kind.name}", path=block.path
-            )
+            raise CorruptError(f"a log file of the record index has a block of kind {block.kind.name}", path=block.path)
     if not found:
         return LOCATIONS.empty_table()
     rows = found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()

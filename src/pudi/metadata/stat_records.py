@@ -74,7 +74,9 @@ def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
     parts = []
     for partition, file, stats in files:
         count = stats.num_rows
-        texts = [pa.array([text], pa.string()).take(pa.array(np.zeros(count, dtype=np.int64))) for text in (partition, file)]
+        texts = [
+            pa.array([text], pa.string()).take(pa.array(np.zeros(count, dtype=np.int64))) for text in (partition, file)
+        ]
         no = pa.array(np.zeros(count, dtype=bool))
         parts.append(pa.Table.from_arrays([*texts, *stats.columns, no, no], schema=STATS))
     return pa.concat_tables(parts).combine_chunks() if parts else STATS.empty_table()
@@ -141,7 +143,11 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
     """
     held = _whole(records["ColumnStatsMetadata"])
     known = held.is_valid()
-    of = pa.array([""], pa.string()).take(pa.array(np.zeros(len(held), dtype=np.int64))) if partitions is None else partitions
+    of = (
+        pa.array([""], pa.string()).take(pa.array(np.zeros(len(held), dtype=np.int64)))
+        if partitions is None
+        else partitions
+    )
     if not pc.all(known).as_py():
         held, of = held.filter(known), of.filter(known)
     said = pc.struct_field(held, "valueType")
