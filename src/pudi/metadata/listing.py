@@ -80,6 +80,8 @@ class MetadataListing:
     def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
         """Files directly in some partitions."""
         wanted = list(partitions)
+        if not wanted:
+            return {}
 
         def found(table: MetadataTable) -> dict[str, list[FileInfo]]:
             listed = _listed(self._records(table, [partition_identifier(partition) for partition in wanted]))
