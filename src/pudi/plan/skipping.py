@@ -142,9 +142,7 @@ def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
     places = pc.index_in(keys, value_set=told["key"].combine_chunks())
     there = np.asarray(places.is_valid())
     known, free = (np.zeros(len(keys), dtype=bool) for _ in range(2))
-    known[there], free[there] = (
-        each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free)
-    )
+    known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free))
     arrays = (each.take(places) for each in (found.least, found.greatest))
     return Ranges(*arrays, known, free, *(each.take(places) for each in (found.null_count, found.value_count)))
 
