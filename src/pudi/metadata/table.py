@@ -54,7 +54,7 @@ class Wanted:
             return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
         if self.prefixes is None:
             return keys
-        chosen = pa.array([False] * len(keys))
+        chosen = pa.array([False] * len(keys), pa.bool_())
         for prefix in self.prefixes:
             chosen = pc.or_(chosen, pc.starts_with(keys, prefix))
         return keys.filter(chosen)
