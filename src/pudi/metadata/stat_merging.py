@@ -43,7 +43,7 @@ class Ranges:
     value_count: pa.Array
 
 
-def ranges_of(stats: pa.Table, kind: pa.DataType, *, micros: bool = True) -> Ranges:
+def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     """Bounds of one column in the type that the table has it in now.
 
     A base file's row without bounds may tell of nulls only, or of a footer that said nothing (texts too long, NaN), so
@@ -52,7 +52,6 @@ def ranges_of(stats: pa.Table, kind: pa.DataType, *, micros: bool = True) -> Ran
     Args:
         stats: rows of `STATS` of that column.
         kind: the column's type; bounds that can't be told in it, of another unit or a narrower type, aren't known.
-        micros: whether the table has the column in microseconds, if it's a timestamp: index version 1 doesn't say.
     """
     stats = stats.combine_chunks()
     sides = {side: pa.nulls(stats.num_rows, kind) for side in ("min", "max")}
@@ -64,7 +63,7 @@ def ranges_of(stats: pa.Table, kind: pa.DataType, *, micros: bool = True) -> Ran
     known &= np.asarray(bounds[0].is_null()) & np.asarray(bounds[1].is_null())
     for type_, said in _distinct(types, info):
         rows = (types == type_) & np.asarray(pc.fill_null(pc.equal(info, said), False) if said else info.is_null())
-        low, high = (_in_type(held.filter(pa.array(rows)), ValueType(type_), said, kind, micros) for held in bounds)
+        low, high = (_in_type(held.filter(pa.array(rows)), ValueType(type_), said, kind) for held in bounds)
         if low is None or high is None:
             continue
         known[rows] |= _sound(low, high)
@@ -152,7 +151,7 @@ def _sound(low: pa.Array, high: pa.Array) -> _Mask:
     Java merges texts by UTF-16 units. Where two differ in a character above U+FFFF and one above U+E000, that isn't
     UTF-8's order: the least may then be one with the former, the greatest one with the latter.
     """
-    some = np.asarray(low.is_valid()) & np.asarray(high.is_valid())
+    some: _Mask = np.asarray(low.is_valid()) & np.asarray(high.is_valid())
     if not pa.types.is_string(low.type):
         return some
     for side, signs in ((low, r"[\x{10000}-\x{10FFFF}]"), (high, r"[\x{E000}-\x{FFFF}]")):
@@ -161,11 +160,11 @@ def _sound(low: pa.Array, high: pa.Array) -> _Mask:
     return some
 
 
-def _in_type(held: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType, micros: bool) -> pa.Array | None:
+def _in_type(held: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType) -> pa.Array | None:
     """Bounds in the column's type; None where it isn't sure that they are bounds there."""
     try:
-        if type_ == ValueType.LONG and pa.types.is_timestamp(kind):
-            return typed(held, ValueType.LOCAL_TIMESTAMP_MICROS, None).view(kind) if micros else None  # type: ignore[union-attr]
+        if type_ == ValueType.LONG and pa.types.is_timestamp(kind):  # version 1; the caller keeps milliseconds away
+            type_ = ValueType.LOCAL_TIMESTAMP_MICROS if kind.tz is None else ValueType.TIMESTAMP_MICROS
         values = typed(held, type_, info)
         if values is None or values.type == kind:
             return values

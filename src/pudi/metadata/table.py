@@ -22,7 +22,7 @@ from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.merge import Block, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
-from pudi.metadata.shards import Shards
+from pudi.metadata.groups import Shards
 from pudi.metadata.validity import missing, scope_of
 from pudi.storage import StorageBelow
 from pudi.timeline import Timeline, TimelineStore
@@ -54,7 +54,7 @@ class Wanted:
             return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
         if self.prefixes is None:
             return keys
-        chosen = pa.array([False] * len(keys))
+        chosen = pa.array([False] * len(keys), pa.bool_())
         for prefix in self.prefixes:
             chosen = pc.or_(chosen, pc.starts_with(keys, prefix))
         return keys.filter(chosen)

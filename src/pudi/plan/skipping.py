@@ -134,7 +134,6 @@ def _files_of(slices: Sequence[FileSlice]) -> _Files:
 
 def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
     """Bounds of a column by the records of some keys; unknown where there is no such record."""
-    places = pc.index_in(keys, value_set=records["key"].combine_chunks())
     told = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
     told = told.filter(told["ColumnStatsMetadata"].is_valid())
     assert column.type is not None
@@ -142,11 +141,11 @@ def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
     places = pc.index_in(keys, value_set=told["key"].combine_chunks())
     there = np.asarray(places.is_valid())
     known, free = (np.zeros(len(keys), dtype=bool) for _ in range(2))
-    known[there], free[there] = (
-        each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free)
+    known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free))
+    least, greatest, nulls, values = (
+        each.take(places) for each in (found.least, found.greatest, found.null_count, found.value_count)
     )
-    arrays = (each.take(places) for each in (found.least, found.greatest))
-    return Ranges(*arrays, known, free, *(each.take(places) for each in (found.null_count, found.value_count)))
+    return Ranges(least, greatest, known, free, nulls, values)
 
 
 def _bounds(ranges: Ranges) -> BoundsArrays:

@@ -7,16 +7,17 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action.mdt.index_defs import read_definitions
 from pudi.action.meta_client import MetaClient
+from pudi.context import FileInfo
 from pudi.errors import ConflictError, CorruptError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileListing, FileSlice, FileSystemView
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.metadata import (
     COLUMN_STATS,
@@ -142,7 +143,9 @@ class Statistics:
         done = Instant(own.requested, action, State.COMPLETED, _LAST, now.layout)
         after = replace(now, instants=tuple(sorted((*others, done))))
         replaced = self._written.partition_to_replace_file_ids or {}
-        slices = self._meta.view(after).slices_of(touched)
+        listing = _WithOwn(self._meta.listing(now), _data_stats(self._written))
+        logs = self._meta.merges_on_read
+        slices = FileSystemView(after, listing, self._meta.store, logs=logs).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
@@ -171,6 +174,33 @@ class Statistics:
 
 def _pairs(rows: pa.Table, *names: str) -> list[tuple[str, ...]]:
     return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _WithOwn:
+    """A listing, and the files of a commit that isn't completed yet, which a metadata table doesn't list."""
+
+    listing: FileListing
+    own: Sequence[WriteStat]
+
+    def partitions(self) -> Sequence[str]:
+        return sorted({*self.listing.partitions(), *(stat.partition_path or "" for stat in self.own)})
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        return self.files_of([partition])[partition]
+
+    def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
+        listed = self.listing.files_of(partitions)
+        return {partition: self._merged(partition, files) for partition, files in listed.items()}
+
+    def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
+        return self.files_of(self.partitions())
+
+    def _merged(self, partition: str, files: Iterable[FileInfo]) -> Sequence[FileInfo]:
+        own = [stat for stat in self.own if (stat.partition_path or "") == partition]
+        found = {info.path: info for info in files}
+        found.update((stat.path or "", FileInfo(stat.path or "", stat.file_size_in_bytes, 0)) for stat in own)
+        return list(found.values())
 
 
 def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Changes | None:
