@@ -19,6 +19,7 @@ from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import build_metadata, settle_metadata
+from pudi.action.mdt.services import maintain_metadata
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
@@ -181,6 +182,7 @@ class Write:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
         maybe_compact(meta, self.engine, self.resolved)
+        maintain_metadata(meta, self.engine, self.resolved)
         return result
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:

@@ -13,7 +13,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.rollback import roll_back, withdraw
 from pudi.action.mdt.statistics import Statistics
-from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
 from pudi.metadata import MetadataTable
@@ -51,12 +51,12 @@ def in_step(
         check_metadata_kept(meta.config, meta.storage.root)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         statistics = _statistics(meta, instant, written) if prepared is None else prepared
-        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
+        found = {FILES: files_of_commit(written)}
         if COLUMN_STATS in table.partitions and statistics is not None:
             found[COLUMN_STATS] = statistics.of_files()
         if PARTITION_STATS in table.partitions and statistics is not None:
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
-        changes = {partition: each for partition, each in found.items() if each is not None}
+        changes = {partition: each for partition, each in found.items() if len(each)}
         commit_changes(open_metadata(meta), instant.requested, changes)
 
     return run
@@ -102,7 +102,7 @@ def rolled_back(
 def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    return Statistics(meta, instant, written, written.extra_metadata[SCHEMA_KEY])
+    return Statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
