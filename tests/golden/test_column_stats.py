@@ -78,9 +78,7 @@ def test_the_index_has_the_columns_that_a_new_one_gets(golden_folder: Path, tabl
     assert [name for name in spec.columns if name not in more] == list(ours.columns)
     upgraded = table.name == "mor_v6_savepoint_restore"  # an index keeps the version that it was made with
     assert spec.version == (2 if opened.config.version >= 9 and not upgraded else 1)
-    named = stats_spec(
-        opened.schema, spec.version, populated=opened.config.populate_meta_fields, named=spec.columns
-    )
+    named = stats_spec(opened.schema, spec.version, populated=opened.config.populate_meta_fields, named=spec.columns)
     assert named == spec
 
 
