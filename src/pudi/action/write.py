@@ -19,6 +19,7 @@ from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import build_metadata, settle_metadata
+from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
@@ -352,6 +353,7 @@ class Write:
             flagged=self.flagged,
             parquet=file_options(options),
             logs=self._logs,
+            stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:

@@ -6,11 +6,10 @@ from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import LogScope, read_log_blocks, visible_blocks
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader, open_base_file
-from pudi.filegroup.slices import METADATA_FORMATS, BaseFile, FileSlice, LogFile
+from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.view import FileSystemView, Replacements
 
 __all__ = [
-    "METADATA_FORMATS",
     "BaseFile",
     "BaseFileReader",
     "BaseFileWriter",

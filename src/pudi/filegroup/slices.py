@@ -8,10 +8,7 @@ from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
 from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
 
-DATA_FORMATS = frozenset({"parquet", "orc", "hfile"})
-"""Extensions of base files of tables that hold data."""
-METADATA_FORMATS = frozenset({"hfile"})
-"""Extensions of base files of the metadata table."""
+_FORMATS = frozenset({"parquet", "orc", "hfile"})
 _OTHER_FORMATS = frozenset({"lance"})
 """Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
@@ -46,13 +43,8 @@ class BaseFile:
         return self.name.instant
 
     @classmethod
-    def of(cls, partition: str, info: FileInfo, formats: frozenset[str] = DATA_FORMATS) -> BaseFile | None:
+    def of(cls, partition: str, info: FileInfo) -> BaseFile | None:
         """The base file that a listing entry of a partition is, or None for any other file.
-
-        Args:
-            partition: path of the partition.
-            info: the entry.
-            formats: extensions that base files of the table have.
 
         Raises:
             NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
@@ -70,15 +62,13 @@ class BaseFile:
             )
         if not is_instant_time(parsed.instant):  # a stranger's file whose name happens to have three parts
             return None
-        if parsed.extension in formats:
-            return cls(partition, parsed, info.size)
         if parsed.extension in _OTHER_FORMATS:
             raise NotSupportedError(
                 f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet, ORC and HFile",
                 path=info.path,
                 instant=parsed.instant,
             )
-        return None
+        return cls(partition, parsed, info.size) if parsed.extension in _FORMATS else None
 
 
 @dataclass(frozen=True, slots=True)

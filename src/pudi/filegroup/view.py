@@ -10,7 +10,7 @@ from pudi.context import FileInfo
 from pudi.errors import NotFoundError
 from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
-from pudi.filegroup.slices import DATA_FORMATS, BaseFile, FileSlice, LogFile
+from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.format import Action
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
@@ -55,7 +55,6 @@ class FileSystemView:
         seen: the part of the timeline that the reader sees; None for all of it.
         archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
         logs: whether slices may have log files: in merge-on-read tables.
-        formats: extensions of the base files.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class FileSystemView:
         seen: Timeline | None = None,
         archived_until: str | None = None,
         logs: bool = False,
-        formats: frozenset[str] = DATA_FORMATS,
     ) -> None:
         self._timeline = timeline
         self._listing = listing
@@ -75,7 +73,6 @@ class FileSystemView:
         self._seen = timeline if seen is None else seen
         self._archived_until = archived_until
         self._has_logs = logs
-        self._formats = formats
         self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
@@ -131,7 +128,7 @@ class FileSystemView:
             if log is not None:
                 logs.setdefault(log.file_id, []).append(log)
                 continue
-            base = BaseFile.of(partition, info, self._formats)
+            base = BaseFile.of(partition, info)
             if base is None:
                 continue
             if not self._is_seen(base.instant):

@@ -1,6 +1,7 @@
 """The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
 
 from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
+from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning
 from pudi.metadata.records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -44,7 +45,10 @@ __all__ = [
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
     "STATS",
+    "KeptListing",
+    "MetadataListing",
     "MetadataTable",
+    "MetadataWarning",
     "Ranges",
     "RecordType",
     "StatsSpec",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import METADATA_FORMATS, FileSlice, FileSystemView, LogScope, StorageListing, visible_blocks
+from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, visible_blocks
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_DIR
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
@@ -22,9 +22,9 @@ from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.merge import Block, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
-from pudi.metadata.shards import Shards
+from pudi.metadata.groups import Shards
 from pudi.metadata.validity import missing, scope_of
-from pudi.storage import FolderStorage
+from pudi.storage import StorageBelow
 from pudi.timeline import Timeline, TimelineStore
 
 _T = TypeVar("_T")
@@ -69,7 +69,6 @@ class MetadataTable:
         timeline: its active timeline.
         partitions: its partitions that readers may use: those that are ready.
         scope: the instants that count.
-        stamp: a text that says in what state the metadata table is: as long as it's the same, what was read stays true.
     """
 
     storage: Storage
@@ -92,7 +91,7 @@ class MetadataTable:
         Raises:
             CorruptError: there's no completed commit in the metadata table, or it lacks one of the table's.
         """
-        own = FolderStorage(storage, METADATA_DIR)
+        own = StorageBelow(storage, METADATA_DIR)
         folder = HOODIE_DIR if store.layout == 1 else TIMELINE_DIR
         history = f"{folder}/{ARCHIVE_FOLDER if store.layout == 1 else HISTORY_FOLDER}"
         instants = TimelineStore(own, folder, history, config.timezone, store.context, store.lock, store.layout)
@@ -109,7 +108,7 @@ class MetadataTable:
                 table=own.root,
                 instant=behind.requested,
             )
-        view = FileSystemView(known, StorageListing(own), instants, logs=True, formats=METADATA_FORMATS)
+        view = FileSystemView(known, StorageListing(own), instants, logs=True)
         return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view)
 
     @property

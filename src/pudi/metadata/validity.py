@@ -6,7 +6,7 @@ Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
 from __future__ import annotations
 
 from pudi.filegroup import LogScope
-from pudi.format import INIT_INSTANT, Action
+from pudi.format import INIT_INSTANT
 from pudi.timeline import Instant, Timeline
 
 
@@ -37,15 +37,15 @@ def missing(data: Timeline, metadata: Timeline) -> Instant | None:
         metadata: the metadata table's active timeline.
     """
     known = {i.requested for i in metadata.instants if i.is_completed}
-    begun = [i for i in metadata.commits if i.requested.startswith(INIT_INSTANT)]
-    kept_up = [i.requested for i in metadata.commits if not i.requested.startswith(INIT_INSTANT)]
-    first = kept_up[0] if kept_up else None
+    initial = [i for i in metadata.commits if i.requested.startswith(INIT_INSTANT)]
+    since = min((i.completion or "" for i in initial), default=None)
+    first = next((i.requested for i in metadata.commits if not i.requested.startswith(INIT_INSTANT)), None)
     for instant in reversed(data.commits):
-        if instant.requested in known or instant.action is Action.SAVEPOINT:
+        if instant.archived or instant.requested in known or instant.layout != metadata.layout:
             continue
-        if begun and metadata.layout == 2:
-            # a time that is that of a file says nothing about a table that was copied
-            if instant.layout == 2 and (instant.completion or "") > min(i.completion or "" for i in begun):
+        if since is not None:
+            # what had completed before was listed when the metadata table was made
+            if instant.completion is not None and instant.completion > since:
                 return instant
         elif first is not None and instant.requested > first:
             return instant

@@ -13,7 +13,6 @@ from pudi.storage.capability import (
     remove_folders,
     replacing,
 )
-from pudi.storage.folder import FolderStorage
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
@@ -23,7 +22,6 @@ from pudi.storage.wrapper import CountingStorage, StorageWrapper
 
 __all__ = [
     "CountingStorage",
-    "FolderStorage",
     "Folders",
     "InputFile",
     "LocalFiles",

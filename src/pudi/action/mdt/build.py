@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.action.mdt.client import create_metadata
-from pudi.action.mdt.commit import BULK_INSERT, commit_metadata, encode_delete_block
+from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
@@ -22,31 +22,25 @@ from pudi.format import (
     INIT_INSTANT,
     METADATA_DIR,
     Action,
-    BaseFileName,
-    LogFileName,
     PartitionMetadata,
-    RuntimeStats,
     State,
-    WriteStat,
     encode_partition_metadata,
     parse_data_file,
     partition_metadata_path,
-    write_token,
 )
-from pudi.format.hfile import encode_hfile
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import FILES, RECORD_AVRO, group_prefix
+from pudi.metadata.records import FILES, group_prefix
 from pudi.storage import delete_folder
-from pudi.timeline import NO_COMMIT, Timeline
+from pudi.task.metadata_files import make_group, write_base
+from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
 
 _READY, _BUILDING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
 _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
-_DEFAULT_TOKEN = "0-0-0"
-"""The write token of the log files that make file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
 
 
 def settle_metadata(meta: MetaClient, options: Options) -> None:
@@ -77,8 +71,14 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+
+    Raises:
+        CorruptError: there is one that hasn't been kept in step.
     """
-    if not metadata_wanted(options) or FILES in meta.config.metadata_partitions:
+    if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
+        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        return
+    if not metadata_wanted(options):
         return
     with meta.lock:
         meta.reload()
@@ -127,36 +127,19 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)
-    nothing = encode_delete_block(requested, pa.array([], pa.string()))
     ids = [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
     for file_id in ids:
-        mdt.storage.create(f"{partition}/{LogFileName(file_id, requested, 1, _DEFAULT_TOKEN).name}", nothing)
+        make_group(mdt.storage, requested, partition, file_id)
     shards = shard_of(changes.keys, groups)
     stats = tuple(
-        _write_base(mdt, requested, partition, ids[n], changes.part(pa.array(shards == n), pa.array([], pa.bool_())), n)
+        write_base(mdt.storage, requested, partition, ids[n], _of_shard(changes, shards == n), n)
         for n in map(int, np.unique(shards))
     )
     mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
 
 
-def _write_base(
-    mdt: MetaClient, requested: str, partition: str, file_id: str, changes: Changes, number: int
-) -> WriteStat:
-    records = changes.sorted()
-    name = BaseFileName(file_id, write_token(number, 0, 0), requested, "hfile").name
-    content = encode_hfile(records.keys, records.values, avro_schema=RECORD_AVRO)
-    mdt.storage.create(f"{partition}/{name}", content)
-    return WriteStat(
-        file_id=file_id,
-        path=f"{partition}/{name}",
-        prev_commit=NO_COMMIT,
-        num_writes=len(records.keys),
-        num_inserts=len(records.keys),
-        total_write_bytes=len(content),
-        partition_path=partition,
-        file_size_in_bytes=len(content),
-        runtime_stats=RuntimeStats(),
-    )
+def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
+    return changes.part(pa.array(mask), pa.array([], pa.bool_()))
 
 
 def _present(meta: MetaClient, timeline: Timeline) -> Changes:

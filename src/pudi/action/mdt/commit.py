@@ -17,15 +17,12 @@ from pudi.action.mdt.rollback import withdraw
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, CommitMetadata, LogFileName, RuntimeStats, WriteStat, write_token
-from pudi.format.delete_encode import encode_deletes
-from pudi.format.hfile import encode_hfile
-from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import RECORD_AVRO
-from pudi.plan.append import Append
 from pudi.schema import META_FIELDS
+from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant
 
 UPSERT, BULK_INSERT = "UPSERT_PREPPED", "BULK_INSERT_PREPPED"
@@ -77,7 +74,7 @@ def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Change
     for partition, of_groups in parts.items():
         written = []
         for part in of_groups:
-            written.append(_append(mdt, requested, part, number))
+            written.append(append_changes(mdt.storage, mdt.store.layout, requested, part.slice, part.changes, number))
             number += 1
         stats[partition] = tuple(written)
     return mdt.store.complete(instant, commit_metadata(stats, UPSERT))
@@ -86,14 +83,6 @@ def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Change
 def commit_metadata(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
     """What a commit of the metadata table says of itself."""
     return CommitMetadata(stats, extra_metadata={SCHEMA_KEY: _OWN_AVRO}, operation_type=operation)
-
-
-def encode_delete_block(requested: str, gone: pa.Array) -> bytes:
-    """A block that deletes records; one of none makes a file group that has no records."""
-    headers = {Header.INSTANT_TIME: requested}
-    if len(gone):
-        headers[Header.SCHEMA] = RECORD_AVRO
-    return encode_block(BlockKind.DELETE, headers, encode_deletes(gone, pa.nulls(len(gone), pa.string())))
 
 
 def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes: Changes) -> list[_Part]:
@@ -130,42 +119,3 @@ def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
         },
         operation_type=UPSERT,
     )
-
-
-def _append(mdt: MetaClient, requested: str, part: _Part, number: int) -> WriteStat:
-    """Write the log file of one file group."""
-    layout, over, changes = mdt.store.layout, Append(part.slice), part.changes
-    base_instant, version = over.instant(requested, layout), over.version(layout)
-    name = LogFileName(part.slice.file_id, base_instant, version, _token(part.slice, layout, number)).name
-    path = f"{part.slice.partition}/{name}"
-    headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
-    blocks = []
-    if len(changes.keys):
-        records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
-        blocks.append(encode_block(BlockKind.HFILE, headers, records))
-    if len(changes.gone):
-        blocks.append(encode_delete_block(requested, changes.gone))
-    content = b"".join(blocks)
-    mdt.storage.create(path, content)
-    return WriteStat(
-        file_id=part.slice.file_id,
-        path=path,
-        prev_commit=base_instant,
-        base_file=over.base_file if layout == 1 else "",
-        log_files=(*over.logs, name) if layout == 1 else (name,),
-        log_version=version,
-        log_offset=0,
-        num_writes=len(changes.keys),
-        num_update_writes=len(changes.keys),
-        num_deletes=len(changes.gone),
-        total_write_bytes=len(content),
-        partition_path=part.slice.partition,
-        file_size_in_bytes=len(content),
-        runtime_stats=RuntimeStats(),
-    )
-
-
-def _token(file_slice: FileSlice, layout: int, number: int) -> str:
-    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1)."""
-    known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
-    return known[-1] if layout == 1 and known else write_token(number, 0, 0)

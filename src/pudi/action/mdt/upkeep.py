@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.rollback import roll_back, withdraw
-from pudi.action.meta_client import MetaClient
+from pudi.action.mdt.statistics import Statistics
+from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.config import check_metadata_kept
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import FILES
+from pudi.metadata.records import COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -39,12 +41,23 @@ def in_step(
         A function that checks, then writes the metadata table's delta commit.
     """
 
+    prepared = _statistics(meta, instant, written)
+
     def run(now: Timeline) -> None:
         check(now)
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
-        if meta.config.metadata_partitions:
-            check_metadata_kept(meta.config, meta.storage.root)
-            commit_changes(open_metadata(meta), instant.requested, _of_commit(meta, written))
+        if not meta.config.metadata_partitions:
+            return
+        check_metadata_kept(meta.config, meta.storage.root)
+        table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
+        statistics = _statistics(meta, instant, written) if prepared is None else prepared
+        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
+        if COLUMN_STATS in table.partitions and statistics is not None:
+            found[COLUMN_STATS] = statistics.of_files()
+        if PARTITION_STATS in table.partitions and statistics is not None:
+            found[PARTITION_STATS] = statistics.of_partitions(now, table)
+        changes = {partition: each for partition, each in found.items() if each is not None}
+        commit_changes(open_metadata(meta), instant.requested, changes)
 
     return run
 
@@ -86,8 +99,10 @@ def rolled_back(
     roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
 
 
-def _of_commit(meta: MetaClient, written: CommitMetadata) -> dict[str, Changes]:
-    return {FILES: files_of_commit(written)}
+def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
+    if COLUMN_STATS not in meta.config.metadata_partitions:
+        return None
+    return Statistics(meta, instant, written, written.extra_metadata[SCHEMA_KEY])
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
