@@ -104,7 +104,9 @@ class Statistics:
             now: the timeline, under the lock.
             table: the metadata table as it is before this commit.
         """
-        touched = sorted({*self._written.partition_to_write_stats, *(self._written.partition_to_replace_file_ids or {})})
+        touched = sorted(
+            {*self._written.partition_to_write_stats, *(self._written.partition_to_replace_file_ids or {})}
+        )
         if not touched or not self._spec.columns:
             return None
         live = self._live(now, touched)
