@@ -6,10 +6,12 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.action.mdt.index_defs import read_definitions
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
@@ -17,10 +19,21 @@ from pudi.context import FileInfo
 from pudi.errors import ConflictError, CorruptError
 from pudi.filegroup import FileListing, FileSlice, FileSystemView
 from pudi.format import Action, CommitMetadata, State, WriteStat
-from pudi.metadata import COLUMN_STATS, MetadataTable, StatsSpec, stats_spec
-from pudi.metadata.changes import Changes
+from pudi.metadata import (
+    COLUMN_STATS,
+    STATS,
+    MetadataTable,
+    StatsSpec,
+    column_stats_records,
+    deleted_stats,
+    partition_stats,
+    partition_stats_records,
+    stats_of_files,
+    stats_of_records,
+    stats_spec,
+)
+from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.keys import column_stats_keys
-from pudi.metadata.stat_changes import column_stats_changes, partition_stats_changes, stats_of_commit
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.timeline import Instant, Timeline
 
@@ -77,33 +90,51 @@ class Statistics:
         spec = indexed_columns(meta, self._schema)
         assert spec is not None, "only for tables with statistics"
         self._spec = spec
-        if any(stat.column_stats is None for stat in _data_stats(written)):
-            raise ConflictError(
-                "the metadata table began to have statistics of columns while this was written; write again",
-                table=meta.storage.root,
-                instant=instant.requested,
-            )
-        self._stats = stats_of_commit(written)
+        self._files = stats_of_files(self._of_stat(stat) for stat in _data_stats(written))
 
-    def of_files(self) -> Changes:
-        """The changes to `column_stats`."""
-        return column_stats_changes(self._stats, self._spec.version)
+    def of_files(self) -> Changes | None:
+        """The changes to `column_stats`; None for none."""
+        return self._changes(self._files, of_partitions=False)
 
-    def of_partitions(self, now: Timeline, table: MetadataTable) -> Changes:
+    def of_partitions(self, now: Timeline, table: MetadataTable) -> Changes | None:
         """The changes to `partition_stats`: of each partition that files came to or went from, over all its files.
 
         Args:
             now: the timeline, under the lock.
             table: the metadata table as it is before this commit.
         """
-        replaced = self._written.partition_to_replace_file_ids or {}
-        files: dict[str, list[str]] = {p: [] for p in sorted({*self._written.partition_to_write_stats, *replaced})}
-        for file_slice in self._live(now, files):
-            files[file_slice.partition] += _names(file_slice)
-        own = {(stat.path or "").rpartition("/")[2] for stat in _data_stats(self._written)}
-        older = [(partition, name) for partition, names in files.items() for name in names if name not in own]
-        stored = table.read(COLUMN_STATS, keys=_keys(older, self._spec.columns))
-        return partition_stats_changes(self._stats, self._spec, self._schema, files, stored)
+        touched = sorted(
+            {*self._written.partition_to_write_stats, *(self._written.partition_to_replace_file_ids or {})}
+        )
+        if not touched or not self._spec.columns:
+            return None
+        live = self._live(now, touched)
+        names = pa.Table.from_pylist(
+            [{"partition": each.partition, "file": name} for each in live for name in _names(each)],
+            pa.schema([("partition", pa.string()), ("file", pa.string())]),
+        )
+        held = pa.concat_tables([self._files, self._older(table, names)])
+        known = held.join(names, ["partition", "file"], join_type="inner").select(STATS.names)
+        whole = self._sound(partition_stats(known, self._schema), names, known)
+        told = set(_pairs(whole, "partition", "column"))
+        stubs = deleted_stats([(partition, "") for partition in touched], self._spec.columns, partitions=True)
+        untold = pa.array([pair not in told for pair in _pairs(stubs, "partition", "column")], pa.bool_())
+        return self._changes(pa.concat_tables([whole, stubs.filter(untold)]), of_partitions=True)
+
+    def _of_stat(self, stat: WriteStat) -> tuple[str, str, pa.Table]:
+        if stat.column_stats is None:
+            raise ConflictError(
+                "the metadata table began to have statistics of columns while this was written; write again",
+                table=self._meta.storage.root,
+                instant=self._instant.requested,
+            )
+        return stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats
+
+    def _changes(self, stats: pa.Table, *, of_partitions: bool) -> Changes | None:
+        if not stats.num_rows:
+            return None
+        make = partition_stats_records if of_partitions else column_stats_records
+        return encode_changes(make(stats, self._spec.version))
 
     def _live(self, now: Timeline, touched: Iterable[str]) -> list[FileSlice]:
         """The latest slices of some partitions, as readers see them once the instant is completed."""
@@ -118,11 +149,32 @@ class Statistics:
         slices = FileSystemView(after, listing, self._meta.store, logs=logs).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
+    def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
+        """The statistics that the metadata table has of files."""
+        fresh = set(_pairs(self._files, "partition", "file"))
+        wanted = [pair for pair in _pairs(names, "partition", "file") if pair not in fresh]
+        asked = pa.Table.from_pylist(
+            [{"column": c, "partition": p, "file": f} for p, f in wanted for c in self._spec.columns],
+            pa.schema([(name, pa.string()) for name in ("column", "partition", "file")]),
+        )
+        if not asked.num_rows:
+            return STATS.empty_table()
+        keys = column_stats_keys(*(asked[name].combine_chunks() for name in asked.column_names))
+        records = table.read(COLUMN_STATS, keys=keys)
+        places = pc.index_in(records["key"].combine_chunks(), keys)
+        return stats_of_records(records, asked["partition"].combine_chunks().take(places))
 
-def _keys(files: Sequence[tuple[str, str]], columns: Sequence[str]) -> pa.Array:
-    """Keys of all columns' statistics of some files, by partition path and name."""
-    triples = [(column, *file) for file in files for column in columns]
-    return column_stats_keys(*(pa.array([each[n] for each in triples], pa.string()) for n in range(3)))
+    @staticmethod
+    def _sound(whole: pa.Table, names: pa.Table, known: pa.Table) -> pa.Table:
+        """Without the columns of a partition of which one of its files has no statistics: nothing is known of them."""
+        files = Counter(names["partition"].to_pylist())
+        told = Counter(_pairs(known, "partition", "column"))
+        pairs = _pairs(whole, "partition", "column")
+        return whole.filter(pa.array([told[pair] == files[pair[0]] for pair in pairs], pa.bool_()))
+
+
+def _pairs(rows: pa.Table, *names: str) -> list[tuple[str, ...]]:
+    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +202,17 @@ class _WithOwn:
         found = {info.path: info for info in files}
         found.update((stat.path or "", FileInfo(stat.path or "", stat.file_size_in_bytes, 0)) for stat in own)
         return list(found.values())
+
+
+def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Changes | None:
+    """The changes to `column_stats` where files are deleted; None for none.
+
+    Args:
+        spec: the indexed columns.
+        files: partition path and name of each.
+    """
+    stats = deleted_stats(files, spec.columns)
+    return encode_changes(column_stats_records(stats, spec.version)) if stats.num_rows else None
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:

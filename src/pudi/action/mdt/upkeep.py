@@ -51,12 +51,12 @@ def in_step(
         check_metadata_kept(meta.config, meta.storage.root)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         statistics = _statistics(meta, instant, written) if prepared is None else prepared
-        found = {FILES: files_of_commit(written)}
+        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
         if COLUMN_STATS in table.partitions and statistics is not None:
             found[COLUMN_STATS] = statistics.of_files()
         if PARTITION_STATS in table.partitions and statistics is not None:
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
-        changes = {partition: each for partition, each in found.items() if len(each)}
+        changes = {partition: each for partition, each in found.items() if each is not None}
         commit_changes(open_metadata(meta), instant.requested, changes)
 
     return run
