@@ -153,7 +153,7 @@ def _entries(content: bytes, schema: str | None) -> Iterator[tuple[str, dict[str
 
 def _deleted(content: bytes) -> list[str]:
     """The keys of a delete block, which has no order in it."""
-    return [match.decode() for match in re.findall(rb"\x02.([^\x00-\x1f]+)\x00\x04\x00", content[8:])]
+    return [match.decode() for match in re.findall(rb"(?s)\x02.([^\x00-\x1f]+)\x00\x04\x00", content[8:])]
 
 
 def delta_commits(path: Path) -> list[str]:

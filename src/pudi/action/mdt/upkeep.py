@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
+from pudi.action.mdt.record_index import StagedIndex, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
 from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
+from pudi.errors import ConflictError
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import FILES
+from pudi.metadata.records import FILES, RECORD_INDEX
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -25,7 +27,11 @@ _ROLLBACK_SUFFIX = "006"
 
 
 def in_step(
-    meta: MetaClient, instant: Instant, written: CommitMetadata, check: Callable[[Timeline], None]
+    meta: MetaClient,
+    instant: Instant,
+    written: CommitMetadata,
+    check: Callable[[Timeline], None],
+    keys: StagedIndex | None = None,
 ) -> Callable[[Timeline], None]:
     """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
 
@@ -34,6 +40,7 @@ def in_step(
         instant: the table's instant that is about to be completed.
         written: what it did.
         check: the action's own check, which comes first.
+        keys: what it changes in the record index, by `stage_keys`.
 
     Returns:
         A function that checks, then writes the metadata table's delta commit.
@@ -44,9 +51,21 @@ def in_step(
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
         if meta.config.metadata_partitions:
             check_metadata_kept(meta.config, meta.storage.root)
-            commit_changes(open_metadata(meta), instant.requested, _of_commit(meta, written))
+            commit_changes(
+                open_metadata(meta), instant.requested, _of_commit(meta, written), _kept(meta, keys, written)
+            )
 
     return run
+
+
+def _kept(meta: MetaClient, keys: StagedIndex | None, written: CommitMetadata) -> StagedIndex | None:
+    """The changes of the record index, if there still is one."""
+    there = RECORD_INDEX in meta.config.metadata_partitions
+    if there and keys is None and may_change_keys(written):
+        raise ConflictError(
+            "another process made a record index while this write was under way; retry", table=meta.storage.root
+        )
+    return keys if there else None
 
 
 def taken_back(meta: MetaClient, requested: str) -> None:
