@@ -103,7 +103,8 @@ class KeyTask:
         after: as it is then; None where it's taken out of the table.
         skip: rows of the base file that were there before, so that those behind them are all that is new.
         logged: the log files that the write made.
-        adds: whether these may hold records of new keys.
+        adds: whether these may hold records of any new keys.
+        revives: whether they may hold records of keys that were deleted in older log files.
     """
 
     number: int
@@ -117,6 +118,7 @@ class KeyTask:
     skip: int = 0
     logged: tuple[LogFile, ...] = ()
     adds: bool = False
+    revives: bool = False
 
     def run(self, storage: Storage, attempt: int) -> StagedKeys:
         """Find them and write them down; see `FileJob.run`.
@@ -170,12 +172,20 @@ class KeyTask:
     def _of_logs(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
         """The keys that the write's own log blocks are about, by whether they're there after merging."""
         touched, deleted = _logged_keys(storage, self.logged)
-        about = pa.concat_arrays([touched, deleted]).unique() if self.adds else deleted.unique()
+        if not self.adds:
+            touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, touched)))
+        about = pa.concat_arrays([touched, deleted]).unique()
         if not len(about) or self.after is None:
             return about.slice(0, 0), about
         there = pc.is_in(about, value_set=self.reading.keys(storage, self.after))
-        new = about.filter(there) if self.adds else about.slice(0, 0)
-        return new, about.filter(pc.invert(there))
+        new = pc.and_(there, pc.is_in(about, value_set=touched))
+        return about.filter(new), about.filter(pc.invert(there))
+
+    def _deleted_before(self, storage: Storage, touched: pa.Array) -> pa.Array:
+        """Keys that older log blocks delete: an index that looks into base files alone still finds them there."""
+        if not self.revives or not len(touched) or self.before is None:
+            return touched.slice(0, 0)
+        return _logged_keys(storage, self.before.logs, records=False)[1]
 
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
@@ -192,14 +202,14 @@ def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
     return _whole(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
 
 
-def _logged_keys(storage: Storage, logs: Sequence[LogFile]) -> tuple[pa.Array, pa.Array]:
+def _logged_keys(storage: Storage, logs: Sequence[LogFile], *, records: bool = True) -> tuple[pa.Array, pa.Array]:
     """Keys of records, and of deletes, in log files."""
     touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
     for log in logs:
         for block in decode_blocks(storage.read(log.path), path=log.path):
             if block.kind is BlockKind.DELETE:
                 deleted.append(decode_deletes(block).keys)
-            elif block.kind.is_data:
+            elif records and block.kind.is_data:
                 touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
     return pa.concat_arrays(touched), pa.concat_arrays(deleted)
 

@@ -268,12 +268,17 @@ class _Tasks:
 
     def _matters(self, stat: WriteStat) -> bool:
         """Whether a file may hold other keys than the one before."""
-        return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and self._logs_add)
+        return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and (self._logs_add or self._revives))
 
     @property
     def _logs_add(self) -> bool:
         """Whether records of new keys go to log files too: in bucket tables."""
         return self.index.buckets is not None
+
+    @property
+    def _revives(self) -> bool:
+        """Whether keys that a log file deleted are found all the same, and written to log files again."""
+        return not self.index.records
 
     def _before(self, partitions: set[str]) -> dict[tuple[str, str], FileSlice]:
         if not partitions:
@@ -287,7 +292,8 @@ class _Tasks:
             base, older = (None, ()) if before is None else (before.base, before.logs)
             after = FileSlice(partition, file_id, base, (*older, *logs))
             task = self._task(partition, file_id, before, after)
-            return replace(task, logged=logs, adds=self._logs_add or any(stat.num_inserts for stat in stats))
+            adds = self._logs_add or any(stat.num_inserts for stat in stats)
+            return replace(task, logged=logs, adds=adds, revives=self._revives)
         stat = stats[-1]
         after = FileSlice(partition, file_id, _base_of(partition, stat))
         if not _needs_before(stat) and stat.prev_base_file:  # what was there stays in front, see SliceWriter.rewrite
