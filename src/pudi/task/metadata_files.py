@@ -92,9 +92,12 @@ def append_changes(
 
 
 def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
-    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1)."""
+    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
+
+    It's never the one of log files that make file groups: a group may be made and written to by one commit.
+    """
     known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
-    return known[-1] if layout == 1 and known else write_token(number, 0, attempt)
+    return known[-1] if layout == 1 and known else write_token(number, 1, attempt)
 
 
 def write_base(
