@@ -6,11 +6,17 @@ from pudi.config.checks import (
     check_mergeable,
     check_readable,
     check_writable,
-    must_switch_off_metadata,
 )
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.memory import MEMORY_KEYS, MergeMemory
 from pudi.config.merging import is_own_strategy
+from pudi.config.metadata import (
+    METADATA_KEY,
+    check_metadata_kept,
+    metadata_dropped,
+    metadata_switched_off,
+    metadata_wanted,
+)
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
 from pudi.config.read_registry import POSITIONS
@@ -23,6 +29,7 @@ from pudi.config.write_options import WriteOptions
 __all__ = [
     "ALL_OPTIONS",
     "MEMORY_KEYS",
+    "METADATA_KEY",
     "POSITIONS",
     "CompactionOptions",
     "MergeMemory",
@@ -38,12 +45,15 @@ __all__ = [
     "check_compactable",
     "check_consistent",
     "check_mergeable",
+    "check_metadata_kept",
     "check_readable",
     "check_writable",
     "find_option",
     "is_own_strategy",
     "merge_semantics",
-    "must_switch_off_metadata",
+    "metadata_dropped",
+    "metadata_switched_off",
+    "metadata_wanted",
     "option",
     "options_page",
     "resolve",

@@ -47,7 +47,7 @@ _SERVICES = (
     _harmless(key="hoodie.table.services.*", doc="How services are planned."),
     _lacking_flag(key="hoodie.partition.ttl.inline", doc="Drop old partitions.", instead=_NO_SERVICES),
     _harmless(key="hoodie.partition.ttl.*", doc="When partitions are dropped."),
-    _harmless(key="hoodie.metadata.*", doc="What the metadata table holds; pudi keeps none yet."),
+    _harmless(key="hoodie.metadata.*", doc="What the metadata table holds, and how it's kept."),
     _harmless(key="hoodie.rollback.*", doc="How failed writes are rolled back; always by markers."),
 )
 

@@ -11,6 +11,7 @@ from pudi.config.option import Option, Scope, Status
 
 _argument = partial(Option, scope=Scope.READ, status=Status.UNSUPPORTED)
 _harmless = partial(Option, scope=Scope.READ, status=Status.HARMLESS)
+_setting = partial(Option, scope=Scope.READ)
 
 POSITIONS = "hoodie.merge.use.record.positions"
 """Key of the option for reading by position."""
@@ -77,7 +78,13 @@ READ_OPTIONS: tuple[Option, ...] = (
     _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),
     _harmless(key="hoodie.file.index.*", doc="How Hudi lists files in Spark."),
     _harmless(key="hoodie.file.group.reader.enabled", doc="Which of Hudi's readers is used.", kind=bool),
-    _harmless(key="hoodie.enable.data.skipping", doc="Files are always skipped by their statistics.", kind=bool),
+    _setting(
+        key="hoodie.enable.data.skipping",
+        doc="Whether files are skipped by the statistics in the metadata table; those in the files themselves always "
+        "count.",
+        kind=bool,
+        default=True,
+    ),
     Option(
         key=POSITIONS,
         scope=Scope.READ,

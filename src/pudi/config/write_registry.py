@@ -283,13 +283,6 @@ _FILES = (
 )
 
 _COMMIT = (
-    _flag(
-        key="hoodie.metadata.enable",
-        doc="Whether the table has a metadata table. pudi keeps none yet: false, given explicitly, switches off the "
-        "one of a table that Hudi wrote, so that pudi may write it.",
-        default=False,
-        unsupported=("true",),
-    ),
     _write(
         key="hoodie.write.lock.provider",
         doc="What guards the timeline among writers, with or without its package; what fits the storage by default.",

@@ -68,11 +68,15 @@ class BaseFileWriter:
         Returns:
             Size in bytes.
         """
+        return int(self.put(path, rows).size)
+
+    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
+        """As `write`, but returns the file's content."""
         content = self.encode(rows)
         self.storage.create(path, content)
-        return int(content.size)
+        return content
 
-    def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> int:
+    def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
         """Create a base file from rows that come some after the others; more than one part goes through a file.
 
         Args:
@@ -81,7 +85,7 @@ class BaseFileWriter:
             folder: where the temporary file is made; None for the system's folder.
 
         Returns:
-            Size in bytes.
+            The file's content.
 
         Raises:
             UnavailableError: there's no room for the temporary file.
@@ -90,7 +94,7 @@ class BaseFileWriter:
         first = next(coming)
         second = next(coming, None)
         if second is None:
-            return self.write(path, first)
+            return self.put(path, first)
         with temporary_file(folder) as file:
             footer = _Footer(self.options.bloom)
             with temporary_errors(folder), parquet_writer(pa.PythonFile(file, "w"), first, self.options) as writer:
@@ -102,8 +106,9 @@ class BaseFileWriter:
                 writer.add_key_value_metadata(footer.metadata(self.avro_schema))
             file.flush()
             size = os.fstat(file.fileno()).st_size
-            self.storage.create(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
-        return size
+            content = pa.py_buffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+            self.storage.create(path, content)
+        return content
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""

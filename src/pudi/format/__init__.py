@@ -80,10 +80,12 @@ from pudi.format.layout import (
     heartbeat_path,
     history_manifest,
     history_range,
+    is_staged,
     manifest_version,
     marker_dir,
     marker_path,
     partition_metadata_path,
+    staging_dir,
 )
 from pudi.format.names import (
     Action,
@@ -235,6 +237,7 @@ __all__ = [
     "history_range",
     "instant_to_millis",
     "is_instant_time",
+    "is_staged",
     "manifest_version",
     "marker_dir",
     "marker_path",
@@ -250,6 +253,7 @@ __all__ = [
     "read_bloom_filter",
     "read_footer_keys",
     "read_key_range",
+    "staging_dir",
     "table_checksum",
     "verify_table_checksum",
     "write_token",

@@ -1,5 +1,6 @@
 """Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3)."""
 
+from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
     Folders,
     LocalFiles,
@@ -30,6 +31,7 @@ __all__ = [
     "RangedFile",
     "Replaces",
     "RetryPolicy",
+    "StorageBelow",
     "StorageKind",
     "StorageWrapper",
     "TailReads",

@@ -19,7 +19,8 @@ from pudi.format.log_data import encode_avro
 from pudi.format.record_positions import encode_positions
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.task.file_stats import stats_of_log
 
 BASE_ROW = "_pudi_base_row"
 """Column of records to write: their rows in the base file of their slice; -1 where that's not known."""
@@ -30,8 +31,13 @@ class _Block:
     """A block to be written: its bytes, and what it holds."""
 
     content: bytes
-    written: int = 0
+    rows: pa.Table | None = None
     deleted: int = 0
+
+    @property
+    def written(self) -> int:
+        """How many records it has."""
+        return 0 if self.rows is None else int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class LogAppender:
             else:
                 content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
             headers = self._headers(part) | ({Header.IS_PARTIAL: "true"} if self.partial else {})
-            yield _Block(encode_block(kind, headers, content), written=part.num_rows)
+            yield _Block(encode_block(kind, headers, content), whole)
 
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:
@@ -174,6 +180,9 @@ class LogAppender:
             total_write_errors=0,
             partition_path=task.partition,
             file_size_in_bytes=len(content),
+            column_stats=stats_of_log(
+                [b.rows for b in blocks if b.rows is not None], with_meta_fields(self.spec.schema), self.spec.stats
+            ),
         )
 
     def _file_token(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,11 @@ from pudi.format import (
     parse_log_file,
     write_token,
 )
+from pudi.metadata import StatsSpec
 from pudi.plan.merging import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH
 from pudi.schema.internal import SchemaHistory
+from pudi.task.file_stats import stats_of_base
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult
@@ -44,6 +46,7 @@ class CompactSpec:
         parquet: how base files are written.
         history: the schemas by which files are read, in a table with schema on read.
         verify: whether what was written is read and compared.
+        stats: which columns' statistics are made of each file; None where the table keeps none.
     """
 
     instant: str
@@ -54,6 +57,7 @@ class CompactSpec:
     parquet: ParquetOptions
     history: SchemaHistory | None = None
     verify: bool = False
+    stats: StatsSpec | None = None
 
 
 @dataclass(slots=True)
@@ -115,13 +119,15 @@ class CompactTask:
 
         Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
         writer = BaseFileWriter(storage, spec.avro_schema, spec.parquet)
-        size = writer.write_parts(path, rows(), spec.merging.memory.folder)
+        content = writer.write_parts(path, rows(), spec.merging.memory.folder)
+        size = int(content.size)
         if spec.verify:
             written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size))
             found = (written.read(wanted, [group]) for group in range(written.num_groups))
             expected = (part.rows for part in reader.parts(file_slice, wanted))
             check_same(expected, found, table=storage.root, path=path)
-        return FileResult(self.number, done.logs.records, self._stat(done, file_slice, path, size))
+        stat = replace(self._stat(done, file_slice, path, size), column_stats=stats_of_base(content, None, spec.stats))
+        return FileResult(self.number, done.logs.records, stat)
 
     def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:
         """What was done, as FileGroupReaderBasedMergeHandle says it."""

@@ -20,6 +20,7 @@ from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
 from pudi.storage import temporary_errors, temporary_file
 from pudi.task.compact import CompactSpec, slice_of
+from pudi.task.file_stats import stats_of_log
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import MergedSlices
 from pudi.task.write import FileResult
@@ -32,6 +33,8 @@ class _Done:
     rows: int = 0
     deletes: int = 0
     counts: LogCounts = field(default_factory=LogCounts)
+    stats: pa.Table | None = None
+    """Column statistics; None where the versions came in parts: readers look into a file that has none."""
 
     def add(self, newer: Versions, counts: LogCounts) -> None:
         deletes = int(newer.deleted.sum())
@@ -82,11 +85,12 @@ class CompactLogsTask:
             Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
             path = f"{operation.partition_path}/{name}" if operation.partition_path else name
             storage.create(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
-        return FileResult(self.number, done.counts.records, self._stat(done, path, size))
+        stat = replace(self._stat(done, path, size), column_stats=done.stats)
+        return FileResult(self.number, done.counts.records, stat)
 
     def _write(self, storage: Storage, file_slice: FileSlice, done: _Done, file: BinaryIO) -> int:
         """Write the blocks to a temporary file; how many bytes they are."""
-        spec, size = self.spec, 0
+        spec, size, first = self.spec, 0, True
         slices = MergedSlices(storage, spec.merging, spec.schema, spec.history)
         for newer, counts in slices.folded(file_slice, spec.schema):
             if counts.partial:
@@ -96,12 +100,20 @@ class CompactLogsTask:
                     instant=spec.instant,
                 )
             done.add(newer, counts)
+            if spec.stats is not None:
+                rows = self._records(newer)
+                done.stats = stats_of_log([rows] if rows.num_rows else [], spec.schema, spec.stats) if first else None
+            first = False
             for block in self._blocks(newer, counts):
                 with temporary_errors(spec.merging.memory.folder):
                     size += file.write(block)
         with temporary_errors(spec.merging.memory.folder):
             file.flush()
         return size
+
+    def _records(self, newer: Versions) -> pa.Table:
+        rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.names)
+        return pa.Table.from_arrays(rows.columns, schema=self.spec.schema)
 
     def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:
         spec = self.spec
@@ -110,9 +122,8 @@ class CompactLogsTask:
             Header.SCHEMA: spec.avro_schema,
             Header.COMPACTED_BLOCK_TIMES: ",".join(counts.instants),
         }
-        rows = newer.rows.filter(pa.array(~newer.deleted)).select(spec.schema.names)
+        rows = self._records(newer)
         if rows.num_rows:
-            rows = pa.Table.from_arrays(rows.columns, schema=spec.schema)
             if counts.avro:
                 yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
             else:
