@@ -55,7 +55,8 @@ class Skipper:
         return IndexSource(
             lambda partition, prefixes: table.read(partition, prefixes=prefixes),
             frozenset(table.partitions),
-            current=self.newest and not _is_ahead(table.timeline, self.timeline),
+            # Hudi 1.2 leaves files that have no statistics out of their partition's, and calls these tight all the same
+            current=False,
             millis=millis,
         )
 
