@@ -213,7 +213,7 @@ def test_bloom_filters_are_those_of_the_base_files(opened: Opened) -> None:
         parsed = parse_base_file(name)
         assert parsed is not None
         assert held["timestamp"] == parsed.instant
-        filter_ = BloomFilter.decode(held["bloomFilter"].decode(), held["type"])
+        filter_ = BloomFilter.from_base64(held["bloomFilter"].decode(), held["type"])
         keys = pq.read_table(opened.path / path, columns=[RECORD_KEY]).column(0)
         assert pc.all(filter_.might_contain(keys)).as_py()
         one = opened.metadata.read(BLOOM_FILTERS, keys=[bloom_key(partition, name), "none"])
