@@ -149,8 +149,8 @@ def _of_chunks(chunks: list[Any], name: str, known: tuple[ValueType, str | None]
             return None
         nulls += said.null_count
         if said.has_min_max:
-            least.append(_physical(said.min_raw, known[0]))
-            greatest.append(_physical(said.max_raw, known[0]))
+            least.append(_zero(_physical(said.min_raw, known[0]), -0.0))
+            greatest.append(_zero(_physical(said.max_raw, known[0]), 0.0))
         elif said.null_count < chunk.num_values:
             return None
     count = sum(chunk.num_values for chunk in chunks)
@@ -182,6 +182,11 @@ def _physical(raw: Any, kind: ValueType) -> int | float | bytes:
     if isinstance(raw, (bytes, float)):
         return raw
     return int(raw)
+
+
+def _zero(bound: int | float | bytes, zero: float) -> int | float | bytes:
+    """A footer's zero may have either sign; parquet-mr takes it for the one that is a bound of both."""
+    return zero if isinstance(bound, float) and bound == 0.0 else bound
 
 
 def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:

@@ -3,6 +3,9 @@
 A slice is left out only when the ranges of all its files together, base file and logs, prove that no merged row of it
 matches: a row takes each of its values from one of them. Where a file's statistics are missing, or don't make sense in
 the type that the column has now, the slice stays.
+
+Statistics of whole partitions aren't asked: Hudi makes them of the files whose statistics it could read and passes over
+the others, columns that files lack and bounds that footers leave out, and nothing in them says so.
 """
 
 from __future__ import annotations
@@ -14,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from pudi.expr import BoundsArrays, Column, leaf_columns, prune_many
 from pudi.filegroup import FileSlice
-from pudi.metadata import COLUMN_STATS, PARTITION_STATS, Ranges, ranges_of, stats_of_records, united
-from pudi.metadata.keys import column_prefix, column_stats_keys, partition_stats_key, partition_stats_keys
+from pudi.metadata import COLUMN_STATS, Ranges, ranges_of, stats_of_records, united
+from pudi.metadata.keys import column_prefix, column_stats_keys, partition_stats_key
 from pudi.plan.read import ReadPlan
 
 _Mask = npt.NDArray[np.bool_]
@@ -38,14 +40,11 @@ class IndexSource:
     Attributes:
         read: reads records.
         partitions: partitions of the metadata table that are ready.
-        current: whether the read sees the table as the metadata table describes it: statistics of whole partitions
-            only tell of the files that are the newest ones.
         millis: columns that the table has in milliseconds, whose values index version 1 and old files mix up.
     """
 
     read: ReadRecords
     partitions: frozenset[str]
-    current: bool = False
     millis: frozenset[str] = frozenset()
 
 
@@ -69,13 +68,9 @@ def skip_slices(plan: ReadPlan, source: IndexSource) -> ReadPlan:
     if where is None or not plan.slices or plan.history is not None:  # a history's old files may call columns otherwise
         return plan
     asked = {".".join(column.path): column for column in leaf_columns(where) if _tellable(column, source)}
-    if not asked:
+    if not asked or COLUMN_STATS not in source.partitions:
         return plan
-    if PARTITION_STATS in source.partitions and source.current:
-        plan = _by_partition(plan, source, asked)
-    if COLUMN_STATS in source.partitions and plan.slices:
-        plan = _by_file(plan, source, asked)
-    return plan
+    return _by_file(plan, source, asked)
 
 
 def _tellable(column: Column, source: IndexSource) -> bool:
@@ -98,28 +93,6 @@ def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -
     assert plan.where is not None
     kept = prune_many(plan.where, bounds, len(plan.slices)) | _made_by_merger(plan)
     return _without(plan, kept, COLUMN_STATS)
-
-
-def _by_partition(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -> ReadPlan:
-    """Hudi makes these rows of the files it has bounds of, so only types whose bounds no footer leaves out tell.
-
-    Nor do they count nulls of files without the column.
-    """
-    asked = {name: column for name, column in asked.items() if _always_bound(column.type)}
-    if not asked:
-        return plan
-    folders = pa.array([each.partition for each in plan.slices], pa.string()).dictionary_encode()
-    count = len(folders.dictionary)
-    if count < 2:  # the files' own statistics say more and cost no more
-        return plan
-    records = source.read(PARTITION_STATS, [column_prefix(name) for name in asked])
-    bounds = {}
-    for name, column in asked.items():
-        found = _ranges(records, partition_stats_keys(pa.repeat(name, count), folders.dictionary), column)
-        bounds[name] = BoundsArrays(found.least, found.greatest)
-    assert plan.where is not None
-    kept = prune_many(plan.where, bounds, count)[np.asarray(folders.indices)] | _made_by_merger(plan)
-    return _without(plan, kept, PARTITION_STATS)
 
 
 def _files_of(slices: Sequence[FileSlice]) -> _Files:
@@ -162,11 +135,6 @@ def _made_by_merger(plan: ReadPlan) -> _Mask:
     if plan.merging is None or plan.merging.rule.merger is None:
         return np.zeros(len(plan.slices), dtype=bool)
     return np.array([bool(each.logs) for each in plan.slices])
-
-
-def _always_bound(kind: pa.DataType | None) -> bool:
-    test = (pt.is_integer, pt.is_boolean, pt.is_date32, pt.is_timestamp, pt.is_decimal)
-    return kind is not None and any(is_(kind) for is_ in test)
 
 
 def _without(plan: ReadPlan, kept: _Mask, index: str) -> ReadPlan:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pudi.action import MetaClient
 from pudi.config import Options, metadata_switched_off
 from pudi.errors import PudiError
-from pudi.format import INIT_INSTANT, Action
 from pudi.metadata import COLUMN_STATS, MetadataTable
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.schema import unwritable_columns
@@ -27,13 +26,11 @@ class Skipper:
         meta: the table.
         timeline: its timeline, as the scan sees it.
         seen: the part of it that the scan reads.
-        newest: whether the scan reads the table's newest state.
     """
 
     meta: MetaClient
     timeline: Timeline
     seen: Timeline
-    newest: bool
 
     def skip(self, plan: ReadPlan) -> ReadPlan:
         """The plan over those of its slices that may hold wanted rows.
@@ -55,26 +52,14 @@ class Skipper:
         return IndexSource(
             lambda partition, prefixes: table.read(partition, prefixes=prefixes),
             frozenset(table.partitions),
-            # Hudi 1.2 leaves files that have no statistics out of their partition's, and calls these tight all the same
-            current=False,
             millis=millis,
         )
 
 
-def skipper(meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool) -> Skipper | None:
+def skipper(meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options) -> Skipper | None:
     """What leaves slices out; None where the table has no statistics, or the user wants none of it."""
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
     if metadata_switched_off(options) or not options.flag(SKIPPING):
         return None
-    return Skipper(meta, timeline, seen, newest)
-
-
-def _is_ahead(metadata: Timeline, data: Timeline) -> bool:
-    """Whether the metadata table may tell of commits that the scan doesn't see."""
-    known = {i.requested for i in data.instants if i.is_completed}
-    return any(
-        i.requested not in known and (data.start is None or i.requested >= data.start)
-        for i in metadata.commits
-        if i.action is Action.DELTACOMMIT and not i.requested.startswith(INIT_INSTANT)
-    )
+    return Skipper(meta, timeline, seen)

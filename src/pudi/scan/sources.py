@@ -54,7 +54,7 @@ def snapshot_scan(
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
     )
     view = meta.view(timeline, seen=seen, archived_until=instant)
-    by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None)
+    by_index = skipper(meta, timeline, seen, options or Options())
     if read_optimized:
         return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)), by_index)
     return Scan(meta, plan, lambda: _all(meta, view, seen), by_index)
@@ -108,7 +108,7 @@ def changes_scan(
         merging=merging_of(meta, timeline, end, among=commit_times),
     )
     view = meta.view(timeline, seen=end)
-    by_index = skipper(meta, timeline, end, options or Options(), newest=False)
+    by_index = skipper(meta, timeline, end, options or Options())
     if everything or (high is None and any(i.archived for i in chosen)):
         return Scan(meta, plan, lambda: _all(meta, view, end), by_index)
     return Scan(meta, plan, lambda: _touched(meta, view, chosen), by_index)
