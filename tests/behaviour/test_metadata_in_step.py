@@ -39,6 +39,22 @@ def test_it_is_compacted_after_so_many_commits(tmp_path: Path, layout: Layout) -
     assert len(made.snapshot()) == 9
 
 
+@pytest.mark.parametrize("layout", [LAYOUTS[1], LAYOUTS[5]], ids=str)
+def test_files_that_nobody_needs_are_deleted(tmp_path: Path, layout: Layout) -> None:
+    options = {**ON, "hoodie.metadata.compact.max.delta.commits": "5"}
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, options)
+    for number in range(40):
+        made.write("upsert", table([trip(0, number)]))
+    assert_listing(made.path)
+    own = timeline_of(made.path / ".hoodie" / "metadata")
+    assert own.pending == ()
+    assert own.of(Action.CLEAN)
+    files = made.path / ".hoodie" / "metadata" / "files"
+    assert len(list(files.glob("*.hfile"))) <= 7
+    assert len(list(files.glob(".files*"))) <= 33
+    assert len(made.snapshot()) == 1
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_every_verb(tmp_path: Path, layout: Layout) -> None:
     made, model = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, ON), layout.model()
