@@ -17,9 +17,10 @@ from support.trips import REPLACING, SCHEMA, steps, table, trip
 ON = {"hoodie.metadata.enable": "true"}
 VERBS = ("insert", "upsert", "upsert", "delete", *REPLACING)
 
-LAYOUTS = [
-    Layout("simple", "plain", "event", version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")
-] + [Layout("simple", "flat", "event", 9), Layout("complex", "hive", "commit", 6, "mor")]
+LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")] + [
+    Layout("simple", "flat", "event", 9),
+    Layout("complex", "hive", "commit", 6, "mor"),
+]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

@@ -26,7 +26,6 @@ LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (6, 
 ]
 
 
-
 def _verbs(layout: Layout) -> tuple[str, ...]:
     return VERBS[:4] if layout.folders == "flat" else VERBS
 

@@ -119,9 +119,7 @@ class _Services:
             )
             Markers(mdt.storage, done.requested).delete()
 
-    def _run(
-        self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]
-    ) -> Sequence[FileResult]:
+    def _run(self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]) -> Sequence[FileResult]:
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)
         if size >= _SPREAD:
             return self.engine.run_jobs(mdt.storage, tasks[0].instant, tasks)
