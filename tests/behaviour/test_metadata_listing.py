@@ -46,7 +46,8 @@ def test_no_folder_is_listed(path: Path) -> None:
         if ".hoodie" not in marker.parent.parts[len(path.parts) :]:
             marker.unlink()  # by the folders there's no partition now
     assert rows(path) == expected
-    assert rows(path, **{"hoodie.metadata.enable": "false"}) == []
+    with pytest.raises(pudi.NotFoundError, match="is gone"):
+        rows(path, **{"hoodie.metadata.enable": "false"})
 
 
 def _requests(meta: MetaClient, storage: CountingStorage) -> int:
@@ -68,7 +69,7 @@ def test_a_listing_keeps_to_its_request_budget(path: Path) -> None:
 def test_a_partition_that_is_still_being_built_is_not_asked(path: Path) -> None:
     properties = path / ".hoodie" / "hoodie.properties"
     kept = [line for line in properties.read_text().splitlines() if not line.startswith("hoodie.table.metadata.")]
-    properties.write_text("\n".join([*kept, "hoodie.table.metadata.partitions.inflight=files"]))
+    properties.write_text("\n".join([*kept, "hoodie.table.metadata.partitions.inflight=files", ""]))
     listing = client(path).listing(client(path).store.load())
     assert isinstance(listing, StorageListing)
 

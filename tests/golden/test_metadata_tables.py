@@ -284,3 +284,32 @@ def test_skipping_files_loses_no_row(opened: Opened) -> None:
             expected = pc.sum(pc.equal(full[name], pa.scalar(value, full[name].type))).as_py()
             found = opened.table.scan(columns=[name], where=f"{name} = {value}").to_arrow()
             assert found.num_rows == expected, f"{name} = {value}"
+
+
+@having(RECORD_INDEX)
+def test_a_record_is_looked_up_where_it_is(opened: Opened) -> None:
+    rows = opened.rows()
+    for row in [*rows[:3], *rows[-3:]]:
+        scan = opened.table.scan(where=f"uuid = '{row['uuid']}'", meta_fields=True)
+        assert scan.to_arrow().to_pylist() == [row]
+        assert "index       record_index kept 1 of 3" in scan.explain()
+    pair = opened.table.scan(where=f"uuid IN ('{rows[0]['uuid']}', 'nobody') AND n >= 0")
+    assert [row["uuid"] for row in pair.to_arrow().to_pylist()] == [rows[0]["uuid"]]
+    nobody = opened.table.scan(where="uuid = 'nobody' OR uuid = 'nothing'")
+    assert nobody.to_arrow().num_rows == 0
+    assert "index       record_index kept 0 of 3" in nobody.explain()
+    before = opened.table.timeline.commits[0].requested
+    assert "record_index" not in opened.table.scan(where="uuid = 'nobody'", as_of=before).explain()
+
+
+@having("secondary_")
+def test_records_are_looked_up_by_a_column_with_a_secondary_index(opened: Opened) -> None:
+    rows = opened.rows()
+    for rider in sorted({row["rider"] for row in rows})[:4]:
+        scan = opened.table.scan(where=f"rider = '{rider}'", meta_fields=True)
+        expected = [row for row in rows if row["rider"] == rider]
+        assert sorted(scan.to_arrow().to_pylist(), key=str) == sorted(expected, key=str)
+        assert (
+            f"index       secondary_index_idx_rider kept {len({r[PARTITION_PATH] for r in expected})} of"
+            in scan.explain()
+        )

@@ -27,24 +27,30 @@ class MetadataWarning(UserWarning):
     """A metadata table can't be used; what it would have said is found out in another way."""
 
 
+Files = dict[str, list[FileInfo]]
+"""Files by partition path."""
+
+
 @dataclass(slots=True)
 class KeptListing:
     """What was read of the partition `files`, for as long as the metadata table stays as it is.
 
     Attributes:
         stamp: the state of the metadata table that it was read in.
-        everything: all records; None where they weren't read.
-        some: records of single partitions.
+        partitions: all partition paths, sorted; None where they weren't read.
+        everything: the files of all of them; None where they weren't read.
+        some: the files of single partitions.
     """
 
     stamp: object = None
-    everything: pa.Table | None = None
-    some: dict[str, pa.Table] = field(default_factory=dict)
+    partitions: list[str] | None = None
+    everything: Files | None = None
+    some: Files = field(default_factory=dict)
 
     def for_state(self, stamp: object) -> KeptListing:
         """Itself, emptied if the metadata table is in another state."""
         if self.stamp != stamp:
-            self.stamp, self.everything, self.some = stamp, None, {}
+            self.stamp, self.partitions, self.everything, self.some = stamp, None, None, {}
         return self
 
 
@@ -71,10 +77,7 @@ class MetadataListing:
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""
-        return self._ask(
-            lambda table: self._partitions(self._records(table, [ALL_PARTITIONS])),
-            lambda listing: listing.partitions(),
-        )
+        return self._ask(self._partitions, lambda listing: listing.partitions())
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         """Files directly in a partition."""
@@ -83,24 +86,35 @@ class MetadataListing:
     def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
         """Files directly in some partitions."""
         wanted = list(partitions)
-        if not wanted:
-            return {}
-
-        def found(table: MetadataTable) -> dict[str, list[FileInfo]]:
-            listed = _listed(self._records(table, [partition_identifier(partition) for partition in wanted]))
-            return {partition: listed.get(partition, []) for partition in wanted}
-
-        return self._ask(found, lambda listing: listing.files_of(wanted))
+        return self._ask(lambda table: self._some(table, wanted), lambda listing: listing.files_of(wanted))
 
     def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
         """Files of every partition."""
+        return self._ask(self._all, lambda listing: listing.all_files())
 
-        def found(table: MetadataTable) -> dict[str, list[FileInfo]]:
-            records = self._records(table, None)
-            listed = _listed(records)
-            return {partition: listed.get(partition, []) for partition in self._partitions(records)}
+    def _partitions(self, table: MetadataTable) -> Sequence[str]:
+        kept = self._kept.for_state(table.stamp)
+        if kept.partitions is None:
+            kept.partitions = _partitions(table.read(FILES, keys=[ALL_PARTITIONS]))
+        return list(kept.partitions)
 
-        return self._ask(found, lambda listing: listing.all_files())
+    def _some(self, table: MetadataTable, wanted: list[str]) -> Mapping[str, Sequence[FileInfo]]:
+        kept = self._kept.for_state(table.stamp)
+        if kept.everything is None:
+            lacking = [partition for partition in wanted if partition not in kept.some]
+            if lacking:
+                read = _listed(table.read(FILES, keys=[partition_identifier(each) for each in lacking]))
+                kept.some.update({partition: read.get(partition, []) for partition in lacking})
+        known = kept.some if kept.everything is None else kept.everything
+        return {partition: known.get(partition, []) for partition in wanted}
+
+    def _all(self, table: MetadataTable) -> Mapping[str, Sequence[FileInfo]]:
+        kept = self._kept.for_state(table.stamp)
+        if kept.everything is None:
+            records = table.read(FILES)
+            kept.partitions, listed = _partitions(records), _listed(records)
+            kept.everything, kept.some = {each: listed.get(each, []) for each in kept.partitions}, {}
+        return dict(kept.everything)
 
     def _ask(self, metadata: Callable[[MetadataTable], _T], folders: Callable[[FileListing], _T]) -> _T:
         """What the metadata table answers; where it's cleaned or compacted meanwhile, it's opened anew, once."""
@@ -127,30 +141,14 @@ class MetadataListing:
             stacklevel=2,
         )
 
-    def _records(self, table: MetadataTable, keys: list[str] | None) -> pa.Table:
-        """Records of the partition `files`, read where they aren't kept."""
-        kept = self._kept.for_state(table.stamp)
-        if kept.everything is None and keys is None:
-            kept.everything, kept.some = table.read(FILES), {}
-        if kept.everything is not None:
-            if keys is None:
-                return kept.everything
-            return kept.everything.filter(pc.is_in(kept.everything["key"], value_set=pa.array(keys, pa.string())))
-        lacking = [key for key in keys or [] if key not in kept.some]
-        if lacking:
-            read = table.read(FILES, keys=lacking)
-            places = {key: place for place, key in enumerate(read["key"].to_pylist())}
-            for key in lacking:
-                kept.some[key] = read.slice(places[key], 1) if key in places else read.slice(0, 0)
-        return pa.concat_tables([kept.some[key] for key in keys or []])
 
-    @staticmethod
-    def _partitions(records: pa.Table) -> list[str]:
-        named = records.filter(pc.equal(records["key"], ALL_PARTITIONS))
-        return sorted(map(partition_path, entries_of(named["filesystemMetadata"]).names.to_pylist()))
+def _partitions(records: pa.Table) -> list[str]:
+    """Partition paths in the order of their texts."""
+    named = records.filter(pc.equal(records["key"], ALL_PARTITIONS))
+    return sorted(map(partition_path, entries_of(named["filesystemMetadata"]).names.to_pylist()))
 
 
-def _listed(records: pa.Table) -> dict[str, list[FileInfo]]:
+def _listed(records: pa.Table) -> Files:
     """Files by partition path."""
     records = records.filter(pc.not_equal(records["key"], ALL_PARTITIONS))
     entries = entries_of(records["filesystemMetadata"])

@@ -20,10 +20,10 @@ from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
-from pudi.metadata.merge import Block, merged
-from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.groups import Shards
-from pudi.metadata.validity import missing, scope_of
+from pudi.metadata.merge import Block, merged
+from pudi.metadata.records import RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
+from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
 from pudi.timeline import Timeline, TimelineStore
 
@@ -128,6 +128,10 @@ class MetadataTable:
         done = tuple((i.requested, i.completion) for i in self.timeline.instants if i.is_completed)
         return done, self.scope.completed
 
+    def tells_of(self, timeline: Timeline) -> bool:
+        """Whether it tells of no commit that the table's timeline doesn't have; see `validity.tells_of`."""
+        return tells_of(self.scope, self.timeline, timeline)
+
     def shards(self, partition: str) -> Shards:
         """The file groups of a partition, by one listing.
 
@@ -153,7 +157,8 @@ class MetadataTable:
             partition: the metadata table's partition.
             keys: record keys that are wanted; only file groups that can hold them are read, and only the blocks of
                 their base files that do. None for all.
-            prefixes: what the keys of wanted records begin with; all file groups are read.
+            prefixes: what the keys of wanted records begin with; all file groups are read, but of a secondary index
+                those only that hold the values (`secondary_prefixes`).
             owner: of a record index that is kept for each partition of the data table, that partition; None for all.
             whole_key: see `secondary_shard_of`.
 
@@ -188,6 +193,9 @@ class MetadataTable:
             texts = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(list(keys), pa.string())
             found = shards.holding(pc.unique(texts), whole_key=whole_key, owner=owner)
             return [(file_slice, Wanted(keys=own)) for file_slice, own in found]
+        if prefixes is not None and partition.startswith(SECONDARY_INDEX_PREFIX) and not whole_key:
+            found = shards.holding(pa.array(list(prefixes), pa.string()), whole_key=False)
+            return [(file_slice, Wanted(prefixes=tuple(own.to_pylist()))) for file_slice, own in found]
         wanted = Wanted(prefixes=None if prefixes is None else tuple(prefixes))
         slices = shards.all if owner is None else shards.by_owner.get(owner, ())
         return [(file_slice, wanted) for file_slice in slices]

@@ -6,7 +6,7 @@ Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
 from __future__ import annotations
 
 from pudi.filegroup import LogScope
-from pudi.format import INIT_INSTANT
+from pudi.format import INIT_INSTANT, Action
 from pudi.timeline import Instant, Timeline
 
 
@@ -50,3 +50,16 @@ def missing(data: Timeline, metadata: Timeline) -> Instant | None:
         elif first is not None and instant.requested > first:
             return instant
     return None
+
+
+def tells_of(scope: LogScope, metadata: Timeline, data: Timeline) -> bool:
+    """Whether the metadata table tells of no commit that the table's timeline, loaded before, doesn't have.
+
+    Where records are is told for the newest commit only: a reader that doesn't see that one must not ask.
+    """
+    known = {i.requested for i in data.instants if i.is_completed}
+    return all(
+        i.requested in known or (data.start is not None and i.requested < data.start)
+        for i in metadata.commits
+        if i.action is Action.DELTACOMMIT and i.requested in scope.completed
+    )

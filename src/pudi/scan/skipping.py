@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pudi.action import MetaClient
 from pudi.config import Options, metadata_switched_off
 from pudi.errors import PudiError
-from pudi.metadata import COLUMN_STATS, MetadataTable
+from pudi.metadata import COLUMN_STATS, RECORD_INDEX, MetadataTable
 from pudi.plan import IndexSource, ReadPlan, skip_slices
+from pudi.scan.lookup import look_up
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
 
@@ -26,11 +27,13 @@ class Skipper:
         meta: the table.
         timeline: its timeline, as the scan sees it.
         seen: the part of it that the scan reads.
+        newest: whether that is the table's newest state, of which the indexes of records tell.
     """
 
     meta: MetaClient
     timeline: Timeline
     seen: Timeline
+    newest: bool = False
 
     def skip(self, plan: ReadPlan) -> ReadPlan:
         """The plan over those of its slices that may hold wanted rows.
@@ -40,14 +43,18 @@ class Skipper:
         if plan.where is None or not plan.slices:
             return plan
         try:
-            return skip_slices(plan, self._source())
+            table = self.meta.metadata_table(self.timeline)
+            if self.newest and table.tells_of(self.timeline):
+                found = look_up(plan, self.meta, table)
+                if found is not None:
+                    return found
+            return skip_slices(plan, self._source(table))
         except PudiError as error:
             _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
             return replace(plan, skipped=())
 
-    def _source(self) -> IndexSource:
+    def _source(self, table: MetadataTable) -> IndexSource:
         meta = self.meta
-        table = MetadataTable.open(meta.storage, meta.config, meta.store, self.timeline)
         millis = frozenset(name.split(".")[0] for name in unwritable_columns(meta.schema_json(self.seen)))
         return IndexSource(
             lambda partition, prefixes: table.read(partition, prefixes=prefixes),
@@ -56,10 +63,12 @@ class Skipper:
         )
 
 
-def skipper(meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options) -> Skipper | None:
-    """What leaves slices out; None where the table has no statistics, or the user wants none of it."""
-    if COLUMN_STATS not in meta.config.metadata_partitions:
+def skipper(
+    meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
+) -> Skipper | None:
+    """What leaves slices out; None where the table has no index that could, or the user wants none of it."""
+    if not {COLUMN_STATS, RECORD_INDEX} & set(meta.config.metadata_partitions):
         return None
     if metadata_switched_off(options) or not options.flag(SKIPPING):
         return None
-    return Skipper(meta, timeline, seen)
+    return Skipper(meta, timeline, seen, newest)

@@ -54,7 +54,7 @@ def snapshot_scan(
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
     )
     view = meta.view(timeline, seen=seen, archived_until=instant)
-    by_index = skipper(meta, timeline, seen, options or Options())
+    by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None)
     if read_optimized:
         return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)), by_index)
     return Scan(meta, plan, lambda: _all(meta, view, seen), by_index)
