@@ -18,7 +18,7 @@ class Local:
     """What both share: batches are held in memory, so their reading isn't measured."""
 
     def open(self, data: Path, table: Path, setting: Setting) -> None:
-        self.path = table
+        self.path, self.setting = table, setting
         self.batches = {name: pq.read_table(data / name).combine_chunks() for name in BATCHES}
 
     def versions(self) -> dict[str, str]:
@@ -37,7 +37,14 @@ class PudiLocal(Local):
         import pudi
 
         with stopwatch() as watch:
-            self.table = pudi.create(self.path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+            self.table = pudi.create(
+                self.path,
+                SCHEMA,
+                record_key="uuid",
+                partition_by="city",
+                ordering="ts",
+                table_type=self.setting.table_type,
+            )
             result = self.table.bulk_insert(self.batches["trips"])
         self.since = result.completion_time
         return watch
@@ -78,6 +85,11 @@ class PudiLocal(Local):
             _ = scan.plan
             watch.planned()
             watch.answer = aggregate(scan.to_batches())
+        return watch
+
+    def compact(self) -> Stopwatch:
+        with stopwatch() as watch:
+            self.table.compact()
         return watch
 
     def plain_scan(self) -> Stopwatch:

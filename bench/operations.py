@@ -43,8 +43,10 @@ class Setting:
         load: batch of the first write.
         rows: of trips; 0 where the data has a size of its own.
         table_type: `cow` or `mor`.
-        prepared: the table is made once by pudi, and each contestant goes on with a copy; Delta Lake can't.
+        prepared: what the table is that's made once by pudi, each contestant going on with a copy (Delta Lake can't):
+            `groups` or `logs`, see `trips.py`; empty for a table of each contestant's own.
         peers: contestants beside pudi; None for all.
+        groups: contestants with a JVM or without, see `run.py`.
     """
 
     name: str
@@ -57,11 +59,12 @@ class Setting:
     load: str = "trips"
     rows: int = 1_000_000
     table_type: str = "cow"
-    prepared: bool = False
+    prepared: str = ""
     peers: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = ("spark", "spark4")
 
 
-TRIPS = Setting("trips", "Trips", tuple(ROUND), rows=0)
+TRIPS = Setting("trips", "Trips", tuple(ROUND), rows=0, groups=("local", "spark", "spark4"))
 _INDEXED = ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "one_row")
 _HUDI = ("hudi-gzip", "hudi-zstd")
 SETTINGS = [
@@ -70,6 +73,23 @@ SETTINGS = [
         "Merge-on-read",
         ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "compact", "one_row"),
         table_type="mor",
+        peers=_HUDI,
+    ),
+    Setting(
+        "mor-local",
+        "Merge-on-read on the local engine",
+        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "one_row", "compact"),
+        table_type="mor",
+        peers=("delta-rs",),
+        groups=("local",),
+    ),
+    Setting(
+        "mor-logs",
+        "Ten log files of 1% in Avro over each base file",
+        ("aggregate", "compact"),
+        options={"hoodie.logfile.data.block.format": "avro"},
+        table_type="mor",
+        prepared="logs",
         peers=_HUDI,
     ),
     Setting("bloom", "Bloom index", _INDEXED, options={"hoodie.index.type": "BLOOM"}, peers=_HUDI),
@@ -95,7 +115,7 @@ SETTINGS = [
         "1,000 file groups, bloom index",
         ("upsert:random_1", "one_row"),
         options={"hoodie.index.type": "BLOOM", "hoodie.index.bloom.num_entries": "2000"},
-        prepared=True,
+        prepared="groups",
         peers=("hudi-zstd",),
     ),
     Setting(

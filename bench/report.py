@@ -55,6 +55,18 @@ MOR_GOALS = [
     Goal("pudi-spark", ["compact"], "hudi-gzip", 5),
 ]
 
+MOR_LOCAL_GOALS = [Goal("pudi-local", ["upsert_10"], "delta-rs", 2)]
+MOR_LOGS_GOALS = [
+    Goal("pudi-spark", ["aggregate"], "hudi-gzip", 1),
+    Goal("pudi-spark", ["compact"], "hudi-gzip", 5),
+]
+SETTINGS_GOALS = {
+    "groups": GROUPS_GOALS,
+    "mor": MOR_GOALS,
+    "mor-local": MOR_LOCAL_GOALS,
+    "mor-logs": MOR_LOGS_GOALS,
+}
+
 HEAD = """# Benchmarks
 
 Written by `make bench`, which runs everything below in one go; don't edit it by hand.
@@ -119,7 +131,7 @@ def section(result: dict[str, Any]) -> str:
         parts.append(data.baselines(pudi))
     parts.append(data.planning())
     parts.append(data.commits())
-    parts.append(data.goals({"groups": GROUPS_GOALS, "mor": MOR_GOALS}.get(result.get("setting"), GOALS)))
+    parts.append(data.goals(SETTINGS_GOALS.get(result.get("setting"), GOALS)))
     return "\n".join(part for part in parts if part)
 
 

@@ -26,7 +26,7 @@ from operations import SETTINGS, TRIPS, Setting
 from process import Failed, Process, has, interpreters
 from report import write_report
 from rich.console import Console
-from trips import write_groups, write_lineitem, write_trips
+from trips import write_groups, write_lineitem, write_logs, write_trips
 
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"local": (["pudi-local"], ["delta-rs"]), "spark": (["pudi-spark"], ["hudi-gzip", "hudi-zstd", "delta-spark"])}
@@ -34,6 +34,7 @@ ENGINES = [name for engines, _ in GROUPS.values() for name in engines]
 PEERS = [name for _, peers in GROUPS.values() for name in peers]
 # On request only: Delta Lake has releases for some Sparks, and the second environment has the newest.
 GROUPS["spark4"] = (["pudi-spark4"], ["delta-spark4"])
+PREPARED = {"groups": write_groups, "logs": write_logs}
 ACTIVE_COMMITS = (10, 100)
 SMALL = 2_000_000  # up to so many rows: three warm rounds and the many-commits test; above: one warm round
 
@@ -44,7 +45,10 @@ def main() -> int:
     arguments = parse()
     failures: list[str] = []
     chosen = [replace(TRIPS, rows=rows) for rows in arguments.rows] if "trips" in arguments.settings else []
-    for setting in chosen + [s for s in SETTINGS if s.name in arguments.settings]:
+    others = [s for s in SETTINGS if s.name in arguments.settings]
+    if arguments.other_rows:
+        others = [replace(s, rows=arguments.other_rows) if s.rows else s for s in others]
+    for setting in chosen + others:
         failures += measure(setting, arguments)
     write_report(arguments.results, arguments.report)
     print(arguments.report.read_text())
@@ -66,11 +70,12 @@ def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
     else:
         sizes = write_trips(work / "data", setting.rows)
     if setting.prepared:
-        write_groups(work / "prepared", work / "data", setting.options)
+        shutil.rmtree(work / "prepared", ignore_errors=True)
+        PREPARED[setting.prepared](work / "prepared", work / "data", setting.options)
     for group, (engines, peers) in GROUPS.items():
         allowed = peers if setting.peers is None else setting.peers
         names = [n for n in engines + peers if n in arguments.engines + arguments.peers and n in {*engines, *allowed}]
-        if not names or (group != "spark" and not is_trips):
+        if not names or group not in setting.groups:
             continue
         console.rule(f"{setting.title}, {setting.rows:,} rows, {group}: {', '.join(names)}")
         small = setting.rows <= SMALL and setting.load == "trips"
@@ -80,7 +85,7 @@ def measure(setting: Setting, arguments: argparse.Namespace) -> list[str]:
             bench.rounds()
             if is_trips:
                 bench.check(sizes)
-            if group == "local" and small:
+            if group == "local" and small and is_trips:
                 bench.many_commits()
         finally:
             bench.close()
@@ -248,6 +253,7 @@ def parse() -> argparse.Namespace:
     )
     every = [setting.name for setting in [TRIPS, *SETTINGS]]
     parser.add_argument("--settings", type=names, default=every, help=f"of {', '.join(every)}")
+    parser.add_argument("--other-rows", type=int, help="rows of the settings other than trips, to try them out")
     parser.add_argument("--repeats", type=int, help="warm rounds; by default 3, above 2,000,000 rows 1")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench", help="folder for data and tables")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")

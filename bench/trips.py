@@ -78,6 +78,23 @@ def write_groups(path: Path, data: Path, options: dict[str, str], groups: int = 
         raise RuntimeError(f"{found} file groups, where {groups} were wanted")
 
 
+def write_logs(path: Path, data: Path, options: dict[str, str], commits: int = 10) -> None:
+    """A merge-on-read table of the trips in a file group for each city, with log files of so many upserts of 1%."""
+    import pudi
+
+    trips = pq.read_table(data / "trips")
+    pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type="mor")
+    table = pudi.Table(path, options=options)
+    table.bulk_insert(trips)
+    rng = np.random.default_rng(3)
+    for number in range(commits):
+        rows = rng.choice(trips.num_rows, trips.num_rows // 100, replace=False)
+        table.upsert(again(rng, trips, rows, _START + np.timedelta64(40 + number, "D")))
+    found = [len(file_slice.logs) for file_slice in table.file_slices()]
+    if set(found) != {commits}:
+        raise RuntimeError(f"{found} log files over base files, where {commits} were wanted")
+
+
 def write_lineitem(folder: Path) -> None:
     """TPC-H's lineitem at scale factor 1 by tpchgen-cli, its row to refresh with (new keys), and rows to delete."""
     import subprocess

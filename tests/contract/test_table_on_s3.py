@@ -130,3 +130,69 @@ def test_a_bloom_upsert_asks_footers_only(s3_server: S3Server) -> None:
     few = requests_of(s3_server, 2, lambda on: on.upsert(table([trip(0, 20)])), **bloom)
     many = requests_of(s3_server, 7, lambda on: on.upsert(table([trip(0, 20)])), **bloom)
     assert many - few <= 5 * 2
+
+
+def make_mor(server: S3Server, groups: int) -> pudi.Table:
+    """A merge-on-read table with so many file groups in partition nyc, one trip and no log file in each."""
+    layout = {"record_key": "uuid", "partition_by": "city", "ordering": "ts", "table_type": "mor"}
+    root, options = server.new_root(), {"hoodie.parquet.small.file.limit": "0"}
+    pudi.create(root, SCHEMA, **layout, storage_options=server.options())
+    made = pudi.Table(root, options=options, storage_options=server.options())
+    for number in range(groups):
+        made.bulk_insert(table([trip(3 * number, 10)]))
+    return made
+
+
+def test_every_read_and_write_of_a_merge_on_read_table(s3_server: S3Server) -> None:
+    made = make_mor(s3_server, 2)
+    first = made.upsert(table([trip(0, 20), trip(3, 5), trip(9, 20)]))
+    assert first is not None
+    assert made.delete(table([trip(9, 0)])) is not None
+    assert sum(len(s.logs) for s in made.file_slices()) == 3
+    assert rows(made.scan()) == [("k0000", 20), ("k0003", 10)]
+    assert rows(made.scan(read_optimized=True)) == [("k0000", 10), ("k0003", 10), ("k0009", 20)]
+    assert rows(made.scan(as_of=first.instant)) == [("k0000", 20), ("k0003", 10), ("k0009", 20)]
+    assert made.update({"ts": "ts + 1"}, where="uuid = 'k0003'") is not None
+    before = rows(made.scan())
+    assert made.compact(options={"pudi.compaction.verify": "true"}) is not None
+    assert rows(made.scan()) == rows(made.scan(read_optimized=True)) == before == [("k0000", 20), ("k0003", 11)]
+
+
+def test_logs_that_do_not_fit_in_memory_are_read_from_s3_in_pieces(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_mor(s3_server, 1)
+    made.upsert(table([trip(0, 20)]))
+    made.upsert(table([trip(0, 30)]))
+    before = rows(made.scan())
+    monkeypatch.setattr("pudi.config.memory.MergeMemory.share", 16)
+    assert rows(made.scan()) == before == [("k0000", 30)]
+    assert made.compact() is not None
+    assert rows(made.scan(read_optimized=True)) == before
+
+
+def test_a_small_upsert_into_log_files_keeps_to_its_request_budget(s3_server: S3Server) -> None:
+    """Each file group that's looked into costs its footer and keys; each that's written a marker and a log file."""
+
+    def requests(groups: int, written: int) -> int:
+        made = make_mor(s3_server, groups)
+        del s3_server.requests[:]
+        done = made.upsert(table([trip(3 * number, 20) for number in range(written)]))
+        assert done is not None
+        assert done.files_written == written
+        return len(s3_server.requests)
+
+    least = requests(1, 1)
+    assert least <= 28
+    assert requests(6, 1) <= least + 2 * 5
+    assert requests(6, 6) <= least + 5 * 5
+
+
+def test_a_snapshot_of_log_files_keeps_to_its_request_budget(s3_server: S3Server) -> None:
+    """A base file and a log file cost a request each, small as they are."""
+    made = make_mor(s3_server, 4)
+    made.upsert(table([trip(3 * number, 20) for number in range(4)]))
+    opened = pudi.Table(made.path, storage_options=s3_server.options())
+    del s3_server.requests[:]
+    assert len(rows(opened.scan())) == 4
+    assert len(s3_server.requests) <= 12 + 2 * 4

@@ -37,6 +37,14 @@ def main() -> None:
     answers["filtered"] = table.scan(["id"], where="place = 'p1' AND id < 10").to_spark(spark).count()
     pudi.spark.write(frame).options(**{"hoodie.datasource.write.recordkey.field": "id"}).save(FOLDER / "two")
     answers["save"] = pudi.Table(FOLDER / "two").scan().to_spark(spark).count()
+    late = pudi.create(FOLDER / "mor", frame.schema, record_key="id", ordering="ts", table_type="mor")
+    late.bulk_insert(frame)
+    late.upsert(frame.filter("id < 10").selectExpr("id", "place", "ts + 1 as ts", "'b' as note"))
+    late.delete(frame.filter("id < 4"))
+    answers["log files"] = sum(len(s.logs) for s in late.file_slices())
+    answers["merged"] = {r[0]: r[1] for r in late.scan().to_spark(spark).groupBy("note").count().collect()}
+    answers["compacted"] = late.compact(spark=spark).operation
+    answers["read-optimized"] = late.scan(read_optimized=True).to_spark(spark).count()
     try:
         table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))
     except pudi.InvalidArgumentError as error:

@@ -37,4 +37,8 @@ def test_every_verb_works(tmp_path: Path) -> None:
         "notes": {"a": 94, "b": 10},
         "filtered": 2,
         "save": 100,
+        "log files": 2,
+        "merged": {"a": 90, "b": 6},
+        "compacted": "COMPACT",
+        "read-optimized": 96,
     }

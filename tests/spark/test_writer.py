@@ -31,7 +31,7 @@ def _frame(spark: Any, ids: range, ts: int = 1) -> Any:
 
 
 def _save(frame: Any, path: Path, mode: str = "append", **more: str) -> pudi.CommitResult | None:
-    return pudi.spark.write(frame).format("hudi").options(**HUDI, **more).mode(mode).save(path)
+    return pudi.spark.write(frame).format("hudi").options(**(HUDI | more)).mode(mode).save(path)
 
 
 def _ids(path: Path) -> list[int]:
@@ -48,6 +48,34 @@ def test_a_hudi_job_makes_its_table_and_upserts(tmp_path: Path, spark: Any) -> N
     assert table.config.ordering_fields == ("ts",)
     assert table.partitions() == ["place=p0", "place=p1"]
     assert _ids(path) == list(range(12))
+
+
+def test_a_job_with_a_merge_on_read_table(tmp_path: Path, spark: Any) -> None:
+    path, kind = tmp_path / "t", {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    _save(_frame(spark, range(10)), path, **kind)
+    result = _save(_frame(spark, range(5), ts=2), path, **kind)
+    assert (result.records_updated, result.records_inserted) == (5, 0)
+    assert sum(len(s.logs) for s in pudi.Table(path).file_slices()) == 2
+    _save(_frame(spark, range(2), ts=3), path, **kind, **{"hoodie.datasource.write.operation": "delete"})
+    found = pudi.Table(path).scan(["id", "ts"]).to_spark(spark).collect()
+    assert sorted((row["id"], row["ts"]) for row in found) == [(n, 2 if n < 5 else 1) for n in range(2, 10)]
+    inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    _save(_frame(spark, range(8, 12), ts=4), path, **kind, **inline)
+    assert not any(s.logs for s in pudi.Table(path).file_slices())
+    assert _ids(path) == list(range(2, 12))
+
+
+def test_batches_of_a_stream_go_to_log_files_once(tmp_path: Path, spark: Any) -> None:
+    path = tmp_path / "t"
+    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    _save(_frame(spark, range(10)), path, **kind)
+    write = pudi.spark.batch_writer(path, **(HUDI | kind))
+    for batch in (7, 7, 8):  # a batch that Spark gives again isn't written again
+        write(_frame(spark, range(4), ts=batch), batch)
+    assert len(pudi.Table(path).timeline.commits) == 3
+    assert sum(len(s.logs) for s in pudi.Table(path).file_slices()) == 4
+    times = pudi.Table(path).scan(["id", "ts"]).to_arrow()
+    assert sorted(zip(*times.to_pydict().values(), strict=True)) == [(n, 8 if n < 4 else 1) for n in range(10)]
 
 
 def test_overwrites_and_deletes_of_partitions(tmp_path: Path, spark: Any) -> None:

@@ -8,12 +8,13 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.mdt.build import build_metadata, settle_metadata
+from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history, write_history
-from pudi.action.steps import switch_metadata_table_off
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
@@ -54,10 +55,11 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         raise SchemaError(error.message, table=root) from error
     _check_nameable(after.arrow(), root)
     _check_roles(meta, before, after)
+    settle_metadata(meta, resolved)
     timeline = repair(meta, options)
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
-    switch_metadata_table_off(meta, resolved)
+    build_metadata(meta, resolved)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
     with pending(meta, meta.commit_action, options) as instant:
         newest = replace(after, version=int(instant.requested))
@@ -73,7 +75,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
         write_history(meta, instant.requested, history.with_version(newest))
-        done = meta.store.complete(instant, metadata, check)
+        done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check))
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",

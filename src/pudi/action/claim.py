@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pudi.action.mdt.upkeep import taken_back
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import WriteOptions
@@ -144,6 +145,7 @@ def give_back(meta: MetaClient, instant: Instant) -> Instant:
         files = markers.files()
         if files:
             meta.storage.delete(files)
+        taken_back(meta, instant.requested)
         meta.storage.delete([meta.store.path(instant, State.INFLIGHT)])
         markers.delete()
         meta.storage.delete([heartbeat_path(instant.requested)])

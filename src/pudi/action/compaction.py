@@ -11,17 +11,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.blooms import keeps_blooms
+from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.statistics import indexed_columns
+from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
-from pudi.action.steps import add_partitions, switch_metadata_table_off
+from pudi.action.steps import add_partitions
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
@@ -37,7 +42,7 @@ from pudi.format import (
     parse_log_file,
 )
 from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
-from pudi.schema import add_meta_fields, with_meta_fields
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.task import Engine, FileJob
 from pudi.task.compact import CompactSpec, CompactTask
 from pudi.task.compact_logs import CompactLogsTask
@@ -98,7 +103,7 @@ def schedule(
             plan = plan_log_compaction(slices, options, busy=busy, max_file_size=size, blocks=count)
         if not plan.operations:
             return None
-        switch_metadata_table_off(meta, resolved)
+        settle_metadata(meta, resolved)
         return meta.store.request(action, encode_compaction_plan(plan))
 
 
@@ -215,7 +220,7 @@ def run(meta: MetaClient, engine: Engine, instant: Instant, resolved: Options) -
     options = WriteOptions.of(resolved)
     if instant.action is Action.LOGCOMPACTION and _taken_off(meta, instant, options):
         return None
-    switch_metadata_table_off(meta, resolved)
+    settle_metadata(meta, resolved)
     return _Run(meta, engine, instant, resolved, options).run()
 
 
@@ -245,12 +250,8 @@ class _Run:
                 claim.keep([stat.path or "" for stat in stats])
                 add_partitions(meta, claim.instant, stats)
                 metadata = self._metadata(timeline, plan, stats, schema_json)
-                done = meta.store.complete(
-                    claim.instant,
-                    metadata,
-                    lambda now: _check_inputs(meta, claim, plan, now),
-                    action=claim.instant.action.comparable,
-                )
+                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan))
+                done = meta.store.complete(claim.instant, metadata, check, action=claim.instant.action.comparable)
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
 
@@ -263,10 +264,11 @@ class _Run:
             run=claim.run,
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
-            merging=merging,
-            parquet=file_options(self.options),
+            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
+            parquet=file_options(self.options, bloom=keeps_blooms(meta)),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,
+            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
         )
         task = CompactLogsTask if claim.instant.action is Action.LOGCOMPACTION else CompactTask
         return [task(spec, number, operation) for number, operation in enumerate(plan.operations)]
@@ -307,7 +309,7 @@ class _BlockCount:
     def __call__(self, file_slice: FileSlice) -> int:
         merging = merging_of(self.meta, self.timeline, self.timeline)
         assert merging is not None
-        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope)
+        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
         return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 

@@ -36,7 +36,8 @@ def merging_of(
     pending = frozenset(i.requested for i in timeline.pending)
     start = timeline.start if meta.store.has_history() else None
     scope = LogScope(completed, pending, start, until, among)
-    return Merging(_rule(meta, seen), scope, None if meta.config.populate_meta_fields else meta.keys)
+    keys = None if meta.config.populate_meta_fields else meta.keys
+    return Merging(_rule(meta, seen), scope, keys, meta.memory, meta.by_position)
 
 
 def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:

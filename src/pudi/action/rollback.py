@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from pudi.action.mdt.upkeep import rolled_back, taken_back
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
@@ -89,15 +90,20 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
 def take_back(meta: MetaClient, target: Instant) -> None:
     """Take a write of this very process back, as if it had never begun: no rollback instant tells of it.
 
+    Below version 8, where log files stay behind, a rollback tells a metadata table of them.
+
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
     """
     with meta.lock:
         markers = Markers(meta.storage, target.requested)
         files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
+        if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table is to know them
+            return roll_back(meta, target)
         if files:
             meta.storage.delete(files)
         take_blocks_back(meta.storage, target.requested, target.requested, blocks)
+        taken_back(meta, target.requested)
         meta.store.discard(target)
         markers.delete()
         meta.storage.delete([heartbeat_path(target.requested)])
@@ -204,11 +210,6 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     for request in plan.rollback_requests:
         deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
         failed.setdefault(request.partition_path, {}).update(request.log_blocks_to_be_deleted or {})
-    found = meta.store.load().find(target.commit_time, Action(target.action))
-    if found is not None and found.action is Action.COMPACTION:  # its plan stays
-        meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
-    elif found is not None and not found.is_completed:
-        meta.store.discard(found)
     metadata = RollbackMetadata(
         start_rollback_time=rollback.requested,
         time_taken_in_millis=meta.context.clock.now_ms() - began_ms,
@@ -225,6 +226,12 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
         },
         instants_rollback=(target,),
     )
+    rolled_back(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
+    found = meta.store.load().find(target.commit_time, Action(target.action))
+    if found is not None and found.action is Action.COMPACTION:  # its plan stays
+        meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
+    elif found is not None and not found.is_completed:
+        meta.store.discard(found)
     meta.store.complete(rollback, encode_rollback_metadata(metadata))
     Markers(meta.storage, target.commit_time).delete()
     meta.storage.delete([heartbeat_path(target.commit_time)])

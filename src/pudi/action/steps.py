@@ -1,31 +1,14 @@
-"""Single steps of a write: the metadata table goes, leftovers of attempts go, new folders become partitions."""
+"""Single steps of a write: leftovers of attempts go, new folders become partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.properties import update_properties
-from pudi.config import Options, TableConfig, must_switch_off_metadata
 from pudi.errors import TableExistsError
 from pudi.filegroup import Markers
-from pudi.format import METADATA_DIR, PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
+from pudi.format import PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
 from pudi.timeline import Instant
-
-
-def switch_metadata_table_off(meta: MetaClient, options: Options) -> None:
-    """Do what the user asked for by hoodie.metadata.enable=false: a metadata table that isn't kept must go."""
-    if not must_switch_off_metadata(meta.config, options):
-        return
-    root = meta.storage.root
-    with meta.lock:
-        changed = update_properties(
-            meta.storage,
-            meta.context,
-            lambda old: TableConfig.parse(old, table=root).without_metadata_table(table=root).to_properties(),
-        )
-        meta.config = TableConfig.parse(changed, table=root)
-        meta.storage.delete([info.path for info in meta.storage.list(METADATA_DIR)])
 
 
 def remove_leftovers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:

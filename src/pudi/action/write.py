@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +18,13 @@ from pudi.action.compaction import maybe_compact
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.blooms import keeps_blooms
+from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.ready import ready_metadata
+from pudi.action.mdt.record_index import stage_keys
+from pudi.action.mdt.services import maintain_metadata
+from pudi.action.mdt.statistics import indexed_columns
+from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
@@ -26,7 +34,7 @@ from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
-from pudi.action.steps import add_partitions, remove_leftovers, switch_metadata_table_off
+from pudi.action.steps import add_partitions, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
@@ -158,8 +166,9 @@ class Write:
                 if idle:
                     return None
             with self._phase("repair"):
+                settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
-                switch_metadata_table_off(meta, self.resolved)
+                ready_metadata(meta, self.engine, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
@@ -176,6 +185,7 @@ class Write:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
         maybe_compact(meta, self.engine, self.resolved)
+        maintain_metadata(meta, self.engine, self.resolved)
         return result
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
@@ -261,7 +271,16 @@ class Write:
 
     def _search(self, records: Any, timeline: Timeline) -> KeySearch:
         merging = merging_of(self.meta, timeline, timeline) if self._everywhere else None
-        return KeySearch(self.index, self.operation, self.rule, records.schema, merging, self.history)
+        logs = self._logs
+        return KeySearch(
+            index=self.index,
+            operation=self.operation,
+            rule=self.rule,
+            schema=records.schema,
+            merging=merging,
+            history=self.history,
+            positions=logs is not None and logs.positions,
+        )
 
     def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
         """The latest slices of some partitions, None for all; that the newest commit's files are there is sure."""
@@ -302,11 +321,9 @@ class Write:
                 metadata = self._metadata(stats, schema_json, history)
                 if history is not None:
                     write_history(meta, instant.requested, history)
-                done = meta.store.complete(
-                    instant,
-                    metadata,
-                    lambda now: self._check_still_right(instant, metadata, timeline, now),
-                )
+                check = partial(self._check_still_right, instant, metadata, timeline)
+                keys = stage_keys(meta, self.engine, instant, metadata, timeline, self.index, self.resolved)
+                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, keys))
                 Markers(meta.storage, instant.requested).delete()
         return done, metadata
 
@@ -349,8 +366,9 @@ class Write:
             sort=SortMode(options.sort_mode),
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
-            parquet=file_options(options),
+            parquet=file_options(options, bloom=keeps_blooms(self.meta)),
             logs=self._logs,
+            stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:

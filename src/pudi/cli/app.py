@@ -83,6 +83,21 @@ def compact(
             _report([] if done is None else [done])
 
 
+@app.command()
+def check(
+    path: Annotated[str, typer.Argument(help="The table's root: a folder, or a URL such as s3://bucket/table.")],
+    storage_option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the storage as KEY=VALUE; more than once for more.")
+    ] = None,
+) -> None:
+    """Compare a table's metadata table with its files; leaves with 2 where they differ."""
+    with _errors():
+        found = pudi.Table(path, storage_options=_pairs("--storage-option", storage_option) or None).check()
+        typer.echo(str(found))
+        if not found.ok:
+            raise typer.Exit(2)
+
+
 def _pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
     found = {}
     for text in given or ():

@@ -6,12 +6,20 @@ from pudi.config.checks import (
     check_mergeable,
     check_readable,
     check_writable,
-    must_switch_off_metadata,
 )
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.memory import MEMORY_KEYS, MergeMemory
 from pudi.config.merging import is_own_strategy
+from pudi.config.metadata import (
+    METADATA_KEY,
+    check_metadata_kept,
+    metadata_dropped,
+    metadata_switched_off,
+    metadata_wanted,
+)
 from pudi.config.option import Option, Scope, Status, Value
 from pudi.config.page import options_page
+from pudi.config.read_registry import POSITIONS
 from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
@@ -20,7 +28,11 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "MEMORY_KEYS",
+    "METADATA_KEY",
+    "POSITIONS",
     "CompactionOptions",
+    "MergeMemory",
     "MergeSemantics",
     "Option",
     "Options",
@@ -33,12 +45,15 @@ __all__ = [
     "check_compactable",
     "check_consistent",
     "check_mergeable",
+    "check_metadata_kept",
     "check_readable",
     "check_writable",
     "find_option",
     "is_own_strategy",
     "merge_semantics",
-    "must_switch_off_metadata",
+    "metadata_dropped",
+    "metadata_switched_off",
+    "metadata_wanted",
     "option",
     "options_page",
     "resolve",

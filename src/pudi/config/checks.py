@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pudi.config import key_generators, merging
+from pudi.config.metadata import check_metadata_kept
 from pudi.config.option import Scope, Value, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.semantics import merge_semantics
@@ -141,26 +142,6 @@ _MERGE_LIMITS = (
     ),
 )
 
-_METADATA_KEY = "hoodie.metadata.enable"
-_NO_METADATA = (
-    f"pudi does not keep a metadata table yet; give option {_METADATA_KEY}=false to switch it off for good, "
-    f"or {_WITH_HUDI}"
-)
-_METADATA_LIMITS = (
-    _Limit(
-        "hoodie.table.metadata.partitions",
-        lambda config: ",".join(config.metadata_partitions),
-        lambda config: not config.metadata_partitions,
-        _NO_METADATA,
-    ),
-    _Limit(
-        "hoodie.table.metadata.partitions.inflight",
-        lambda config: ",".join(config.metadata_partitions_inflight),
-        lambda config: not config.metadata_partitions_inflight,
-        _NO_METADATA,
-    ),
-)
-
 
 def check_readable(config: TableConfig, table: str) -> None:
     """Refuse a table that this release can't read right.
@@ -179,8 +160,8 @@ def check_readable(config: TableConfig, table: str) -> None:
 def check_writable(config: TableConfig, table: str, options: Options | None = None) -> None:
     """Refuse a table that this release can't write right. What can't be read can't be written.
 
-    A table with a metadata table is written only with `hoodie.metadata.enable=false` given explicitly: the writer then
-    switches it off (`TableConfig.without_metadata_table`), see `must_switch_off_metadata`.
+    A table whose metadata table has partitions that can't be kept in step is written only with an option that takes
+    them away, see `check_metadata_kept`.
 
     Args:
         config: the table's configuration.
@@ -193,8 +174,7 @@ def check_writable(config: TableConfig, table: str, options: Options | None = No
     check_readable(config, table)
     _hold(_WRITE_LIMITS, config, table, "written")
     check_mergeable(config, table)
-    if not _metadata_refused(options):
-        _hold(_METADATA_LIMITS, config, table, "written")
+    check_metadata_kept(config, table, options)
 
 
 def check_mergeable(config: TableConfig, table: str) -> None:
@@ -226,13 +206,7 @@ def check_compactable(config: TableConfig, table: str, options: Options | None =
     if config.table_type == COPY_ON_WRITE:
         raise InvalidArgumentError("a copy-on-write table has no log files: there is nothing to compact", table=table)
     _hold(_WRITE_LIMITS, config, table, "compacted")
-    if not _metadata_refused(options):
-        _hold(_METADATA_LIMITS, config, table, "compacted")
-
-
-def must_switch_off_metadata(config: TableConfig, options: Options) -> bool:
-    """Whether a write must first take the metadata table out of the properties, as the user asked by option."""
-    return _metadata_refused(options) and not all(limit.held(config) for limit in _METADATA_LIMITS)
+    check_metadata_kept(config, table, options)
 
 
 def check_consistent(config: TableConfig, options: Options, table: str) -> None:
@@ -264,10 +238,6 @@ def _hold(limits: Iterable[_Limit], config: TableConfig, table: str, done: str) 
             raise NotSupportedError(
                 f"a table with {limit.key}={value} can't be {done} yet: {limit.advice}", table=table
             )
-
-
-def _metadata_refused(options: Options | None) -> bool:
-    return options is not None and options.given.get(_METADATA_KEY) is False
 
 
 def _normalised(key: str, value: Value) -> str:

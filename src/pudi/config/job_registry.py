@@ -47,7 +47,7 @@ _SERVICES = (
     _harmless(key="hoodie.table.services.*", doc="How services are planned."),
     _lacking_flag(key="hoodie.partition.ttl.inline", doc="Drop old partitions.", instead=_NO_SERVICES),
     _harmless(key="hoodie.partition.ttl.*", doc="When partitions are dropped."),
-    _harmless(key="hoodie.metadata.*", doc="What the metadata table holds; pudi keeps none yet."),
+    _harmless(key="hoodie.metadata.*", doc="What the metadata table holds, and how it's kept."),
     _harmless(key="hoodie.rollback.*", doc="How failed writes are rolled back; always by markers."),
 )
 
@@ -122,7 +122,7 @@ _MACHINERY = tuple(
         "hoodie.sensitive.config.keys", "hoodie.simple.index.*", "hoodie.skip.default.partition.validation",
         "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.time.generator.*", "hoodie.write.application.id",
         "hoodie.write.auto.upgrade", "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
-        "hoodie.write.merge.handle.*", "hoodie.write.record.positions", "hoodie.write.status.storage.level",
+        "hoodie.write.merge.handle.*", "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",
     )
 )  # fmt: skip

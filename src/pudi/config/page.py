@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pudi.config.compaction_registry import COMPACTION_OPTIONS
 from pudi.config.job_registry import JOB_OPTIONS
+from pudi.config.memory import MEMORY_OPTIONS
 from pudi.config.option import Option, Status, text_of
 from pudi.config.read_registry import READ_OPTIONS
 from pudi.config.table_registry import TABLE_OPTIONS
@@ -46,6 +47,8 @@ def options_page() -> str:
             _settings(WRITE_OPTIONS),
             "## Of a compaction\n",
             _settings(COMPACTION_OPTIONS),
+            "## Of readers and compactions\n",
+            _settings(MEMORY_OPTIONS),
             "## Of a reader\n",
             _plain(READ_OPTIONS),
             "## Also known from Hudi jobs\n",

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from pudi.config.compaction_registry import COMPACTION_OPTIONS
 from pudi.config.job_registry import JOB_OPTIONS
+from pudi.config.memory import MEMORY_OPTIONS
+from pudi.config.metadata_registry import METADATA_OPTIONS
 from pudi.config.option import Option, Scope, Status, Value, text_of
 from pudi.config.read_registry import READ_OPTIONS
 from pudi.config.table_registry import TABLE_OPTIONS
@@ -25,6 +27,8 @@ ALL_OPTIONS: tuple[Option, ...] = (
     *TABLE_OPTIONS,
     *WRITE_OPTIONS,
     *COMPACTION_OPTIONS,
+    *MEMORY_OPTIONS,
+    *METADATA_OPTIONS,
     *JOB_OPTIONS,
     *READ_OPTIONS,
 )

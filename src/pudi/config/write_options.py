@@ -55,6 +55,8 @@ class WriteOptions:
         log_block_format: avro or parquet: how records are held in log files.
         log_max_size: size from which on another log file is begun.
         log_block_max_size: bytes in memory of the records of one block of a log file.
+        record_positions: whether log blocks say where their records are in the base file.
+        partial_updates: whether updates by predicate write changed columns only to log files.
     """
 
     operation: str
@@ -87,6 +89,8 @@ class WriteOptions:
     log_block_format: str
     log_max_size: int
     log_block_max_size: int
+    record_positions: bool
+    partial_updates: bool
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -130,4 +134,6 @@ class WriteOptions:
             log_block_format=options.text("hoodie.logfile.data.block.format"),
             log_max_size=options.integer("hoodie.logfile.max.size"),
             log_block_max_size=options.integer("hoodie.logfile.data.block.max.size"),
+            record_positions=options.flag("hoodie.write.record.positions"),
+            partial_updates=options.flag("pudi.update.partial"),
         )

@@ -214,6 +214,22 @@ _LOGS = (
         default=256 * _MIB,
         minimum=1,
     ),
+    Option(
+        key="hoodie.write.record.positions",
+        scope=Scope.WRITE,
+        doc="Whether log blocks say where their records are in the base file, where the index that found them knows.",
+        kind=bool,
+        default=True,
+    ),
+    Option(
+        key="pudi.update.partial",
+        scope=Scope.WRITE,
+        doc="Whether `Table.update` writes only the columns that change and the ordering columns to a merge-on-read "
+        "table's log files, from version 8 on. Hudi reads such log files, but in incremental queries; a record that "
+        "comes late, with a lower ordering value, then fills the columns that the update didn't write, as with Hudi.",
+        kind=bool,
+        default=False,
+    ),
     _count(
         key="hoodie.merge.small.file.group.candidates.limit",
         doc="How many small base files of a partition take inserts in one write to a merge-on-read table.",
@@ -267,13 +283,6 @@ _FILES = (
 )
 
 _COMMIT = (
-    _flag(
-        key="hoodie.metadata.enable",
-        doc="Whether the table has a metadata table. pudi keeps none yet: false, given explicitly, switches off the "
-        "one of a table that Hudi wrote, so that pudi may write it.",
-        default=False,
-        unsupported=("true",),
-    ),
     _write(
         key="hoodie.write.lock.provider",
         doc="What guards the timeline among writers, with or without its package; what fits the storage by default.",

@@ -3,7 +3,7 @@
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.listing import FileListing, StorageListing
-from pudi.filegroup.log_scan import LogScope, read_log_blocks
+from pudi.filegroup.log_scan import LogScope, read_content, read_log_blocks, visible_blocks
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader, open_base_file
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
@@ -28,5 +28,7 @@ __all__ = [
     "encode_parquet",
     "has_above_ffff",
     "open_base_file",
+    "read_content",
     "read_log_blocks",
+    "visible_blocks",
 ]

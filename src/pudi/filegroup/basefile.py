@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,10 +15,10 @@ import pyarrow.parquet as pq
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.slices import BaseFile
-from pudi.format import BloomFilter, BloomOptions, ColumnStatistics, column_statistics, footer_metadata
+from pudi.format import BloomBuilder, BloomOptions, ColumnStatistics, column_statistics, footer_metadata
 from pudi.format.parquet import column_places
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
-from pudi.storage import open_input, prefetch
+from pudi.storage import open_input, prefetch, temporary_errors, temporary_file
 
 _SAMPLE_ROWS = 5_000
 _SAMPLE_REPEATS = 0.8
@@ -65,23 +68,85 @@ class BaseFileWriter:
         Returns:
             Size in bytes.
         """
+        return int(self.put(path, rows).size)
+
+    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
+        """As `write`, but returns the file's content."""
         content = self.encode(rows)
         self.storage.create(path, content)
-        return int(content.size)
+        return content
+
+    def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
+        """Create a base file from rows that come some after the others; more than one part goes through a file.
+
+        Args:
+            path: path relative to the table's root; the file must not be there.
+            parts: at least one table of one schema, as of `write`.
+            folder: where the temporary file is made; None for the system's folder.
+
+        Returns:
+            The file's content.
+
+        Raises:
+            UnavailableError: there's no room for the temporary file.
+        """
+        coming = iter(parts)
+        first = next(coming)
+        second = next(coming, None)
+        if second is None:
+            return self.put(path, first)
+        with temporary_file(folder) as file:
+            footer = _Footer(self.options.bloom)
+            with temporary_errors(folder), parquet_writer(pa.PythonFile(file, "w"), first, self.options) as writer:
+                for rows in chain([first, second], coming):
+                    if rows.num_rows:
+                        footer.add(rows)
+                        writer.write_table(rows, row_group_size=_group_rows(rows, self.options))
+                    del rows
+                writer.add_key_value_metadata(footer.metadata(self.avro_schema))
+            file.flush()
+            size = os.fstat(file.fileno()).st_size
+            content = pa.py_buffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+            self.storage.create(path, content)
+        return content
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""
-        return encode_parquet(rows, self.options, self._footer(rows))
+        footer = _Footer(self.options.bloom)
+        footer.add(rows)
+        return encode_parquet(rows, self.options, footer.metadata(self.avro_schema))
 
-    def _footer(self, rows: pa.Table) -> dict[bytes, bytes]:
+
+class _Footer:
+    """Gathers what a base file's footer says of its rows."""
+
+    def __init__(self, bloom: BloomOptions | None) -> None:
+        self._bloom = None if bloom is None else BloomBuilder(bloom)
+        self._low: str | None = None
+        self._high: str | None = None
+        self._ranged = True
+        self._nan_free: list[str] | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows into account."""
         keys = rows[RECORD_KEY]
+        if self._bloom is not None:
+            self._bloom.add(keys)
         # Hudi's bloom index compares keys with the range by UTF-16 units (String.compareTo), Arrow by UTF-8 bytes. The
         # orders differ only above U+FFFF; to a file without a range Hudi compares every key (BloomIndexFileInfo).
-        ranged = rows.num_rows > 0 and not has_above_ffff(keys)
-        span = pc.min_max(keys).as_py() if ranged else {"min": None, "max": None}
-        wish = self.options.bloom
-        bloom = None if wish is None else BloomFilter.build(keys, wish)
-        return footer_metadata(self.avro_schema, span["min"], span["max"], bloom, _nan_free(rows))
+        self._ranged = self._ranged and not has_above_ffff(keys)
+        span = pc.min_max(keys).as_py()
+        if span["min"] is not None:
+            self._low = span["min"] if self._low is None else min(self._low, span["min"])
+            self._high = span["max"] if self._high is None else max(self._high, span["max"])
+        free = _nan_free(rows)
+        self._nan_free = free if self._nan_free is None else [name for name in self._nan_free if name in free]
+
+    def metadata(self, avro_schema: str) -> dict[bytes, bytes]:
+        """The footer's key-value metadata."""
+        low, high = (self._low, self._high) if self._ranged else (None, None)
+        bloom = None if self._bloom is None else self._bloom.build()
+        return footer_metadata(avro_schema, low, high, bloom, self._nan_free or [])
 
 
 def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[bytes, bytes] | None = None) -> pa.Buffer:
@@ -93,7 +158,16 @@ def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[byte
         footer: key-value metadata; None for none.
     """
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
+    with parquet_writer(sink, rows, options) as writer:
+        writer.write_table(rows, row_group_size=_group_rows(rows, options))
+        if footer:
+            writer.add_key_value_metadata(dict(footer))
+    return sink.getvalue()
+
+
+def parquet_writer(sink: pa.NativeFile, rows: pa.Table, options: ParquetOptions) -> pq.ParquetWriter:
+    """A writer of rows of the kind of some that are to be written."""
+    return pq.ParquetWriter(
         sink,
         rows.schema.with_metadata(None),
         compression="none" if options.codec == "uncompressed" else options.codec,
@@ -102,12 +176,13 @@ def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[byte
         write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
         store_schema=False,
         coerce_timestamps="us",
-    ) as writer:
-        per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
-        writer.write_table(rows, row_group_size=max(1024, options.row_group_bytes // per_row))
-        if footer:
-            writer.add_key_value_metadata(dict(footer))
-    return sink.getvalue()
+    )
+
+
+def _group_rows(rows: pa.Table, options: ParquetOptions) -> int:
+    """Rows of a row group."""
+    per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
+    return max(1024, options.row_group_bytes // per_row)
 
 
 class BaseFileReader:

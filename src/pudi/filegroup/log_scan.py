@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
 from pudi.filegroup.slices import LogFile
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
+from pudi.format.log_source import StoredLog
+from pudi.storage import read_tail
 
 _ROLLBACK = "0"
 """COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
+
+_SMALL, _TAIL = 64 << 10, 8 << 20
+"""Bytes fetched of a file whose size isn't known, at least and at most: small files come whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +51,59 @@ class LogScope:
         return self.among is None or instant in self.among
 
 
-def read_log_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) -> list[LogBlock]:
+def read_log_blocks(
+    storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None = None
+) -> list[LogBlock]:
     """The data and delete blocks of a slice's log files that a reader merges, oldest first.
 
     Args:
         storage: the table's files.
         logs: the files, in the order of their names.
         scope: the instants that count.
+        hold: bytes of files that are held at most; contents of the others stay unread, see `read_content`. None holds
+            all of them.
 
     Raises:
         NotFoundError: a file is gone.
         CorruptError: a block is damaged inside.
         NotSupportedError: a block or a command that this release doesn't know.
     """
-    return visible_blocks(
-        (block for log in logs for block in decode_blocks(storage.read(log.path), path=log.path)), scope
-    )
+    return visible_blocks(_blocks(storage, logs, hold), scope)
+
+
+def read_content(storage: Storage, block: LogBlock) -> LogBlock:
+    """A block with its content.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it isn't what it was.
+    """
+    if block.unread is None:
+        return block
+    assert block.path is not None
+    return block.holding(storage.read_ranges(block.path, [(block.unread.start, block.unread.total)])[0])
+
+
+def _blocks(storage: Storage, logs: Sequence[LogFile], hold: int | None) -> Iterator[LogBlock]:
+    left = hold
+    for log in logs:
+        found = _open(storage, log, left)
+        if left is not None and isinstance(found, bytes):
+            left = max(0, left - len(found))
+        yield from decode_blocks(found, path=log.path)
+
+
+def _open(storage: Storage, log: LogFile, most: int | None) -> bytes | StoredLog:
+    """A log file: its bytes where they're no more than `most`, None for any number."""
+    path = log.path
+    if most is None or 0 < log.size <= most:
+        return storage.read(path)
+    size = log.size
+    if not size:  # a plan names files without their sizes
+        data, size = read_tail(storage, path, max(_SMALL, min(most, _TAIL)))
+        if len(data) == size:
+            return data
+    return StoredLog(lambda start, length: storage.read_ranges(path, [(start, length)])[0], size)
 
 
 def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock]:

@@ -8,8 +8,8 @@ from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
 from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
 
-_FORMATS = frozenset({"parquet", "orc"})
-_OTHER_FORMATS = frozenset({"hfile", "lance"})
+_FORMATS = frozenset({"parquet", "orc", "hfile"})
+_OTHER_FORMATS = frozenset({"lance"})
 """Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
 
@@ -64,7 +64,7 @@ class BaseFile:
             return None
         if parsed.extension in _OTHER_FORMATS:
             raise NotSupportedError(
-                f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet and ORC",
+                f"base files of the format {parsed.extension!r}: this release of pudi reads Parquet, ORC and HFile",
                 path=info.path,
                 instant=parsed.instant,
             )

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pudi.format.archive_log import ArchivedEntry, decode_archive_log
-from pudi.format.bloom import DEFAULT_BLOOM_OPTIONS, DYNAMIC_V0, SIMPLE, BloomFilter, BloomOptions, BloomType
+from pudi.format.bloom import (
+    DEFAULT_BLOOM_OPTIONS,
+    DYNAMIC_V0,
+    SIMPLE,
+    BloomBuilder,
+    BloomFilter,
+    BloomOptions,
+    BloomType,
+)
 from pudi.format.compaction_plan import (
     CompactionOperation,
     CompactionPlan,
@@ -72,10 +80,12 @@ from pudi.format.layout import (
     heartbeat_path,
     history_manifest,
     history_range,
+    is_staged,
     manifest_version,
     marker_dir,
     marker_path,
     partition_metadata_path,
+    staging_dir,
 )
 from pudi.format.names import (
     Action,
@@ -175,6 +185,7 @@ __all__ = [
     "Action",
     "ArchivedEntry",
     "BaseFileName",
+    "BloomBuilder",
     "BloomFilter",
     "BloomOptions",
     "BloomType",
@@ -226,6 +237,7 @@ __all__ = [
     "history_range",
     "instant_to_millis",
     "is_instant_time",
+    "is_staged",
     "manifest_version",
     "marker_dir",
     "marker_path",
@@ -241,6 +253,7 @@ __all__ = [
     "read_bloom_filter",
     "read_footer_keys",
     "read_key_range",
+    "staging_dir",
     "table_checksum",
     "verify_table_checksum",
     "write_token",

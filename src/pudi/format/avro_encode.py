@@ -14,30 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
-from pudi.format.avro_rows import (
-    Boolean,
-    Bytes,
-    Decimal,
-    Enum,
-    Float,
-    List,
-    Number,
-    Optional,
-    Reader,
-    Record,
-    readers_of,
-)
+from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
+from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
 
 Live = np.ndarray
 """For each row whether it has the field: without it, its pieces are empty (fields of a struct that is null)."""
 
 
-def encode_records(schema_json: str, rows: pa.Table) -> pa.Array:
+def encode_records(schema_json: str, rows: pa.Table, *, unions: bool = False) -> pa.Array:
     """The rows as Avro records.
 
     Args:
         schema_json: Avro schema; its fields are found among the columns by name.
         rows: columns in the types that `avro_to_arrow` makes of the schema.
+        unions: write unions of several types, see `avro_to_arrow`.
 
     Returns:
         A binary array with a record for each row.
@@ -45,7 +35,7 @@ def encode_records(schema_json: str, rows: pa.Table) -> pa.Array:
     Raises:
         SchemaError: a column is missing, of another type, or has nulls where the schema has none.
     """
-    schema, readers = readers_of(schema_json)
+    schema, readers = readers_of(schema_json, unions=unions)
     pieces: list[pa.Array] = []
     live = np.ones(rows.num_rows, dtype=bool)
     for field, reader in zip(schema, readers, strict=True):
@@ -118,6 +108,8 @@ def _pieces(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.nd
         # where null is the second branch, the byte before a value is 0, so that a piece of its own tells which
         branch = packed(np.where(valid, other, null).astype(np.uint8)[:, None], 1, live)
         return [branch, *_pieces(reader.inner, values, live & valid, path)]
+    if isinstance(reader, Union):
+        return _union(reader, values, live, path)
     if lead is None and values.null_count and bool(np.any(live & ~np.asarray(values.is_valid()))):
         raise SchemaError(f"column {path!r} must not be null")
     if isinstance(reader, Bytes):
@@ -131,6 +123,28 @@ def _pieces(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.nd
             return before + [piece for pieces in inner for piece in pieces]
         return before + _list(reader, values, inside, path)
     return [_number(reader, values, live, path, lead)]
+
+
+def _union(reader: Union, values: pa.Array, live: Live, path: str) -> list[pa.Array]:
+    """The branch, and the value: a union's columns are taken one after another, where they are not null."""
+    valid = np.asarray(values.is_valid())
+    null = next((branch for branch, inner in enumerate(reader.inner) if inner is None), -1)
+    chosen = np.full(len(values), null, dtype=np.int64)
+    columns = iter(values.flatten())
+    parts = [(branch, inner, next(columns)) for branch, inner in enumerate(reader.inner) if inner is not None]
+    for branch, _, part in parts:
+        here = valid & np.asarray(part.is_valid())
+        if np.any(live & here & (chosen != null)):
+            raise SchemaError(f"column {path!r} has values of two types in one row")
+        chosen[here] = branch
+    if null < 0 and np.any(live & (chosen < 0)):
+        raise SchemaError(f"column {path!r} must not be null")
+    pieces = [varint_piece(chosen, live)]
+    for branch, (field, each), part in parts:
+        here = live & (chosen == branch)
+        if np.any(here):
+            pieces += _pieces(each, part, here, f"{path}.{field.name}")
+    return pieces
 
 
 def _number(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.ndarray | None) -> pa.Array:

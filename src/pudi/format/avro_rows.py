@@ -10,116 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, cut, decimals
+from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, number_at
+from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 from pudi.schema import avro_to_arrow
 
-
-class Reader(Protocol):
-    """Reads values of one schema."""
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """The values as Arrow; None where they are only stepped over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """Ints and longs, and the dates and times that they stand for; `scale` makes their unit microseconds."""
-
-    kind: pa.DataType
-    bits: int = 64
-    scale: int = 1
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.varint()
-        if not keep:
-            return None
-        if self.bits == 32:
-            narrow = values.astype(np.int32)
-            if np.any(narrow != values):
-                raise BadAvro("an int has more than 32 bits")
-            return pa.array(narrow).view(self.kind)
-        if self.scale != 1 and len(values) and np.abs(values).max() > 2**63 // self.scale - 1:
-            raise BadAvro("a timestamp is out of range")
-        return pa.array(values * self.scale).view(self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Float:
-    """Floats and doubles."""
-
-    kind: pa.DataType
-    dtype: str
-    size: int
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.records.at(self.dtype, run.at)
-        run.move(self.size)
-        return pa.array(values, self.kind) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    """One byte."""
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        values = run.records.data[run.at]
-        run.move(1)
-        if np.any(values > 1):
-            raise BadAvro("a boolean is neither 0 nor 1")
-        return pa.array(values.astype(bool)) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Texts, bytes, and fixed ones where `size` says how many."""
-
-    kind: pa.DataType
-    size: int | None = None
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        lengths = run.sizes() if self.size is None else self.size
-        begin = run.at
-        run.move(lengths)
-        return cut(run.records, begin, run.at, self.kind) if keep else None
-
-
-@dataclass(frozen=True, slots=True)
-class Decimal:
-    """Big-endian two's complement numbers, of a fixed size or with their length before them."""
-
-    kind: pa.DataType
-    size: int | None = None
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        lengths = run.sizes() if self.size is None else np.full(len(run.at), self.size, dtype=np.int64)
-        run.move(lengths)
-        if not keep:
-            return None
-        return decimals(run.records, run.at - lengths, run.at, self.kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Enum:
-    """The place of a symbol among those of the schema."""
-
-    symbols: tuple[str, ...]
-
-    def read(self, run: Run, keep: bool) -> pa.Array:
-        """See `Reader`."""
-        chosen = run.varint()
-        if np.any((chosen < 0) | (chosen >= len(self.symbols))):
-            raise BadAvro("an enum has no such symbol")
-        return pa.array(self.symbols, pa.string()).take(pa.array(chosen)) if keep else None
+_FEW = 32
+"""So many lists are read by a walk: a step of it is a microsecond, a step of all lists at once takes some dozens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +36,72 @@ class Optional:
         branches = run.varint()
         if np.any((branches < 0) | (branches >= self.branches)):
             raise BadAvro("a union has no such branch")
-        present = branches == self.branch
-        if np.all(present):
+        rows = np.flatnonzero(branches == self.branch)
+        if len(rows) == len(branches):
             return self.inner.read(run, keep)
-        rows = np.flatnonzero(present)
         part = run.part(rows)
         values = self.inner.read(part, keep)
         at = run.at.copy()
         at[rows] = part.at
         run.at = at
+        return _spread(values, rows, len(branches)) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        branch, at = number_at(data, at)
+        return self.inner.step(data, at) if branch == self.branch else at
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """A union of several types: a struct with a column for each, see `avro_to_arrow`.
+
+    Attributes:
+        inner: for each branch its column and reader; None for null.
+    """
+
+    inner: tuple[tuple[pa.Field, Reader] | None, ...]
+
+    def read(self, run: Run, keep: bool) -> pa.Array:
+        """See `Reader`."""
+        branches = run.varint()
+        if np.any((branches < 0) | (branches >= len(self.inner))):
+            raise BadAvro("a union has no such branch")
+        at, columns, fields = run.at.copy(), [], []
+        for branch, inner in enumerate(self.inner):
+            if inner is None:
+                continue
+            rows = np.flatnonzero(branches == branch)
+            values = pa.nulls(0, inner[0].type)
+            if len(rows):
+                part = run.part(rows)
+                values = inner[1].read(part, keep)
+                at[rows] = part.at
+            fields.append(inner[0])
+            columns.append(_spread(values, rows, len(branches)) if keep else None)
+        run.at = at
         if not keep:
             return None
-        return values.take(pa.array(np.cumsum(present) - 1, mask=~present))
+        null = np.isin(branches, [branch for branch, inner in enumerate(self.inner) if inner is None])
+        return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(null))
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        branch, at = number_at(data, at)
+        inner = self.inner[branch] if 0 <= branch < len(self.inner) else None
+        return at if inner is None else inner[1].step(data, at)
+
+
+def _spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
+    """Values of some rows of `count`, null in the others."""
+    if not len(rows):
+        return pa.nulls(count, values.type)
+    if len(rows) == count:
+        return values
+    places = np.zeros(count, dtype=np.int64)
+    absent = np.ones(count, dtype=bool)
+    places[rows], absent[rows] = np.arange(len(rows)), False
+    return values.take(pa.array(places, mask=absent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +114,12 @@ class Record:
         """See `Reader`."""
         columns = [reader.read(run, keep) for _, reader in self.fields]
         return pa.StructArray.from_arrays(columns, fields=[field for field, _ in self.fields]) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        for _, reader in self.fields:
+            at = reader.step(data, at)
+        return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +140,16 @@ class List:
             open_rows = self._open_blocks(run, at, left, open_rows)
             if not len(open_rows):
                 break
-            part = Run(run.records, at[open_rows], run.end[open_rows])
+            if len(open_rows) <= _FEW:
+                owner, begin = self._walk(run, at, left, open_rows)
+                part, open_rows = Run(run.records, begin, run.end[owner]), owner[:0]
+            else:
+                owner, part = open_rows, Run(run.records, at[open_rows], run.end[open_rows])
             if self.key is not None:
                 keys.append(self.key.read(part, keep))
             items.append(self.item.read(part, keep))
-            owners.append(open_rows)
-            at[open_rows] = part.at
+            owners.append(owner)
+            at[open_rows] = part.at[: len(open_rows)]
             left[open_rows] -= 1
         run.at = at
         return self._compose(count, keys, items, owners) if keep else None
@@ -223,13 +188,64 @@ class List:
         values = _joined(items, self.kind.item_type, order)
         return pa.MapArray.from_arrays(pa.array(offsets), names, values, type=self.kind)
 
+    def _walk(self, run: Run, at: Positions, left: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, Positions]:
+        """Begin of each remaining item of some lists, and the row that it's of, by a walk from item to item.
+
+        What is left when few lists go on: a list that's longer than all others would be read alone, item by item.
+        `at` is moved behind the lists.
+        """
+        data, owners, begin = run.records.data.data, [], []
+        try:
+            for row in rows.tolist():
+                place, count, end = int(at[row]), int(left[row]), int(run.end[row])
+                while count:
+                    for _ in range(count):
+                        begin.append(place)
+                        place = self._item_end(data, place)
+                    owners.append(np.full(count, row))
+                    count, place = self._block(data, place)
+                    if not 0 <= count <= end - place:
+                        raise BadAvro("a list has more items than its record has bytes")
+                at[row] = place
+        except IndexError:
+            raise BadAvro("a record ends before its last field") from None
+        return np.concatenate(owners), np.array(begin, dtype=np.int64)
+
+    def _item_end(self, data: memoryview, at: int) -> int:
+        return self.item.step(data, at if self.key is None else self.key.step(data, at))
+
+    @staticmethod
+    def _block(data: memoryview, at: int) -> tuple[int, int]:
+        """The count of the block at a place, and where its first item begins."""
+        count, at = number_at(data, at)
+        if count < 0:  # followed by the block's bytes
+            count, at = -count, number_at(data, at)[1]
+        return count, at
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        count, at = self._block(data, at)
+        while count:
+            if count > len(data) - at:
+                raise BadAvro("a list has more items than its record has bytes")
+            for _ in range(count):
+                at = self._item_end(data, at)
+            count, at = self._block(data, at)
+        return at
+
 
 def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Array:
     return pa.concat_arrays(parts).take(order) if parts else pa.nulls(0, kind)
 
 
 def read_records(
-    schema_json: str, records: Records, begin: Positions, end: Positions, columns: Collection[str] | None = None
+    schema_json: str,
+    records: Records,
+    begin: Positions,
+    end: Positions,
+    columns: Collection[str] | None = None,
+    *,
+    unions: bool = False,
 ) -> pa.Table:
     """Records as a table.
 
@@ -239,13 +255,14 @@ def read_records(
         begin: where each record begins; ascending.
         end: where each ends.
         columns: the top-level fields that are wanted; None for all.
+        unions: read unions of several types, see `avro_to_arrow`.
 
     Raises:
         BadAvro: the bytes are not what the schema says.
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema, readers = readers_of(schema_json)
+    schema, readers = readers_of(schema_json, unions=unions)
     run = Run(records, begin, end)
     arrays: dict[str, pa.Array] = {}
     for field, reader in zip(schema, readers, strict=True):
@@ -261,14 +278,14 @@ def read_records(
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
 
 
-def readers_of(schema_json: str) -> tuple[pa.Schema, list[Reader]]:
-    """The columns of an Avro record schema, and what reads each.
+def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, list[Reader]]:
+    """The columns of an Avro record schema, and what reads each; `unions` as in `avro_to_arrow`.
 
     Raises:
         CorruptError: the schema is none.
         NotSupportedError: the schema has types that tables don't have.
     """
-    schema = avro_to_arrow(schema_json)
+    schema = avro_to_arrow(schema_json, unions=unions)
     return schema, _Readers().record(json.loads(schema_json), "", schema)
 
 
@@ -314,6 +331,14 @@ class _Readers:
 
     def _union(self, node: list[Any], space: str, kind: pa.DataType) -> Reader:
         nulls = ("null", {"type": "null"})
+        if len([each for each in node if each not in nulls]) > 1:
+            fields = iter(kind)
+            return Union(
+                tuple(
+                    None if each in nulls else (field := next(fields), self.reader(each, space, field.type))
+                    for each in node
+                )
+            )
         branch = next(place for place, each in enumerate(node) if each not in nulls)
         inner = self.reader(node[branch], space, kind)
         return Optional(inner, branch, len(node))

@@ -112,21 +112,9 @@ class BloomFilter:
         Raises:
             InvalidArgumentError: a key is null or empty, or they are no strings.
         """
-        hashes, bits, simple = options.hashes, options.bits, options.kind == SIMPLE
-        strings = as_binary(keys)
-        if strings.null_count or pc.min(pc.binary_length(strings)).as_py() == 0:
-            raise InvalidArgumentError("a null or empty key can't be put into a bloom filter")
-        rows = 1 if simple else _row_count(len(keys), options.num_entries, options.max_entries)
-        matrix = np.zeros(rows * bits, dtype=np.bool_)
-        first = 0
-        for batch in key_batches(strings):
-            offsets = _rows_of(first + batch.order, options.num_entries, rows) * bits
-            first += len(batch.order)
-            for positions in _positions(batch, hashes, bits):
-                matrix[offsets + positions] = True
-        packed = np.packbits(matrix.reshape(rows, bits), axis=1, bitorder="little")
-        counters = (0, 0) if simple else (options.num_entries, len(keys) - options.num_entries * (rows - 1))
-        return cls(options.kind, hashes, bits, tuple(row.tobytes() for row in packed), *counters)
+        builder = BloomBuilder(options)
+        builder.add(keys)
+        return builder.build()
 
     def might_contain(self, keys: Keys) -> pa.BooleanArray:
         """For each key whether it might have been added; null for a null key.
@@ -223,6 +211,54 @@ class BloomFilter:
         except (binascii.Error, ValueError) as error:
             raise CorruptError(f"bloom filter is not base64: {error}", path=path) from error
         return cls.from_bytes(data, kind, path=path)
+
+
+class BloomBuilder:
+    """Makes the filter that Hudi builds of the same keys in the same order, from some keys after others.
+
+    Args:
+        options: how large.
+    """
+
+    def __init__(self, options: BloomOptions = DEFAULT_BLOOM_OPTIONS) -> None:
+        self._options = options
+        self._simple = options.kind == SIMPLE
+        self._keys = 0
+        self._bits = np.zeros((0, options.bits), dtype=np.bool_)
+
+    def add(self, keys: Keys) -> None:
+        """Add keys; raises as `BloomFilter.build`."""
+        options = self._options
+        strings = as_binary(keys)
+        if strings.null_count or (len(strings) and pc.min(pc.binary_length(strings)).as_py() == 0):
+            raise InvalidArgumentError("a null or empty key can't be put into a bloom filter")
+        first, self._keys = self._keys, self._keys + len(strings)
+        matrix = self._grown().reshape(-1)
+        for batch in key_batches(strings):
+            rows = _rows_of(first + batch.order, options.num_entries, len(self._bits))
+            first += len(batch.order)
+            for positions in _positions(batch, options.hashes, options.bits):
+                matrix[rows * options.bits + positions] = True
+
+    def _grown(self) -> npt.NDArray[np.bool_]:
+        """Rows for all keys; while there are fewer than that may be, no key has gone around them."""
+        options = self._options
+        rows = 1 if self._simple else _row_count(self._keys, options.num_entries, options.max_entries)
+        if rows > len(self._bits):
+            more = np.zeros((rows - len(self._bits), options.bits), dtype=np.bool_)
+            self._bits = np.concatenate([self._bits, more])
+        return self._bits
+
+    def build(self) -> BloomFilter:
+        """The filter of the keys so far."""
+        options = self._options
+        packed = np.packbits(self._grown(), axis=1, bitorder="little")
+        counters = (0, 0)
+        if not self._simple:
+            counters = (options.num_entries, self._keys - options.num_entries * (len(packed) - 1))
+        return BloomFilter(
+            options.kind, options.hashes, options.bits, tuple(row.tobytes() for row in packed), *counters
+        )
 
 
 def as_binary(keys: Keys) -> pa.ChunkedArray[Any]:

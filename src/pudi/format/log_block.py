@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from struct import Struct
 
 from pudi.errors import CorruptError, NotSupportedError
+from pudi.format.log_source import HeldLog, LogSource
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +60,21 @@ class Header(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """Where the content of a block is that wasn't read with its headers.
+
+    Attributes:
+        start: offset in the file.
+        size: bytes of the content.
+        total: bytes of it and of what follows it in the block.
+    """
+
+    start: int
+    size: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogBlock:
     """One block of a log file.
 
@@ -69,6 +85,7 @@ class LogBlock:
         offset: where the block begins in its file.
         path: the file, for messages.
         padded: the content and what follows it in the file, so that a decoder may look a few bytes further.
+        unread: where the content is, when it's still to be read; then `content` is empty.
     """
 
     kind: BlockKind
@@ -77,6 +94,18 @@ class LogBlock:
     offset: int = 0
     path: str | None = None
     padded: memoryview | None = field(default=None, repr=False, compare=False)
+    unread: Unread | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the content, read or not."""
+        return len(self.content) if self.unread is None else self.unread.size
+
+    def holding(self, data: bytes) -> LogBlock:
+        """The block with its content, given the bytes that `unread` says."""
+        assert self.unread is not None
+        view = memoryview(data)
+        return replace(self, content=view[: self.unread.size], padded=view, unread=None)
 
     @property
     def instant(self) -> str:
@@ -123,7 +152,9 @@ def encode_block(kind: BlockKind, headers: Mapping[Header, str], content: bytes)
     )
 
 
-def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: bool = False) -> Iterator[LogBlock]:
+def decode_blocks(
+    data: bytes | memoryview | LogSource, *, path: str | None = None, strict: bool = False
+) -> Iterator[LogBlock]:
     """The blocks of a log file, in order.
 
     A stretch that is no whole block (a writer that died, damage) is passed over as far as the next magic or the end of
@@ -131,7 +162,7 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: 
     bytes are there, so that memory and time are bounded by the file.
 
     Args:
-        data: the whole file.
+        data: the whole file; or where to read it, then contents stay unread.
         path: path of the file, for messages.
         strict: refuse damaged stretches, in files that nobody appends to.
 
@@ -140,15 +171,15 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: 
         NotSupportedError: a block of another format version or of a kind that this release doesn't know: passing it
             over could lose rows.
     """
-    view = memoryview(data)
-    whole = data if isinstance(data, bytes) else bytes(view)
+    held = isinstance(data, (bytes, memoryview))
+    source: LogSource = HeldLog(data) if isinstance(data, (bytes, memoryview)) else data
     at = 0
-    while at < len(view):
-        length = _whole_block(view, at)
+    while at < source.size:
+        length = _whole_block(source, at)
         if length is None:
             if strict:
                 raise CorruptError("a block of the log file is cut off or damaged", path=path, offset=at)
-            following = _next_magic(whole, at)
+            following = _next_magic(source, at)
             _log.warning(
                 "log file %s: bytes %d to %d are no whole block, left by a writer that died or by damage; passed over",
                 path, at, following,
@@ -156,35 +187,41 @@ def decode_blocks(data: bytes | memoryview, *, path: str | None = None, strict: 
             at = following
             continue
         end = at + len(MAGIC) + _LONG.size + length
-        yield _block(view[at:end], at, path)
+        yield _block(_Parts(source, at, end, path), held=held)
         at = end
 
 
-def _whole_block(view: memoryview, at: int) -> int | None:
+def _whole_block(source: LogSource, at: int) -> int | None:
     """The length that a block at `at` gives itself, when the bytes agree with it; None when it's damaged."""
     body = at + len(MAGIC) + _LONG.size
-    if body > len(view) or view[at : at + len(MAGIC)] != MAGIC:
+    if body > source.size:
         return None
-    (length,) = _LONG.unpack_from(view, at + len(MAGIC))
+    head = source.at(at, body - at)
+    if head[: len(MAGIC)] != MAGIC:
+        return None
+    (length,) = _LONG.unpack_from(head, len(MAGIC))
     end = body + length
-    if length < _LEAST or end > len(view):
+    if length < _LEAST or end > source.size:
         return None
-    if _LONG.unpack_from(view, end - _LONG.size)[0] - len(MAGIC) != length:
+    behind = min(len(MAGIC), source.size - end)
+    tail = source.at(end - _LONG.size, _LONG.size + behind)
+    if _LONG.unpack_from(tail)[0] - len(MAGIC) != length:
         return None
     # fewer bytes than a magic behind a block don't speak against it: Hudi takes them for the end of the file
-    return length if len(view) - end < len(MAGIC) or view[end : end + len(MAGIC)] == MAGIC else None
+    return length if behind < len(MAGIC) or tail[_LONG.size :] == MAGIC else None
 
 
-def _next_magic(whole: bytes, at: int) -> int:
+def _next_magic(source: LogSource, at: int) -> int:
     """Where the next block may begin; the bytes at `at` themselves are passed over."""
-    start = at + len(MAGIC) if whole.startswith(MAGIC, at) else at + 1
-    found = whole.find(MAGIC, start)
-    return len(whole) if found < 0 else found
+    begins = at + len(MAGIC) <= source.size and source.at(at, len(MAGIC)) == MAGIC
+    return source.find(MAGIC, at + len(MAGIC) if begins else at + 1)
 
 
-def _block(view: memoryview, offset: int, path: str | None) -> LogBlock:
+def _block(parts: _Parts, *, held: bool) -> LogBlock:
     """The parts of a block whose length is known to be right."""
-    _, version, kind = _BEGIN.unpack_from(view, len(MAGIC))
+    offset, path = parts.at, parts.path
+    parts.take(len(MAGIC))
+    _, version, kind = _BEGIN.unpack(parts.take(_BEGIN.size))
     if version != FORMAT_VERSION:
         raise NotSupportedError(
             f"log blocks of format version {version}: this release of pudi knows 1", path=path, offset=offset
@@ -195,26 +232,33 @@ def _block(view: memoryview, offset: int, path: str | None) -> LogBlock:
         raise NotSupportedError(
             f"log blocks of type {kind}: this release of pudi knows 0 to 6", path=path, offset=offset
         ) from None
-    reader = _Parts(view, len(MAGIC) + _BEGIN.size, offset, path)
-    headers = reader.texts()
-    size = reader.number(_LONG)
-    begin = reader.at
-    content = reader.take(size)
-    reader.texts()  # footers: Hudi defines no keys
-    if len(view) - reader.at != _LONG.size:
-        raise reader.corrupt("its parts don't fill it")
+    headers = parts.texts()
+    size = parts.number(_LONG)
+    start = parts.at
+    parts.skip(size)
+    parts.texts()  # footers: Hudi defines no keys
+    if parts.left != _LONG.size:
+        raise parts.corrupt("its parts don't fill it")
     named = {Header(key): text for key, text in headers.items() if key in Header._value2member_map_}
-    return LogBlock(known, named, content, offset, path, view[begin:])
+    if not held:
+        return LogBlock(known, named, offset=offset, path=path, unread=Unread(start, size, parts.end - start))
+    padded = parts.source.at(start, parts.end - start)
+    return LogBlock(known, named, padded[:size], offset, path, padded)
 
 
+@dataclass(slots=True)
 class _Parts:
     """Reads the parts of one block; every length is checked against the bytes that are there."""
 
-    def __init__(self, view: memoryview, at: int, offset: int, path: str | None) -> None:
-        self._view = view
-        self._offset = offset
-        self._path = path
-        self.at = at
+    source: LogSource
+    at: int
+    end: int
+    path: str | None
+
+    @property
+    def left(self) -> int:
+        """Bytes from here to the end of the block."""
+        return self.end - self.at
 
     def texts(self) -> dict[int, str]:
         """Headers or footers: a count, then keys and texts."""
@@ -237,15 +281,19 @@ class _Parts:
 
     def take(self, size: int) -> memoryview:
         """The next bytes."""
-        if not 0 <= size <= len(self._view) - self.at:
+        self.skip(size)
+        return self.source.at(self.at - size, size)
+
+    def skip(self, size: int) -> None:
+        """Pass the next bytes over."""
+        if not 0 <= size <= self.left:
             raise self.corrupt(f"{size} bytes are not there")
         self.at += size
-        return self._view[self.at - size : self.at]
 
     def corrupt(self, what: str) -> CorruptError:
         """The error for a block that isn't one inside."""
         return CorruptError(
             f"a block of the log file is damaged: {what}; restore the file, or roll its commit back",
-            path=self._path,
-            offset=self._offset + self.at,
+            path=self.path,
+            offset=self.at,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from struct import Struct
 
 import numpy as np
@@ -22,6 +24,8 @@ CONTENT_VERSION = 3
 _INT = Struct(">i")
 _PREFIX = 8
 """Bytes before an Avro block's first record: version and count."""
+_SWELLS = 4
+"""How much larger than what encodes them Arrow's columns may be, about."""
 
 
 def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.Table:
@@ -41,13 +45,43 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
     """
     if block.kind is BlockKind.PARQUET:
         return _decode_parquet(block, columns)
+    begin, end = _spans(block)
+    return _decode_avro(block, begin, end, columns)
+
+
+def decode_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
+    """The records of a data block some after the others, at least one table; see `decode_data`.
+
+    Args:
+        block: an Avro or a Parquet block.
+        columns: the top-level fields that are wanted; None for all.
+        most: bytes of Arrow data that a part has, about; a block that hasn't more comes as it is.
+    """
+    if block.kind is BlockKind.PARQUET:
+        yield from _parquet_in_parts(block, columns, most)
+        return
+    begin, end = _spans(block)
+    step = max(1, most // _SWELLS)
+    if len(block.content) <= step:
+        yield _decode_avro(block, begin, end, columns)
+        return
+    bounds = np.searchsorted(end, np.arange(step, len(block.content), step))
+    bounds = np.unique(np.concatenate([[0], bounds, [len(end)]]))
+    for first, last in pairwise(bounds):
+        yield _decode_avro(block, begin[first:last], end[first:last], columns)
+
+
+def _spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
     if block.kind not in {BlockKind.AVRO, BlockKind.CDC}:
         raise NotSupportedError(
             f"{block.kind.name} blocks in a table's log files are not supported yet",
             path=block.path,
             offset=block.offset,
         )
-    begin, end = record_spans(block)
+    return record_spans(block)
+
+
+def _decode_avro(block: LogBlock, begin: np.ndarray, end: np.ndarray, columns: Collection[str] | None) -> pa.Table:
     try:
         return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
     except BadAvro as error:
@@ -105,11 +139,34 @@ def _starts(content: memoryview, count: int) -> list[int] | None:
 
 
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
-    try:
+    with _parquet_errors(block):
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
-        names = file.schema_arrow.names
-        wanted = None if columns is None else [name for name in names if name in columns]
-        return file.read(wanted)
+        return file.read(_present(file, columns))
+
+
+def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
+    with _parquet_errors(block):
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        size, rows = sum(group.total_byte_size for group in groups), max(1, file.metadata.num_rows)
+        wanted = _present(file, columns)
+        if size <= most // _SWELLS:
+            yield file.read(wanted)
+            return
+        schema = file.schema_arrow if wanted is None else pa.schema([file.schema_arrow.field(n) for n in wanted])
+        per_part = min(rows, max(1, most // _SWELLS * rows // size))
+        for batch in file.iter_batches(per_part, columns=wanted):
+            yield pa.Table.from_batches([batch], schema=schema)
+
+
+def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str] | None:
+    return None if columns is None else [name for name in file.schema_arrow.names if name in columns]
+
+
+@contextmanager
+def _parquet_errors(block: LogBlock) -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError) as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 

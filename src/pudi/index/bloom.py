@@ -16,7 +16,7 @@ from pudi.errors import NotSupportedError
 from pudi.filegroup import BaseFileReader, FileSlice, has_above_ffff
 from pudi.format import BloomFilter, read_bloom_filter, read_key_range
 from pudi.format.bloom_probe import BloomProbe
-from pudi.index.simple import find_in
+from pudi.index.simple import find_in, locate_in
 
 Int64 = npt.NDArray[np.int64]
 
@@ -61,6 +61,20 @@ class BloomKeys:
         every = len(candidates) == len(self._sorted)
         found = find_in(reader, self._sorted if every else self._sorted.take(pa.array(candidates)))
         return np.sort(self._places[candidates[found]])
+
+    def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[Int64, Int64]:
+        """`find`, and the rows of those keys in the base file; -1 where one is in several."""
+        none = np.empty(0, dtype=np.int64)
+        if not len(self._sorted):
+            return none, none
+        reader = BaseFileReader(storage, file_slice.base_file)
+        candidates = self._candidates(reader, file_slice)
+        if not len(candidates):
+            return none, none
+        found, rows = locate_in(reader, self._sorted.take(pa.array(candidates)))
+        places = self._places[candidates[found]]
+        order = np.argsort(places)
+        return places[order], rows[order]
 
     def _candidates(self, reader: BaseFileReader, file_slice: FileSlice) -> Int64:
         """Places in `_sorted` of the keys that the file may hold, by its footer."""

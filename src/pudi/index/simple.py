@@ -62,6 +62,27 @@ def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None)
     return np.flatnonzero(held)
 
 
+def locate_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """`find_in`, and for each key that is found the number of its row in the file; -1 where it's in several rows."""
+    span = span or key_span(keys)
+    check_key_column(reader)
+    groups = _candidate_groups(reader, span) if span else []
+    if not groups:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
+    found = np.asarray(pc.fill_null(pc.index_in(stored, value_set=keys), -1))
+    places = np.flatnonzero(found >= 0)
+    sizes = [reader.metadata.row_group(number).num_rows for number in range(reader.num_groups)]
+    starts = np.cumsum([0, *sizes])
+    numbers = np.concatenate([np.arange(starts[group], starts[group + 1]) for group in groups])
+    rows = np.full(len(keys), -1, dtype=np.int64)
+    rows[found[places]] = numbers[places]
+    times = np.bincount(found[places], minlength=len(keys))
+    rows[times > 1] = -1
+    hits = np.flatnonzero(times)
+    return hits, rows[hits]
+
+
 class SimpleKeys:
     """Some record keys to be looked for in many files.
 
@@ -76,6 +97,12 @@ class SimpleKeys:
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
         """Places of those keys that the slice holds, ascending; raises as `find_keys`."""
         return find_keys(storage, file_slice, self._keys, self._span)
+
+    def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[np.ndarray, np.ndarray]:
+        """`find`, and the rows of those keys in the base file; -1 where one is in several."""
+        if self._span is None:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return locate_in(BaseFileReader(storage, file_slice.base_file), self._keys, self._span)
 
 
 def check_key_column(reader: BaseFileReader) -> None:

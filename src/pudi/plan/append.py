@@ -20,6 +20,9 @@ class LogOptions:
         max_block_bytes: bytes in memory of the records of one block (hoodie.logfile.data.block.max.size).
         small_files: how many small base files of a partition take inserts at most
             (hoodie.merge.small.file.group.candidates.limit).
+        positions: whether blocks say where their records are in the base file, when that's known
+            (hoodie.write.record.positions; from table version 8 on).
+        partial: whether updates by predicate write changed columns only (pudi.update.partial; likewise).
     """
 
     layout: Layout = 2
@@ -27,6 +30,8 @@ class LogOptions:
     max_file_bytes: int = 1 << 30
     max_block_bytes: int = 256 << 20
     small_files: int = 1
+    positions: bool = False
+    partial: bool = False
 
     @property
     def io_type(self) -> IOType:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from pudi.config import MergeMemory
 from pudi.filegroup import LogScope
 from pudi.merge import MergeRule
 from pudi.merge.deletes import delete_columns
@@ -21,11 +22,15 @@ class Merging:
         rule: which version wins.
         scope: the instants whose log blocks count.
         keys: makes record keys of columns, where files have no meta fields; None where they have.
+        memory: how much of it merging one slice may take.
+        by_position: whether log records may be matched with base rows by the positions that blocks say.
     """
 
     rule: MergeRule
     scope: LogScope
     keys: KeyGenerator | None = None
+    memory: MergeMemory = field(default_factory=MergeMemory)
+    by_position: bool = False
 
     def columns(self, schema: pa.Schema) -> set[str]:
         """The columns that merging looks at."""

@@ -40,7 +40,7 @@ _LOGICAL = {
 _HUDI_LOGICAL = ("variant", "blob", "vector")
 
 
-def avro_to_arrow(avro_json: str) -> pa.Schema:
+def avro_to_arrow(avro_json: str, *, unions: bool = False) -> pa.Schema:
     """The columns that a stored Avro record schema describes, in pudi's types.
 
     Timestamps of either unit become microseconds, enums strings, fixed bytes binary; unknown
@@ -50,6 +50,8 @@ def avro_to_arrow(avro_json: str) -> pa.Schema:
     Args:
         avro_json: `schema` of a commit's extraMetadata, `hoodie.table.create.schema`, or the
             schema in a file's footer or a log block's header. It may be any text.
+        unions: a union of several types becomes a struct with a nullable field for each, by the type's name, of which
+            at most one is not null: for records of the metadata table, which no column of a table's is.
 
     Raises:
         CorruptError: the text is no Avro record schema, or is beyond all sense in size or depth.
@@ -64,13 +66,21 @@ def avro_to_arrow(avro_json: str) -> pa.Schema:
         raise CorruptError(f"an Avro schema is not JSON: {error}") from error
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptError("a table's Avro schema must be a record")
-    return pa.schema(list(_Reader().type(node, "", "", 0)))
+    return pa.schema(list(_Reader(unions).type(node, "", "", 0)))
+
+
+def branch_name(branch: object) -> str:
+    """What the column of a union's branch is called: the last part of a named type's name, else the type."""
+    if isinstance(branch, dict):
+        branch = branch.get("name") or branch.get("type")
+    return branch.rpartition(".")[2] if isinstance(branch, str) else ""
 
 
 class _Reader:
     """One walk over a schema: named types met so far, and how many types were made."""
 
-    def __init__(self) -> None:
+    def __init__(self, unions: bool) -> None:
+        self._unions = unions
         self._named: dict[str, tuple[pa.DataType, int] | None] = {}
         self._count = 0
 
@@ -105,12 +115,24 @@ class _Reader:
         if not isinstance(node, list):
             return self.type(node, space, path, depth), False
         others = [branch for branch in node if branch not in ("null", {"type": "null"})]
+        if len(others) > 1 and self._unions:
+            return self._struct_of(others, space, path, depth), len(others) < len(node)
         if len(others) != 1:
             raise NotSupportedError(
                 f"column {path!r} is an Avro union of {len(others)} types beside null; "
                 "Spark and Arrow have columns of one type only"
             )
         return self.type(others[0], space, path, depth), len(others) < len(node)
+
+    def _struct_of(self, branches: list[object], space: str, path: str, depth: int) -> pa.DataType:
+        """A struct with a field for each type of a union."""
+        fields: dict[str, pa.Field] = {}
+        for branch in branches:
+            name = branch_name(branch)
+            if not name or name in fields:
+                raise CorruptError(f"an Avro union has a type without a name, or two of one name, at {path!r}")
+            fields[name] = pa.field(name, self.type(branch, space, f"{path}.{name}", depth + 1))
+        return pa.struct(list(fields.values()))
 
     def _define(self, kind: str, node: Mapping[str, object], space: str, path: str, depth: int) -> pa.DataType:
         name = node.get("name")

@@ -1,5 +1,6 @@
 """Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3)."""
 
+from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
     Folders,
     LocalFiles,
@@ -17,6 +18,7 @@ from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
 from pudi.storage.objects import ObjectStorage
 from pudi.storage.retry import RetryPolicy
+from pudi.storage.temporary import temporary_errors, temporary_file
 from pudi.storage.wrapper import CountingStorage, StorageWrapper
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "RangedFile",
     "Replaces",
     "RetryPolicy",
+    "StorageBelow",
     "StorageKind",
     "StorageWrapper",
     "TailReads",
@@ -43,4 +46,6 @@ __all__ = [
     "remove_folders",
     "replacing",
     "storage_kind",
+    "temporary_errors",
+    "temporary_file",
 ]

@@ -9,6 +9,7 @@ from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
 from pudi.config import Options
 from pudi.errors import NotSupportedError
 from pudi.format import Action
+from pudi.table.check import CheckResult, check_table
 from pudi.table.verbs import engine_of
 
 _SCHEDULED = {
@@ -52,6 +53,20 @@ class Services:
         meta, resolved = self._for_call(options)
         action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
         return compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
+
+    def check(self) -> CheckResult:
+        """Compare the metadata table with the files that it tells of, and look for record keys that are there twice.
+
+        Compared are the list of files, statistics and bloom filters of base files, the place of every record key, and
+        secondary indexes. The whole table is read, on this machine, as it is when the check begins.
+
+        Returns:
+            What is wrong; `ok` says whether anything is.
+
+        Raises:
+            CorruptError: a file of the table itself can't be read.
+        """
+        return check_table(self._meta.reopen({}))
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).

@@ -178,7 +178,7 @@ class Verbs:
         """The table and the options of one call."""
         resolved = resolve(options, self._options)
         meta = self._meta
-        if options and any(key.startswith("hoodie.write.lock.") for key in options):
+        if options and any(key.startswith(("hoodie.write.lock.", "hoodie.memory.")) for key in options):
             meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
         return meta, resolved
 

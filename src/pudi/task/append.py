@@ -16,9 +16,14 @@ from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
+from pudi.format.record_positions import encode_positions
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.task.file_stats import stats_of_log
+
+BASE_ROW = "_pudi_base_row"
+"""Column of records to write: their rows in the base file of their slice; -1 where that's not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,13 @@ class _Block:
     """A block to be written: its bytes, and what it holds."""
 
     content: bytes
-    written: int = 0
+    rows: pa.Table | None = None
     deleted: int = 0
+
+    @property
+    def written(self) -> int:
+        """How many records it has."""
+        return 0 if self.rows is None else int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +52,31 @@ class LogAppender:
         spec: the write.
         task: which file group.
         token: write token, another one for every attempt.
+        partial: whether records have some of the table's columns only, those of the spec.
     """
 
     storage: Storage
     spec: WriteSpec
     task: FileTask
     token: str
+    partial: bool = False
 
     def append(self, rows: pa.Table, deletes: pa.Table, *, unconditional: np.ndarray) -> list[WriteStat]:
         """Write new versions of records and deletes.
 
         Args:
-            rows: record key and the table's columns.
-            deletes: record key, and the ordering columns where deletes have ordering values.
+            rows: record key and the table's columns; `BASE_ROW` where records were found by row.
+            deletes: record key, and the ordering columns where deletes have ordering values; `BASE_ROW` likewise.
             unconditional: bool for each delete: it has no ordering value, whatever the columns hold.
 
         Returns:
             The write statistics, one for each log file.
         """
+        rows = _placed(rows)
+        deletes = _placed(deletes)
+        if BASE_ROW in deletes.column_names:
+            order = _in_base_order(deletes)
+            deletes, unconditional = deletes.take(order), unconditional[np.asarray(order)]
         blocks = [*self._data_blocks(rows), *self._delete_blocks(deletes, unconditional)]
         return list(self._files(blocks))
 
@@ -73,13 +90,20 @@ class LogAppender:
         assert self.task.append is not None
         return self.task.append
 
-    @property
-    def _headers(self) -> dict[Header, str]:
-        return {Header.INSTANT_TIME: self.spec.instant, Header.SCHEMA: self.spec.avro_schema}
+    def _headers(self, rows: pa.Table) -> dict[Header, str]:
+        headers = {Header.INSTANT_TIME: self.spec.instant, Header.SCHEMA: self.spec.avro_schema}
+        base = None if self._over.slice is None else self._over.slice.base
+        if base is None or BASE_ROW not in rows.column_names:
+            return headers
+        return headers | {
+            Header.RECORD_POSITIONS: encode_positions(np.asarray(rows[BASE_ROW])),
+            Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: base.instant,
+        }
 
     def _data_blocks(self, rows: pa.Table) -> Iterator[_Block]:
         if not rows.num_rows:
             return
+        rows = rows.take(_in_base_order(rows)) if BASE_ROW in rows.column_names else rows
         most = max(1, int(self._options.max_block_bytes * rows.num_rows / max(1, rows.nbytes)))
         for start in range(0, rows.num_rows, most):
             part = rows.slice(start, most)
@@ -88,7 +112,8 @@ class LogAppender:
                 content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
                 content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
-            yield _Block(encode_block(kind, self._headers, content), written=part.num_rows)
+            headers = self._headers(part) | ({Header.IS_PARTIAL: "true"} if self.partial else {})
+            yield _Block(encode_block(kind, headers, content), whole)
 
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:
@@ -98,7 +123,7 @@ class LogAppender:
         content = encode_deletes(
             _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None
         )
-        yield _Block(encode_block(BlockKind.DELETE, self._headers, content), deleted=deletes.num_rows)
+        yield _Block(encode_block(BlockKind.DELETE, self._headers(deletes), content), deleted=deletes.num_rows)
 
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
         """Records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
@@ -155,6 +180,9 @@ class LogAppender:
             total_write_errors=0,
             partition_path=task.partition,
             file_size_in_bytes=len(content),
+            column_stats=stats_of_log(
+                [b.rows for b in blocks if b.rows is not None], with_meta_fields(self.spec.schema), self.spec.stats
+            ),
         )
 
     def _file_token(self) -> str:
@@ -168,6 +196,19 @@ class LogAppender:
             return self.token
         task, _, attempt = self.token.split("-")
         return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"
+
+
+def _placed(rows: pa.Table) -> pa.Table:
+    """Records without `BASE_ROW` unless it says another row of each (addRecordPositionsToHeader)."""
+    if BASE_ROW not in rows.column_names:
+        return rows
+    places = np.asarray(rows[BASE_ROW])
+    known = len(places) > 0 and bool(places.min() >= 0) and len(np.unique(places)) == len(places)
+    return rows if known else rows.drop_columns([BASE_ROW])
+
+
+def _in_base_order(rows: pa.Table) -> pa.Array:
+    return pa.array(np.argsort(np.asarray(rows[BASE_ROW])))
 
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +11,14 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import SchemaError
-from pudi.expr import evaluate, evaluate_all
+from pudi.expr import columns, evaluate, evaluate_all
 from pudi.filegroup import BaseFile, BaseFileReader
 from pudi.format import BaseFileName
-from pudi.merge import Overlay, Versions, mix
+from pudi.merge import Overlay, PartialUpdate, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import RECORD_KEY, conform_read
+from pudi.schema import RECORD_KEY, add_meta_fields, conform_read, evolved_text
 from pudi.task.append import LogAppender
 from pudi.task.read import SliceReader
 from pudi.task.write import FileResult, SliceWriter
@@ -78,20 +79,42 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     """Write changed records of a slice to its log files."""
     assert task.append is not None
     assert task.append.slice is not None
-    wanted = [RECORD_KEY] if change.assignments is None else [RECORD_KEY, *spec.schema.names]
+    partial = _some_columns(spec, change)
+    written = spec if partial is None else replace(spec, schema=partial, avro_schema=_avro_of(spec, partial))
+    wanted = [RECORD_KEY] if change.assignments is None else [RECORD_KEY, *written.schema.names]
+    if partial is not None:
+        wanted += sorted({name for _, value in change.assignments or () for name in columns(value)} - {*wanted})
     plan = replace(change.read, columns=tuple(wanted))
     found = SliceReader(storage, plan).read(task.append.slice)
     before = pa.Table.from_batches(found, schema=plan.output_schema)
-    appender, none = LogAppender(storage, spec, task, token), before.slice(0, 0)
+    appender, none = LogAppender(storage, written, task, token, partial is not None), before.slice(0, 0)
     if change.assignments is None:
         gone = np.ones(before.num_rows, dtype=bool)
         return FileResult.of(task.number, 0, appender.append(none, before, unconditional=gone))
-    rows = _assigned(before, change, spec.schema, storage.root)
+    rows = _assigned(before, change, written.schema, storage.root)
     rows = rows.filter(pa.array(spec.rule.newer_wins(before, rows)))
     gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
     kept, dropped = rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
     stats = appender.append(kept, dropped, unconditional=np.zeros(dropped.num_rows, dtype=bool))
     return FileResult.of(task.number, 0, stats)
+
+
+def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
+    """The columns that a partial update writes: those that change, and ordering columns; None where it's to be whole.
+
+    Whole records it takes where versions are mixed by a rule of their own, and where columns go by ids.
+    """
+    rule = spec.rule
+    plain = not rule.mixes and rule.partial_update in {None, PartialUpdate.KEEP_VALUES} and spec.history is None
+    if spec.logs is None or not spec.logs.partial or change.assignments is None or not plain:
+        return None
+    names = {*rule.ordering_fields, *(name for name, _ in change.assignments)}
+    return pa.schema([f for f in spec.schema if f.name in names])
+
+
+def _avro_of(spec: WriteSpec, partial: pa.Schema) -> str:
+    """The Avro schema of some columns and the meta fields."""
+    return add_meta_fields(evolved_text(spec.avro_schema, partial, json.loads(spec.avro_schema)["name"]))
 
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
@@ -118,10 +141,10 @@ def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
 def _assigned(before: pa.Table, change: Change, schema: pa.Schema, root: str) -> pa.Table:
     """Record key and the table's columns with their new values, all computed from the old ones."""
     values = dict(change.assignments or ())
-    columns = [before[RECORD_KEY]]
+    made = [before[RECORD_KEY]]
     for field in schema:
         column = evaluate_all(values[field.name], before) if field.name in values else before[field.name]
         if field.name in values and not field.nullable and column.null_count:
             raise SchemaError(f"column {field.name!r} must not be null, and its new value is", table=root)
-        columns.append(column if column.type == field.type else column.cast(field.type))
-    return pa.table(columns, names=[RECORD_KEY, *schema.names])
+        made.append(column if column.type == field.type else column.cast(field.type))
+    return pa.table(made, names=[RECORD_KEY, *schema.names])

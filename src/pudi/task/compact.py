@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,12 @@ from pudi.format import (
     parse_log_file,
     write_token,
 )
+from pudi.metadata import StatsSpec
 from pudi.plan.merging import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH
 from pudi.schema.internal import SchemaHistory
+from pudi.task.file_stats import stats_of_base
+from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
@@ -42,6 +46,7 @@ class CompactSpec:
         parquet: how base files are written.
         history: the schemas by which files are read, in a table with schema on read.
         verify: whether what was written is read and compared.
+        stats: which columns' statistics are made of each file; None where the table keeps none.
     """
 
     instant: str
@@ -52,6 +57,25 @@ class CompactSpec:
     parquet: ParquetOptions
     history: SchemaHistory | None = None
     verify: bool = False
+    stats: StatsSpec | None = None
+
+
+@dataclass(slots=True)
+class _Done:
+    """What was done so far: sums over the parts of a slice, see `Merged`."""
+
+    rows: int = 0
+    logs: LogCounts = field(default_factory=LogCounts)
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
+
+    def add(self, part: Merged) -> None:
+        self.rows += part.rows.num_rows
+        self.logs += part.logs
+        self.updated += part.updated
+        self.deleted += part.deleted
+        self.inserted += part.inserted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +108,28 @@ class CompactTask:
         reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
         constant = {PARTITION_PATH: operation.partition_path}
         wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
-        merged = reader.merge(file_slice, wanted)
         name = BaseFileName(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
-        rows = _complete(merged.rows, spec.schema, {**constant, FILE_NAME: name.name})
         path = _path(operation.partition_path, name.name)
-        Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
-        size = BaseFileWriter(storage, spec.avro_schema, spec.parquet).write(path, rows)
-        if spec.verify:
-            written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size)).read(wanted)
-            check_same(reader.read(file_slice, wanted), written, table=storage.root, path=path)
-        return FileResult(self.number, merged.logs.records, self._stat(merged, file_slice, path, size))
+        done = _Done()
 
-    def _stat(self, merged: Merged, file_slice: FileSlice, path: str, size: int) -> WriteStat:
+        def rows() -> Iterator[pa.Table]:
+            for part in reader.parts(file_slice, wanted):
+                done.add(part)
+                yield _complete(part.rows, spec.schema, {**constant, FILE_NAME: name.name})
+
+        Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
+        writer = BaseFileWriter(storage, spec.avro_schema, spec.parquet)
+        content = writer.write_parts(path, rows(), spec.merging.memory.folder)
+        size = int(content.size)
+        if spec.verify:
+            written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size))
+            found = (written.read(wanted, [group]) for group in range(written.num_groups))
+            expected = (part.rows for part in reader.parts(file_slice, wanted))
+            check_same(expected, found, table=storage.root, path=path)
+        stat = replace(self._stat(done, file_slice, path, size), column_stats=stats_of_base(content, None, spec.stats))
+        return FileResult(self.number, done.logs.records, stat)
+
+    def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:
         """What was done, as FileGroupReaderBasedMergeHandle says it."""
         base = file_slice.base
         return WriteStat(
@@ -103,18 +137,18 @@ class CompactTask:
             path=path,
             prev_commit=NO_COMMIT if base is None else base.instant,
             prev_base_file=None if base is None else base.name.name,
-            num_writes=merged.rows.num_rows,
-            num_deletes=merged.deleted,
-            num_update_writes=merged.updated,
-            num_inserts=merged.inserted,
+            num_writes=done.rows,
+            num_deletes=done.deleted,
+            num_update_writes=done.updated,
+            num_inserts=done.inserted,
             total_write_bytes=size,
             partition_path=self.operation.partition_path,
             file_size_in_bytes=size,
-            total_log_records=merged.logs.records,
-            total_updated_records_compacted=merged.logs.keys,
-            total_log_blocks=merged.logs.blocks,
+            total_log_records=done.logs.records,
+            total_updated_records_compacted=done.logs.keys,
+            total_log_blocks=done.logs.blocks,
             total_log_files_compacted=len(file_slice.logs),
-            total_log_size_compacted=merged.logs.size,
+            total_log_size_compacted=done.logs.size,
         )
 
 
@@ -166,21 +200,47 @@ def _complete(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa
     return pa.table(columns, names=schema.names)
 
 
-def check_same(expected: pa.Table, written: pa.Table, *, table: str, path: str) -> None:
+def check_same(expected: Iterable[pa.Table], written: Iterable[pa.Table], *, table: str, path: str) -> None:
     """Compare a merged slice with the file that was made of it, row by row, NaNs and signs of zeros too.
+
+    Args:
+        expected: the slice's rows, some after the others.
+        written: the file's rows, likewise.
+        table: location of the table.
+        path: the file.
 
     Raises:
         CorruptError: they differ.
     """
-    differing = [name for name in expected.column_names if not _same(_whole(expected[name]), _whole(written[name]))]
-    if expected.num_rows != written.num_rows or differing:
+    counts = [0, 0]
+    differing: list[str] = []
+    for one, other in _side_by_side(expected, written):
+        counts = [counts[0] + one.num_rows, counts[1] + other.num_rows]
+        if one.num_rows == other.num_rows and not differing:
+            differing = [name for name in one.column_names if not _same(_whole(one[name]), _whole(other[name]))]
+    if counts[0] != counts[1] or differing:
         raise CorruptError(
-            f"the base file that a compaction wrote is not the merged slice: {written.num_rows} rows where "
-            f"{expected.num_rows} were expected, other values in {', '.join(differing) or 'no column'}; nothing was "
+            f"the base file that a compaction wrote is not the merged slice: {counts[1]} rows where "
+            f"{counts[0]} were expected, other values in {', '.join(differing) or 'no column'}; nothing was "
             "published, the plan stays. Look for faults of the storage, then run it again",
             table=table,
             path=path,
         )
+
+
+def _side_by_side(one: Iterable[pa.Table], other: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Rows of two sides, as many of each as of the other while both have some."""
+    left, right = (filter(lambda part: part.num_rows, side) for side in (one, other))
+    mine, theirs = next(left, None), next(right, None)
+    while mine is not None and theirs is not None:
+        count = min(mine.num_rows, theirs.num_rows)
+        yield mine.slice(0, count), theirs.slice(0, count)
+        mine = mine.slice(count) if mine.num_rows > count else next(left, None)
+        theirs = theirs.slice(count) if theirs.num_rows > count else next(right, None)
+    for rest in (part for part in (mine, *left) if part is not None):
+        yield rest, rest.slice(0, 0)
+    for rest in (part for part in (theirs, *right) if part is not None):
+        yield rest.slice(0, 0), rest
 
 
 def _same(one: pa.Array, other: pa.Array) -> bool:

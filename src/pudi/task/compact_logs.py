@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
-from pudi.filegroup import Markers
+from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, IOType, LogFileName, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
 from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
+from pudi.storage import temporary_errors, temporary_file
 from pudi.task.compact import CompactSpec, slice_of
-from pudi.task.merged import LogCounts, MergedSlices
+from pudi.task.file_stats import stats_of_log
+from pudi.task.log_versions import LogCounts
+from pudi.task.merged import MergedSlices
 from pudi.task.write import FileResult
+
+
+@dataclass(slots=True)
+class _Done:
+    """What was done so far."""
+
+    rows: int = 0
+    deletes: int = 0
+    counts: LogCounts = field(default_factory=LogCounts)
+    stats: pa.Table | None = None
+    """Column statistics; None where the versions came in parts: readers look into a file that has none."""
+
+    def add(self, newer: Versions, counts: LogCounts) -> None:
+        deletes = int(newer.deleted.sum())
+        self.rows += len(newer) - deletes
+        self.deletes += deletes
+        self.counts += counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +75,45 @@ class CompactLogsTask:
         """
         spec, operation = self.spec, self.operation
         file_slice = replace(slice_of(storage, replace(operation, base_file=None)), base=None)
-        newer, counts = MergedSlices(storage, spec.merging, spec.schema, spec.history).folded(file_slice, spec.schema)
-        if newer is None:
-            return FileResult(self.number, 0, None)
-        if counts.partial:
-            raise NotSupportedError(
-                "log compaction of partial updates: compact() merges them into base files",
-                table=storage.root,
-                instant=spec.instant,
-            )
-        token = write_token(self.number, spec.run, attempt)
-        name = LogFileName(operation.file_id, spec.instant, 1, token).name
-        content = b"".join(self._blocks(newer, counts))
-        Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
-        path = f"{operation.partition_path}/{name}" if operation.partition_path else name
-        storage.create(path, content)
-        return FileResult(self.number, counts.records, self._stat(newer, counts, path, len(content)))
+        done = _Done()
+        with temporary_file(spec.merging.memory.folder) as file:
+            size = self._write(storage, file_slice, done, file)
+            if not size:
+                return FileResult(self.number, 0, None)
+            token = write_token(self.number, spec.run, attempt)
+            name = LogFileName(operation.file_id, spec.instant, 1, token).name
+            Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
+            path = f"{operation.partition_path}/{name}" if operation.partition_path else name
+            storage.create(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
+        stat = replace(self._stat(done, path, size), column_stats=done.stats)
+        return FileResult(self.number, done.counts.records, stat)
+
+    def _write(self, storage: Storage, file_slice: FileSlice, done: _Done, file: BinaryIO) -> int:
+        """Write the blocks to a temporary file; how many bytes they are."""
+        spec, size, first = self.spec, 0, True
+        slices = MergedSlices(storage, spec.merging, spec.schema, spec.history)
+        for newer, counts in slices.folded(file_slice, spec.schema):
+            if counts.partial:
+                raise NotSupportedError(
+                    "log compaction of partial updates: compact() merges them into base files",
+                    table=storage.root,
+                    instant=spec.instant,
+                )
+            done.add(newer, counts)
+            if spec.stats is not None:
+                rows = self._records(newer)
+                done.stats = stats_of_log([rows] if rows.num_rows else [], spec.schema, spec.stats) if first else None
+            first = False
+            for block in self._blocks(newer, counts):
+                with temporary_errors(spec.merging.memory.folder):
+                    size += file.write(block)
+        with temporary_errors(spec.merging.memory.folder):
+            file.flush()
+        return size
+
+    def _records(self, newer: Versions) -> pa.Table:
+        rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.names)
+        return pa.Table.from_arrays(rows.columns, schema=self.spec.schema)
 
     def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:
         spec = self.spec
@@ -77,9 +122,8 @@ class CompactLogsTask:
             Header.SCHEMA: spec.avro_schema,
             Header.COMPACTED_BLOCK_TIMES: ",".join(counts.instants),
         }
-        rows = newer.rows.filter(pa.array(~newer.deleted)).select(spec.schema.names)
+        rows = self._records(newer)
         if rows.num_rows:
-            rows = pa.Table.from_arrays(rows.columns, schema=spec.schema)
             if counts.avro:
                 yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
             else:
@@ -97,9 +141,8 @@ class CompactLogsTask:
             )
             yield encode_block(BlockKind.DELETE, headers, deletes)
 
-    def _stat(self, newer: Versions, counts: LogCounts, path: str, size: int) -> WriteStat:
-        operation = self.operation
-        deletes = int(newer.deleted.sum())
+    def _stat(self, done: _Done, path: str, size: int) -> WriteStat:
+        operation, counts = self.operation, done.counts
         return WriteStat(
             file_id=operation.file_id,
             path=path,
@@ -108,9 +151,9 @@ class CompactLogsTask:
             log_files=(path.rpartition("/")[2],),
             log_version=1,
             log_offset=0,
-            num_writes=newer.rows.num_rows - deletes,
-            num_deletes=deletes,
-            num_update_writes=newer.rows.num_rows - deletes,
+            num_writes=done.rows,
+            num_deletes=done.deletes,
+            num_update_writes=done.rows,
             total_write_bytes=size,
             partition_path=operation.partition_path,
             file_size_in_bytes=size,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,23 +87,26 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
         return wins
     fields = [search.schema.field(name) for name in search.rule.ordering_fields]
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
-    stored = _stored(storage, file_slice, wanted, search)
-    partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=_whole(rows[RECORD_KEY])), -1))
-    held = np.flatnonzero(partner >= 0)
-    incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))
-    newer = search.rule.newer_wins(stored.take(pa.array(held)), incoming)
-    wins[partner[held][~newer]] = False
+    keys = _whole(rows[RECORD_KEY])
+    for stored in _stored(storage, file_slice, wanted, search):
+        partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=keys), -1))
+        held = np.flatnonzero(partner >= 0)
+        incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))
+        newer = search.rule.newer_wins(stored.take(pa.array(held)), incoming)
+        wins[partner[held][~newer]] = False
     return wins
 
 
-def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: KeySearch) -> pa.Table:
+def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: KeySearch) -> Iterator[pa.Table]:
     """Some columns of all that a slice holds."""
     if file_slice.logs and search.merging is not None:
-        schema = with_meta_fields(search.schema)
-        return MergedSlices(storage, search.merging, schema, search.history).read(file_slice, wanted.names)
+        slices = MergedSlices(storage, search.merging, with_meta_fields(search.schema), search.history)
+        for part in slices.parts(file_slice, wanted.names):
+            yield part.rows
+        return
     reader = BaseFileReader(storage, file_slice.base_file)
     present = [name for name in wanted.names if name in reader.schema.names]
-    return conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
+    yield conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
 
 
 def _compose(

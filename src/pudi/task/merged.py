@@ -1,8 +1,8 @@
-"""One slice's base file and log files merged: Arrow in, Arrow out, on either engine."""
+"""One slice's base file and log files merged: Arrow in, Arrow out, on either engine, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,46 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import FileSlice, open_base_file, read_log_blocks
-from pudi.format.log_block import BlockKind, LogBlock
-from pudi.format.log_data import decode_data
-from pudi.format.log_deletes import decode_deletes
+from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_file, read_log_blocks
 from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
-from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
+from pudi.schema import COMMIT_TIME, RECORD_KEY, conform_read
 from pudi.schema.internal import SchemaHistory
-
-
-@dataclass(frozen=True, slots=True)
-class LogCounts:
-    """What was found in a slice's log files.
-
-    Attributes:
-        blocks: data and delete blocks that count.
-        records: record versions in them, deletes included.
-        size: bytes of the blocks' contents.
-        keys: keys among these records.
-        instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
-        avro: whether the newest block of records is an Avro block.
-        partial: whether a block holds some columns only.
-    """
-
-    blocks: int = 0
-    records: int = 0
-    size: int = 0
-    keys: int = 0
-    instants: tuple[str, ...] = ()
-    avro: bool = False
-    partial: bool = False
+from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, say_rows, stored_names
+from pudi.task.spilled import ROW, Buckets
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A slice after merging.
+    """Some of a slice's records after merging.
 
     Attributes:
-        rows: its records, base rows first, in their order.
-        logs: what was found in its log files.
+        rows: the records.
+        logs: what was found in its log files: their keys so far as these are in this part; the rest in the first part.
         updated: base rows that a version in the logs replaced.
         deleted: base rows that one took out.
         inserted: records that the base file hasn't.
@@ -63,8 +39,31 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """Base rows, and what becomes of them.
+
+    Attributes:
+        base: the rows.
+        numbers: their numbers in the base file.
+        laid: what becomes of them; None where no block of the logs counts.
+        logs: see `Merged`.
+        spilled: whether base rows that stay come after all parts, in their order.
+    """
+
+    base: pa.Table
+    numbers: np.ndarray
+    laid: Laid | None
+    logs: LogCounts
+    spilled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MergedSlices:
     """Reads slices with log files.
+
+    Where the versions in a slice's log files fit in memory (`Merging.memory`), they're laid over the base file, some
+    row groups after the others when it's large. Where they don't, they and the base file's keys (all columns, where
+    versions are mixed) go to a temporary file by hash of their keys, and are merged some keys after the others.
 
     Args:
         storage: the table's files.
@@ -80,8 +79,10 @@ class MergedSlices:
     history: SchemaHistory | None = None
     commit_times: frozenset[str] | None = None
 
-    def read(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
-        """The records of a slice as they are after merging, unfiltered; base rows first, in their order.
+    def parts(self, file_slice: FileSlice, wanted: Sequence[str]) -> Iterator[Merged]:
+        """The records of a slice as they are after merging, unfiltered, some after the others.
+
+        Base rows come first, in their order; where the logs don't fit in memory, last.
 
         Args:
             file_slice: a base file, log files, or both.
@@ -91,65 +92,211 @@ class MergedSlices:
             NotFoundError: a file is gone.
             CorruptError: a file can't be read.
             NotSupportedError: log files of a kind that this release can't read.
+            UnavailableError: there's no room for what doesn't fit in memory.
         """
-        return self.merge(file_slice, wanted).rows
+        target = self._target(wanted)
+        gone: list[np.ndarray] | None = None
+        for part in self._laid(file_slice, target, target, wanted):
+            if part.laid is None:
+                yield Merged(self._as_wanted(part.base, wanted), part.logs)
+                continue
+            rows = _winners(part.laid) if part.spilled else _gather(part.base, part.laid, wanted)
+            if part.spilled:
+                gone = [*(gone or ()), part.numbers[~_staying(part.base, part.laid)]]
+            yield Merged(
+                rows=self._as_wanted(rows, wanted),
+                logs=part.logs,
+                updated=int(np.count_nonzero(part.laid.taken >= 0)),
+                deleted=part.base.num_rows - len(part.laid.base_rows),
+                inserted=len(part.laid.inserted),
+            )
+        if gone is not None:
+            yield from self._remaining(file_slice, np.concatenate(gone), target, wanted)
 
-    def merge(self, file_slice: FileSlice, wanted: Sequence[str]) -> Merged:
-        """The records of a slice, with what was done to get them; as `read`."""
-        needed = {*wanted, *self.merging.columns(self.schema)}
-        target = pa.schema([f for f in self.schema if f.name in needed])
-        base, laid, counts = self._laid(file_slice, target, target)
-        if laid is None:
-            return Merged(self._as_wanted(base, wanted), counts)
-        return Merged(
-            rows=self._as_wanted(_gather(base, laid, wanted), wanted),
-            logs=counts,
-            updated=int(np.count_nonzero(laid.taken >= 0)),
-            deleted=base.num_rows - len(laid.base_rows),
-            inserted=len(laid.inserted),
-        )
+    def _remaining(
+        self, file_slice: FileSlice, gone: np.ndarray, target: pa.Schema, wanted: Sequence[str]
+    ) -> Iterator[Merged]:
+        """The base rows but those of some numbers."""
+        for numbers, base in self._base(file_slice, target):
+            stays = ~np.isin(numbers, gone, assume_unique=True)
+            yield Merged(self._as_wanted(base.filter(pa.array(stays)), wanted))
 
-    def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
+    def read(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
+        """The records of a slice in one table, for few columns; as `parts`."""
+        return pa.concat_tables([part.rows for part in self.parts(file_slice, wanted)])
+
+    def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> Iterator[pa.Table]:
         """The records of a slice that its log files bring: those that replace base rows, and new ones; unfiltered.
 
-        With the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as `read`.
+        With the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as `parts`.
         """
-        needed = {*wanted, *self.merging.columns(self.schema)}
-        target = pa.schema([f for f in self.schema if f.name in needed])
-        _, laid, _ = self._laid(file_slice, target, self._light)
-        if laid is None:
-            return self._as_wanted(_nullable(target.empty_table()), wanted)
-        places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
-        return self._as_wanted(laid.rows.take(pa.array(places)), wanted)
+        for part in self._laid(file_slice, self._target(wanted), self._light):
+            if part.laid is not None:
+                yield self._as_wanted(_winners(part.laid), wanted)
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
-        """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `read`."""
-        base, laid, _ = self._laid(file_slice, self._light, self._light)
-        stays = np.zeros(base.num_rows, dtype=bool)
-        stays[slice(None) if laid is None else laid.base_rows[laid.taken < 0]] = True
-        return np.flatnonzero(~stays)
+        """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `parts`."""
+        gone = [np.zeros(0, dtype=np.int64)]
+        for part in self._laid(file_slice, self._light, self._light):
+            if part.laid is not None:
+                gone.append(part.numbers[~_staying(part.base, part.laid)])
+        return np.sort(np.concatenate(gone))
+
+    def folded(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[Versions, LogCounts]]:
+        """The versions in a slice's log files merged among themselves, each key once, some keys after the others.
+
+        Args:
+            file_slice: the slice.
+            target: the table's columns that are wanted, with those that merging looks at.
+
+        Returns:
+            Versions with counts, as of `Merged`; nothing where no block counts.
+        """
+        blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope, self.merging.memory.share // 4)
+        if not blocks:
+            return
+        held, buckets, records = self._logs.collect(blocks, target)
+        counts = LogCounts.of(blocks, records)
+        if buckets is None:
+            newer = fold(held, RECORD_KEY, self.merging.rule)
+            yield newer, replace(counts, keys=len(newer))
+            return
+        with buckets:
+            for runs, _ in buckets.parts(pa.table({})):
+                newer = fold(runs, RECORD_KEY, self.merging.rule)
+                yield newer, replace(counts, keys=len(newer))
+                counts = counts.of_rest
+
+    def _target(self, wanted: Sequence[str]) -> pa.Schema:
+        """The columns that are read to get some."""
+        needed = {*wanted, *self.merging.columns(self.schema)}
+        return pa.schema([f for f in self.schema if f.name in needed])
 
     @property
     def _light(self) -> pa.Schema:
         """The columns that decide which version wins."""
-        return pa.schema([f for f in self.schema if f.name in self.merging.columns(self.schema)])
+        return self._target(())
+
+    @property
+    def _logs(self) -> LogVersions:
+        return LogVersions(self.storage, self.merging, self.history)
 
     def _laid(
-        self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema
-    ) -> tuple[pa.Table, Laid | None, LogCounts]:
-        """Base rows, and what becomes of them; None where no block of the logs counts."""
-        scope = self.merging.scope
-        blocks = read_log_blocks(self.storage, file_slice.logs, scope)
-        if scope.among is not None and any(block.is_partial for block in blocks):
+        self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema, staying: Sequence[str] | None = None
+    ) -> Iterator[_Part]:
+        """Base rows, and what becomes of them.
+
+        Args:
+            file_slice: the slice.
+            of_logs: columns of newer versions, with those that merging looks at.
+            of_base: columns of base rows, likewise.
+            staying: those that are wanted of base rows that stay; None where these rows aren't.
+        """
+        scope, memory = self.merging.scope, self.merging.memory
+        blocks = read_log_blocks(self.storage, file_slice.logs, scope, memory.share // 4)
+        partial = any(block.is_partial for block in blocks)
+        if scope.among is not None and partial:
             # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
-            return replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base)
-        newer, counts = self._folded(blocks, of_logs)
-        mixes = newer is not None and (newer.partial or self.merging.rule.mixes)
-        base = self._base(file_slice, of_logs if mixes else of_base)
-        if newer is None:
-            return base, None, counts
-        return base, lay_over(base, newer, RECORD_KEY, self.merging.rule, mixed_anew=True), counts
+            yield from replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base, staying)
+            return
+        if not blocks:
+            for numbers, base in self._base(file_slice, of_base):
+                yield _Part(base, numbers, None, LogCounts())
+            return
+        mixes = partial or self.merging.rule.mixes
+        by_row = self._by_row and not mixes and say_rows(blocks, file_slice.base)
+        held, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
+        counts = LogCounts.of(blocks, records)
+        del blocks  # with the contents that they hold
+        if buckets is None:
+            newer = fold(held, RECORD_KEY, self.merging.rule)
+            del held
+            groups = self._base(file_slice, of_logs if mixes else of_base)
+            if by_row:
+                groups = self._base_rows(file_slice, of_base, newer, staying)
+            yield from self._over_groups(groups, newer, replace(counts, keys=len(newer)), ROW if by_row else RECORD_KEY)
+            return
+        with buckets:
+            yield from self._over_buckets(self._base(file_slice, of_logs if mixes else self._light), buckets, counts)
+
+    def _over_groups(
+        self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts, key: str
+    ) -> Iterator[_Part]:
+        """Versions that fit in memory, over a base file's rows, at once or some after the others."""
+        new = np.ones(len(newer), dtype=bool)
+        coming = next(groups, None)
+        while coming is not None:
+            (numbers, base), coming = coming, next(groups, None)
+            laid = lay_over(base, newer, key, self.merging.rule, mixed_anew=True)
+            unmet = np.zeros(len(newer), dtype=bool)
+            unmet[laid.inserted] = True
+            new &= unmet
+            inserted = np.flatnonzero(new) if coming is None else laid.inserted[:0]
+            yield _Part(base, numbers, replace(laid, inserted=inserted), counts)
+            counts = counts.of_rest
+
+    def _over_buckets(
+        self, groups: Iterable[tuple[np.ndarray, pa.Table]], buckets: Buckets, counts: LogCounts
+    ) -> Iterator[_Part]:
+        """Versions on disk over a base file's rows, by key."""
+        rule, empty = self.merging.rule, None
+        for numbers, base in groups:
+            rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
+            empty = rows.slice(0, 0)
+            buckets.add_base(rows)
+        assert empty is not None
+        for runs, rows in buckets.parts(empty):
+            newer = fold(runs, RECORD_KEY, rule)
+            base = rows.drop_columns([ROW])
+            laid = lay_over(base, newer, RECORD_KEY, rule, mixed_anew=True)
+            yield _Part(base, np.asarray(rows[ROW]), laid, replace(counts, keys=len(newer)), spilled=True)
+            counts = counts.of_rest
+
+    @property
+    def _by_row(self) -> bool:
+        return self.merging.by_position and self.merging.keys is None
+
+    def _base_rows(
+        self, file_slice: FileSlice, of_base: pa.Schema, newer: Versions, staying: Sequence[str] | None
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """As `_base`, with row numbers (`ROW`) in the place of record keys, which are read only where they're wanted.
+
+        Where base rows that stay aren't wanted, only those come that there are newer versions of.
+        """
+        places = np.unique(np.asarray(newer.rows[ROW]))
+        target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in (staying or ())])
+        if staying is None and not target.names:
+            yield places, pa.table({ROW: pa.array(places, pa.int64())})
+            return
+        for numbers, base in self._base(file_slice, target if target.names else of_base):
+            rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
+            if staying is None:
+                held = np.flatnonzero(np.isin(numbers, places, assume_unique=True))
+                yield numbers[held], rows.take(pa.array(held))
+            else:
+                yield numbers, rows
+
+    def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Row numbers and rows of the base file, at once unless it's large; at least one table."""
+        if file_slice.base is None:
+            yield np.zeros(0, dtype=np.int64), keyed(nullable(target.empty_table()), self.merging)
+            return
+        file = open_base_file(self.storage, file_slice.base)
+        names = None if self.history is None else self.history.names(file_slice.base.instant)
+        known = set(file.schema.names)
+        present = [name for name in stored_names(target, names) if name in known]
+        start = 0
+        for groups in _portions(file, file_slice.base.size, self.merging.memory.share):
+            stored = file.read(present or file.schema.names[:1], groups)
+            rows = conform_read(stored, target, path=file_slice.base.path, names=names)
+            numbers = np.arange(start, start + rows.num_rows)
+            start += rows.num_rows
+            if self.commit_times is not None:
+                chosen = pa.array(sorted(self.commit_times), pa.string())
+                kept = pc.is_in(rows[COMMIT_TIME], value_set=chosen)
+                rows, numbers = rows.filter(kept), numbers[np.asarray(kept)]
+            yield numbers, keyed(nullable(rows), self.merging)
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """The columns that come back, as the table has them: no null is in one that has none."""
@@ -158,90 +305,49 @@ class MergedSlices:
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
 
-    def folded(self, file_slice: FileSlice, target: pa.Schema) -> tuple[Versions | None, LogCounts]:
-        """The versions in a slice's log files merged among themselves, and counts; None where no block counts.
 
-        Args:
-            file_slice: the slice.
-            target: the table's columns that are wanted, with those that merging looks at.
-        """
-        return self._folded(read_log_blocks(self.storage, file_slice.logs, self.merging.scope), target)
+def _portions(file: BaseFileReader | OrcFileReader, size: int, most: int) -> list[list[int] | None]:
+    """Row groups to be read together: all of them, unless the file is too large."""
+    if isinstance(file, BaseFileReader):
+        sizes = [file.metadata.row_group(number).total_byte_size for number in range(file.num_groups)]
+    else:
+        sizes = [_ORC_SWELLS * size // max(1, file.num_groups)] * file.num_groups
+    if sum(sizes) <= most or len(sizes) <= 1:
+        return [None]
+    groups: list[list[int]] = [[]]
+    held = 0
+    for number, each in enumerate(sizes):
+        if groups[-1] and held + each > most:
+            groups.append([])
+            held = 0
+        groups[-1].append(number)
+        held += each
+    return [*groups]
 
-    def _folded(self, blocks: Sequence[LogBlock], target: pa.Schema) -> tuple[Versions | None, LogCounts]:
-        runs = [self._versions(block, target) for block in blocks]
-        if not runs:
-            return None, LogCounts()
-        newer = fold(runs, RECORD_KEY, self.merging.rule)
-        counts = LogCounts(
-            blocks=len(blocks),
-            records=sum(run.rows.num_rows for run in runs),
-            size=sum(len(block.content) for block in blocks),
-            keys=newer.rows.num_rows,
-            instants=tuple(dict.fromkeys(block.instant for block in blocks)),
-            avro=[BlockKind.AVRO, *(block.kind for block in blocks if block.kind.is_data)][-1] is BlockKind.AVRO,
-            partial=any(block.is_partial for block in blocks),
-        )
-        return newer, counts
 
-    def _base(self, file_slice: FileSlice, target: pa.Schema) -> pa.Table:
-        if file_slice.base is None:
-            return self._keyed(_nullable(target.empty_table()))
-        file = open_base_file(self.storage, file_slice.base)
-        names = None if self.history is None else self.history.names(file_slice.base.instant)
-        known = set(file.schema.names)
-        present = [name for name in _stored(target, names) if name in known]
-        rows = conform_read(file.read(present or file.schema.names[:1]), target, path=file_slice.base.path, names=names)
-        if self.commit_times is not None:
-            chosen = pa.array(sorted(self.commit_times), pa.string())
-            rows = rows.filter(pc.is_in(rows[COMMIT_TIME], value_set=chosen))
-        return self._keyed(_nullable(rows))
+_ORC_SWELLS = 4
+"""How much larger than ORC's bytes its columns may be, about."""
 
-    def _versions(self, block: LogBlock, target: pa.Schema) -> Versions:
-        return self._deletes(block, target) if block.kind is BlockKind.DELETE else self._records(block, target)
 
-    def _records(self, block: LogBlock, target: pa.Schema) -> Versions:
-        names = None if self.history is None else self.history.names(block.instant)
-        stored = decode_data(block, set(_stored(target, names)))
-        if block.is_partial:
-            there = set(stored.column_names)
-            target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
-        rows = self._keyed(_nullable(conform_read(stored, target, path=block.path, names=names)))
-        return Versions.of(rows, self.merging.rule, partial=block.is_partial, stored=True)
+def _staying(base: pa.Table, laid: Laid) -> np.ndarray:
+    """Which base rows stay as they are."""
+    stays = np.zeros(base.num_rows, dtype=bool)
+    stays[laid.base_rows[laid.taken < 0]] = True
+    return stays
 
-    def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
-        rule = self.merging.rule
-        fields = [target.field(name) for name in (rule.ordering_fields if rule.compares else ())]
-        found = decode_deletes(block, [field.type for field in fields])
-        count = len(found.keys)
-        known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
-        names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
-        columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
-        # to a merger of the user's a delete is a version like others
-        unconditional = found.unconditional if rule.merger is None else np.zeros(count, dtype=bool)
-        return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
 
-    def _keyed(self, rows: pa.Table) -> pa.Table:
-        keys = self.merging.keys
-        return rows if keys is None else rows.append_column(RECORD_KEY, keys.record_keys(rows))
+def _winners(laid: Laid) -> pa.Table:
+    """The versions that replace base rows, and new ones."""
+    places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
+    return laid.rows.take(pa.array(places))
 
 
 def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
     """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
-    names = list(wanted) or [RECORD_KEY]
+    names = list(wanted) or base.column_names[:1]
     replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
     places = np.concatenate([replaced, base.num_rows + laid.inserted])
     rows = laid.rows.select(base.column_names)
     if not base.num_rows and len(places) == rows.num_rows:
         return rows
     return pa.concat_tables([base, rows]).select(names).take(pa.array(places))
-
-
-def _stored(target: pa.Schema, names: FieldNames | None) -> list[str]:
-    """What the wanted columns are called in a file."""
-    found = [name if names is None else names.of(name)[0] for name in target.names]
-    return [name for name in found if name is not None]
-
-
-def _nullable(rows: pa.Table) -> pa.Table:
-    """The same columns, all nullable: deletes have nothing but a key and an ordering value."""
-    return pa.Table.from_arrays(rows.columns, names=rows.column_names)

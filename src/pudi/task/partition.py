@@ -27,7 +27,8 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.task.tag import KeyLookup, key_finder, lookups_in
+from pudi.task.append import BASE_ROW
+from pudi.task.tag import KeyLookup, RowFinder, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
@@ -49,6 +50,8 @@ class TaggedPartition:
         elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
             inserts made, which are updated and deleted together, as Hudi does.
         leaving: among `rows`, those that move to another partition: this one drops them.
+        base_rows: for each distinct key its row in the base file of its file group, -1 where that's not known; None
+            where no key's is.
     """
 
     rows: np.ndarray
@@ -57,6 +60,7 @@ class TaggedPartition:
     file_ids: list[str]
     elsewhere: dict[int, np.ndarray]
     leaving: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    base_rows: np.ndarray | None = None
 
 
 def tag_partitions(
@@ -66,6 +70,8 @@ def tag_partitions(
     lookups: Sequence[KeyLookup],
     index: Index,
     spread: Spread = map,
+    *,
+    positions: bool = False,
 ) -> dict[str, TaggedPartition]:
     """Find records' keys in file slices of their partitions.
 
@@ -76,6 +82,7 @@ def tag_partitions(
         lookups: slices that may hold keys of these partitions.
         index: how keys are looked for.
         spread: runs the independent parts.
+        positions: whether their rows in base files are wanted, where the index knows them.
     """
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
     for lookup in lookups:
@@ -84,24 +91,46 @@ def tag_partitions(
     distinct = dict(zip(partitions, encoded, strict=True))
     finders = {partition: key_finder(distinct[partition][0], index) for partition in by_partition if lookups}
 
-    def find(lookup: KeyLookup) -> np.ndarray:
-        return finders[lookup.file_slice.partition].find(storage, lookup.file_slice)
+    def find(lookup: KeyLookup) -> tuple[np.ndarray, np.ndarray | None]:
+        finder = finders[lookup.file_slice.partition]
+        if positions and isinstance(finder, RowFinder):
+            return finder.locate(storage, lookup.file_slice)
+        return finder.find(storage, lookup.file_slice), None
 
-    positions = dict(zip(lookups, spread(find, lookups), strict=True))
+    found = dict(zip(lookups, spread(find, lookups), strict=True))
     tagged = {}
     for partition, group in by_partition.items():
         known, codes = distinct[partition]
         located = np.full(len(known), -1, dtype=np.int64)
+        base_rows = np.full(len(known), -1, dtype=np.int64)
         elsewhere: dict[int, np.ndarray] = {}
         for number, lookup in enumerate(group):
-            hits = positions[lookup]
+            hits, rows = found[lookup]
             again = located[hits] >= 0
             located[hits[~again]] = number
+            base_rows[hits] = -1 if rows is None else rows
             if again.any():
                 elsewhere[number] = hits[again]
+                base_rows[hits[again]] = -1
         file_ids = [lookup.file_slice.file_id for lookup in group]
-        tagged[partition] = TaggedPartition(np.asarray(partitions[partition]), codes, located, file_ids, elsewhere)
+        part = TaggedPartition(np.asarray(partitions[partition]), codes, located, file_ids, elsewhere)
+        tagged[partition] = replace(part, base_rows=base_rows) if np.any(base_rows >= 0) else part
     return tagged
+
+
+def with_base_rows(rows: pa.Table, partitions: Mapping[str, TaggedPartition], spec: WriteSpec) -> pa.Table:
+    """Records with column `BASE_ROW`, where log blocks are to say where their records are in the base file.
+
+    Where versions are mixed they don't: column by column, a position is no value.
+    """
+    known = [part for part in partitions.values() if part.base_rows is not None]
+    if not known or spec.logs is None or not spec.logs.positions or spec.rule.mixes:
+        return rows
+    places = np.full(rows.num_rows, -1, dtype=np.int64)
+    for part in known:
+        assert part.base_rows is not None
+        places[part.rows] = part.base_rows[part.codes]
+    return rows.append_column(BASE_ROW, pa.array(places))
 
 
 def tag_buckets(
@@ -180,6 +209,7 @@ def write_partition(
     """
     tagged, plan = _placed_buckets(storage, spec, task, rows, unique) or _placed(storage, spec, task, rows, unique)
     results = []
+    rows = with_base_rows(rows, tagged, spec)
     for number, places in assign(tagged, plan).items():
         numbered = replace(plan.tasks[number], number=task.number * FILES_PER_PARTITION + number)
         taken = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
@@ -192,7 +222,8 @@ def _placed(
 ) -> tuple[dict[str, TaggedPartition], WritePlan]:
     everything = {task.partition: np.arange(rows.num_rows)}
     lookups = [] if spec.operation is Operation.INSERT else lookups_in(task.slices)
-    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index)
+    positions = spec.logs is not None and spec.logs.positions
+    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index, positions=positions)
     counts = profile(tagged)
     if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
         counts = WriteProfile(counts.updates, {})

@@ -58,11 +58,13 @@ class SliceReader:
 
     def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         """The wanted rows of a slice with log files; filters look at merged records only."""
-        yield from self._keep(self._slices.read(file_slice, needed_columns(self.plan))).to_batches()
+        for part in self._slices.parts(file_slice, needed_columns(self.plan)):
+            yield from self._keep(part.rows).to_batches()
 
     def winners(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         """The wanted rows that a slice's log files bring; see `MergedSlices.winners`."""
-        yield from self._keep(self._slices.winners(file_slice, needed_columns(self.plan))).to_batches()
+        for rows in self._slices.winners(file_slice, needed_columns(self.plan)):
+            yield from self._keep(rows).to_batches()
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
         """Numbers of a slice's base rows that don't stay; see `MergedSlices.replaced`."""

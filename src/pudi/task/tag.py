@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,7 @@ class KeySearch:
         schema: the table's columns without meta fields.
         merging: how log files are merged over base files; None in a copy-on-write table.
         history: the schemas by which files are read, in a table with schema on read.
+        positions: whether records' rows in base files are wanted, where the index knows them.
     """
 
     index: Index
@@ -54,6 +55,7 @@ class KeySearch:
     schema: pa.Schema
     merging: Merging | None = None
     history: SchemaHistory | None = None
+    positions: bool = False
 
     @property
     def moves(self) -> bool:
@@ -70,6 +72,14 @@ class KeyFinder(Protocol):
         Raises:
             CorruptError: the base file can't be read, or has no record keys in text.
         """
+
+
+@runtime_checkable
+class RowFinder(Protocol):
+    """A key finder that knows in which rows of a base file the keys are."""
+
+    def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[np.ndarray, np.ndarray]:
+        """`KeyFinder.find`, and for each of these keys its row in the base file; -1 where it's in several."""
 
 
 def key_finder(keys: pa.Array, index: Index) -> KeyFinder:

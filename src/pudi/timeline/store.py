@@ -144,7 +144,12 @@ class TimelineStore:
         return content
 
     def request(
-        self, action: Action, content: bytes = b"", on_requested: Callable[[str], None] | None = None
+        self,
+        action: Action,
+        content: bytes = b"",
+        on_requested: Callable[[str], None] | None = None,
+        *,
+        at: str | None = None,
     ) -> Instant:
         """Put a new instant on the timeline in state REQUESTED.
 
@@ -152,9 +157,10 @@ class TimelineStore:
             action: what is going to be done.
             content: the plan, where the action has one.
             on_requested: called with the new requested time before its file is created (heartbeats).
+            at: the requested time, where another timeline or a rule says it; None makes one.
         """
         with self.lock:
-            requested = next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
+            requested = at or next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
             if on_requested is not None:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)

@@ -23,7 +23,7 @@ from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
 from pudi.task.everywhere import tag_everywhere
-from pudi.task.partition import assign, tag_buckets, tag_partitions, write_partition
+from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
 from pudi.task.write import LEAVING
 
 _Item = TypeVar("_Item")
@@ -59,14 +59,16 @@ class LocalEngine:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
         if index.is_global and lookups:
             return LocalTagged(records, tag_everywhere(records.rows, partitions, storage, lookups, search, self._map))
-        return LocalTagged(records, tag_partitions(keys, partitions, storage, lookups, index, self._map))
+        tagged = tag_partitions(keys, partitions, storage, lookups, index, self._map, positions=search.positions)
+        return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""
         assigned = assign(tagged.partitions, plan)
+        records = with_base_rows(tagged.records.rows, tagged.partitions, spec)
 
         def run(task: FileTask) -> FileResult:
-            rows = tagged.records.rows.take(pa.array(assigned[task.number]))
+            rows = records.take(pa.array(assigned[task.number]))
             leaving = tagged.partitions[task.partition].leaving
             if len(leaving):
                 rows = rows.append_column(LEAVING, pa.array(np.isin(assigned[task.number], leaving)))

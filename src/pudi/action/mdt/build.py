@@ -1,0 +1,201 @@
+"""Make a table's metadata table, drop it or some of its partitions, and clear away what a dead writer left half built.
+
+Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTableMetadataUtil
+.deleteMetadataTable and deleteMetadataTablePartition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.action.mdt.client import create_metadata, open_metadata
+from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
+from pudi.action.meta_client import MetaClient
+from pudi.action.properties import update_properties
+from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
+from pudi.errors import TableNotFoundError
+from pudi.filegroup import StorageListing
+from pudi.format import (
+    INIT_INSTANT,
+    METADATA_DIR,
+    Action,
+    PartitionMetadata,
+    State,
+    encode_partition_metadata,
+    parse_data_file,
+    partition_metadata_path,
+)
+from pudi.metadata import MetadataTable
+from pudi.metadata.changes import Changes, files_changes
+from pudi.metadata.keys import shard_of
+from pudi.metadata.records import FILES, group_prefix
+from pudi.storage import delete_folder
+from pudi.task.metadata_files import make_group, write_base
+from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+_READY, _BUILDING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
+_FIRST_SUFFIX = 10
+"""Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
+
+
+def settle_metadata(meta: MetaClient, options: Options) -> None:
+    """Before a write: take away what the user wants no more of the metadata table, and what was left half built.
+
+    Args:
+        meta: the table; its configuration is that of before or after.
+        options: the writer's; hoodie.metadata.enable=false takes all away, the option of a partition that partition.
+    """
+    if not _unwanted(meta.config, options):
+        return
+    with meta.lock:
+        meta.reload()
+        doomed = _unwanted(meta.config, options)
+        indexing = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
+        if indexing and not metadata_switched_off(options):  # a partition that is being built is somebody's work
+            doomed -= set(meta.config.metadata_partitions_inflight) - set(metadata_dropped(options, doomed))
+        if doomed:
+            drop_partitions(meta, doomed)
+
+
+def build_metadata(meta: MetaClient, options: Options) -> None:
+    """Before a write: make the metadata table that the user asks for, where there is none.
+
+    Below version 8 not while a write is pending, whose log files can't be told from others, as in Hudi: then the next
+    writer makes it.
+
+    Args:
+        meta: the table.
+        options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+
+    Raises:
+        CorruptError: there is one that hasn't been kept in step.
+    """
+    if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
+        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        return
+    if not metadata_wanted(options):
+        return
+    with meta.lock:
+        meta.reload()
+        if FILES in meta.config.metadata_partitions:
+            return
+        timeline = meta.store.load()
+        if meta.store.layout == 1 and timeline.pending:
+            _log.warning("no metadata table was made: %s is pending on the table", timeline.pending[0].requested)
+            return
+        delete_folder(meta.storage, METADATA_DIR)
+        set_partitions(meta, ready=(), building=(FILES,))
+        mdt = create_metadata(meta)
+        make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
+        set_partitions(meta, ready=(FILES,), building=())
+
+
+def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
+    """Take partitions out of the properties, then delete their files; with `files` the whole metadata table goes.
+
+    Under the table's lock.
+    """
+    everything = FILES in partitions
+    config = meta.config
+    ready = () if everything else set(config.metadata_partitions) - set(partitions)
+    building = () if everything else set(config.metadata_partitions_inflight) - set(partitions)
+    set_partitions(meta, ready=ready, building=building)
+    if everything:
+        delete_folder(meta.storage, METADATA_DIR)
+        return
+    for partition in sorted(partitions):
+        delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
+
+
+def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int, changes: Changes) -> None:
+    """Write the first delta commit of a partition: its file groups, and base files of those that get records.
+
+    Every file group begins with a log file that holds nothing, so that it's there without records too. What an attempt
+    that died left in the partition's folder goes first.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant.
+        partition: the partition's name.
+        groups: how many file groups it has, for good.
+        changes: its records.
+    """
+    delete_folder(mdt.storage, partition)
+    instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
+    described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
+    mdt.storage.create(partition_metadata_path(partition), described)
+    ids = [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
+    for file_id in ids:
+        make_group(mdt.storage, requested, partition, file_id)
+    shards = shard_of(changes.keys, groups)
+    stats = tuple(
+        write_base(mdt.storage, requested, partition, ids[n], _of_shard(changes, shards == n), n)
+        for n in map(int, np.unique(shards))
+    )
+    mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
+
+
+def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
+    return changes.part(pa.array(mask), pa.array([], pa.bool_()))
+
+
+def _present(meta: MetaClient, timeline: Timeline) -> Changes:
+    """The data files that are there, but for those of pending instants, which tell of them when they complete."""
+    pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
+    files: dict[str, Mapping[str, int]] = {}
+    for partition, infos in StorageListing(meta.storage).all_files().items():
+        named = {info.path.rpartition("/")[2]: info.size for info in infos}
+        files[partition] = {name: size for name, size in named.items() if _counts(name, pending)}
+    return files_changes(files, partitions=files)
+
+
+def _counts(name: str, pending: Collection[str]) -> bool:
+    parsed = parse_data_file(name)
+    return parsed is not None and parsed.instant not in pending
+
+
+def next_instant(meta: MetaClient, timeline: Timeline) -> str:
+    """The instant at which another partition is made (generateUniqueInstantTime).
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+    """
+    layout, first = meta.store.layout, 0
+    start = f"{INIT_INSTANT}"
+    if layout == 1:
+        done = [instant.requested for instant in timeline.instants if instant.is_completed]
+        start, first = max(done, default=INIT_INSTANT), _FIRST_SUFFIX
+    taken = _taken(meta)
+    return next(name for name in (f"{start}{number:03}" for number in count(first)) if name not in taken)
+
+
+def _taken(meta: MetaClient) -> set[str]:
+    """The metadata table's instants, if there is one."""
+    try:
+        mdt = open_metadata(meta)
+    except TableNotFoundError:
+        return set()
+    return {instant.requested for instant in mdt.store.load().instants}
+
+
+def _unwanted(config: TableConfig, options: Options) -> set[str]:
+    """Partitions that the user wants no more, and those that are being built: by nobody, as far as is known."""
+    known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    if metadata_switched_off(options):
+        return known
+    return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
+
+
+def set_partitions(meta: MetaClient, *, ready: Iterable[str], building: Iterable[str]) -> None:
+    """Say in the properties which partitions readers may use, and which are being built."""
+    changes = {_READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
+    changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
+    meta.config = TableConfig.parse(changed, table=meta.storage.root)

@@ -1,0 +1,82 @@
+"""The metadata table as a table of its own: opened where its table has one, made where it shall have one.
+
+Source: FORMAT 7.1; HoodieBackedTableMetadataWriter.initializeMetaClient.
+"""
+
+from __future__ import annotations
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.properties import create_properties, read_properties
+from pudi.config import TableConfig
+from pudi.errors import CorruptError
+from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
+from pudi.storage import StorageBelow
+from pudi.timeline import TimelineStore
+
+_PAYLOAD = "org.apache.hudi.metadata.HoodieMetadataPayload"
+_PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
+
+
+def open_metadata(meta: MetaClient) -> MetaClient:
+    """The metadata table of a table that has one.
+
+    It has the table's lock, since it changes with the table alone, and its timeline's zone, since its instants are the
+    table's.
+
+    Args:
+        meta: the table.
+
+    Raises:
+        TableNotFoundError: the table says that it has one, and it isn't there.
+        CorruptError: its properties can't be read, or contradict the table's.
+    """
+    storage = StorageBelow(meta.storage, METADATA_DIR)
+    config = TableConfig.parse(read_properties(storage, meta.context), table=storage.root)
+    if config.layout_version != meta.config.layout_version:
+        raise CorruptError(
+            f"the metadata table has a timeline of layout {config.layout_version}, the table one of "
+            f"{meta.config.layout_version}; write with hoodie.metadata.enable=false, which takes the metadata table "
+            "away, and it's made anew by the next write with true",
+            table=meta.storage.root,
+        )
+    return _client(meta, storage, config)
+
+
+def create_metadata(meta: MetaClient) -> MetaClient:
+    """Make a metadata table without partitions; what lies in its folder must have been removed."""
+    storage = StorageBelow(meta.storage, METADATA_DIR)
+    config = TableConfig.parse(_properties(meta.config), table=storage.root)
+    create_properties(storage, config.to_properties(), meta.context)
+    return _client(meta, storage, config)
+
+
+def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> MetaClient:
+    layout = meta.store.layout
+    folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
+    history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
+    store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, layout)
+    return MetaClient(storage, config, meta.context, meta.lock, store)
+
+
+def _properties(config: TableConfig) -> dict[str, str]:
+    """What Hudi 1.2 writes into the properties of a metadata table of the table's version."""
+    properties = {
+        "hoodie.table.name": f"{config.name}_metadata",
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(config.version),
+        "hoodie.timeline.layout.version": str(config.layout_version),
+        "hoodie.timeline.path": TIMELINE_FOLDER,
+        "hoodie.timeline.history.path": HISTORY_FOLDER,
+        "hoodie.archivelog.folder": ARCHIVE_FOLDER if config.layout_version == 1 else HISTORY_FOLDER,
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.compaction.payload.class": _PAYLOAD,
+        "hoodie.record.merge.strategy.id": _PAYLOAD_STRATEGY,
+    }
+    if config.version >= 8:
+        properties["hoodie.table.initial.version"] = str(config.version)
+        properties["hoodie.record.merge.mode"] = "CUSTOM"
+    return properties

@@ -1,0 +1,66 @@
+"""What the table says of its indexes beside their records: `.hoodie/.index_defs/index.json`.
+
+Source: FORMAT 7.5; HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pudi.action.meta_client import MetaClient
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup import FileSlice
+from pudi.format import INDEX_DEFS
+from pudi.metadata.records import RECORD_INDEX, group_prefix
+
+_PARTITIONED = "isPartitioned"
+
+
+def read_definitions(meta: MetaClient) -> dict[str, Any]:
+    """The definitions of a table's indexes, by the name of their partition of the metadata table; none without a file.
+
+    Raises:
+        CorruptError: the file is none.
+    """
+    try:
+        content = json.loads(meta.storage.read(INDEX_DEFS))
+        definitions = content["indexDefinitions"]
+    except NotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(meta) from error
+    if not isinstance(definitions, dict):
+        raise _damaged(meta)
+    return definitions
+
+
+def write_definition(meta: MetaClient, name: str, definition: dict[str, object]) -> None:
+    """Add or replace the definition of an index; under the table's lock."""
+    definitions = {**read_definitions(meta), name: definition}
+    meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
+
+
+def record_index_definition(*, partitioned: bool) -> dict[str, object]:
+    """The definition of a record index (HoodieTableMetadataUtil.createRecordIndexDefinition)."""
+    return {
+        "indexName": RECORD_INDEX,
+        "indexType": RECORD_INDEX,
+        "indexFunction": "",
+        "sourceFields": [],
+        "indexOptions": {_PARTITIONED: "true" if partitioned else "false"},
+        "version": "V1",
+    }
+
+
+def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
+    """Whether the table's record index is one by partition: by its file groups, or by its definition without any."""
+    for each in slices:
+        return each.file_id.removeprefix(group_prefix(RECORD_INDEX)).count("-") > 1
+    options = read_definitions(meta).get(RECORD_INDEX, {}).get("indexOptions") or {}
+    return str(options.get(_PARTITIONED, "false")).lower() == "true"
+
+
+def _damaged(meta: MetaClient) -> CorruptError:
+    return CorruptError("the file doesn't define indexes", table=meta.storage.root, path=INDEX_DEFS)

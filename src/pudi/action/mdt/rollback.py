@@ -1,0 +1,176 @@
+"""Undo a delta commit of the metadata table whose table's instant came to nothing (HoodieTableMetadataWriter.update).
+
+Readers pass it over already, since the table's instant is not completed; but it must be gone before that instant is,
+or before it's tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
+from pudi.errors import NotFoundError
+from pudi.format import (
+    Action,
+    CommitMetadata,
+    InstantInfo,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+    RollbackPlan,
+    RollbackRequest,
+    State,
+    decode_commit_metadata,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+    parse_log_file,
+)
+from pudi.timeline import Instant
+
+
+def withdraw(mdt: MetaClient, requested: str) -> None:
+    """Take a delta commit back as if it had never been, pending or completed; nothing to do where there is none.
+
+    Called under the table's lock, while the table's own instant is pending: no reader takes the commit for valid.
+
+    Args:
+        mdt: the metadata table.
+        requested: its instant.
+    """
+    timeline = mdt.store.load()
+    target = timeline.find(requested, Action.DELTACOMMIT)
+    if target is None:
+        return
+    _unpublish(mdt, target)
+    _take_out(mdt, requested, requested, _requests(mdt, target))
+    mdt.store.discard(target)
+
+
+def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
+    """Roll a delta commit back, for a rollback of the table; one that was begun is gone on with.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant to undo.
+        said_by: requested time of the rollback.
+    """
+    timeline = mdt.store.load()
+    target = timeline.find(requested, Action.DELTACOMMIT)
+    rollback = timeline.find(said_by, Action.ROLLBACK)
+    if rollback is None:
+        if target is None:
+            return
+        requests = _requests(mdt, target)
+        plan = RollbackPlan(InstantInfo(requested, target.action.value), tuple(requests))
+        rollback = mdt.store.request(Action.ROLLBACK, encode_rollback_plan(plan), at=said_by)
+    if rollback.is_completed:
+        return
+    began_ms = mdt.context.clock.now_ms()
+    if rollback.state is State.REQUESTED:
+        rollback = mdt.store.start(rollback)
+    requests = [] if target is None else _requests(mdt, target)
+    if target is not None:
+        _unpublish(mdt, target)
+    commands = _take_out(mdt, requested, said_by, requests)
+    if target is not None:
+        mdt.store.discard(target)
+    metadata = _metadata(mdt, requested, rollback, requests, commands, began_ms)
+    mdt.store.complete(rollback, encode_rollback_metadata(metadata))
+
+
+def _metadata(
+    mdt: MetaClient,
+    requested: str,
+    rollback: Instant,
+    requests: Iterable[RollbackRequest],
+    commands: dict[str, dict[str, int]],
+    began_ms: int,
+) -> RollbackMetadata:
+    partitions: dict[str, RollbackPartitionMetadata] = {}
+    for request in requests:
+        partition = request.partition_path
+        known = partitions.get(partition, RollbackPartitionMetadata(partition))
+        partitions[partition] = RollbackPartitionMetadata(
+            partition,
+            known.success_delete_files + request.files_to_be_deleted,
+            rollback_log_files=absolute(mdt.storage, commands.get(partition, {})),
+            log_files_from_failed_commit={
+                **(known.log_files_from_failed_commit or {}),
+                **(request.log_blocks_to_be_deleted or {}),
+            },
+        )
+    return RollbackMetadata(
+        start_rollback_time=rollback.requested,
+        time_taken_in_millis=mdt.context.clock.now_ms() - began_ms,
+        total_files_deleted=sum(len(each.success_delete_files) for each in partitions.values()),
+        commits_rollback=(requested,),
+        partition_metadata=partitions,
+        instants_rollback=(InstantInfo(requested, Action.DELTACOMMIT.value),),
+    )
+
+
+def _unpublish(mdt: MetaClient, target: Instant) -> None:
+    """Turn a completed delta commit into a pending one."""
+    if target.is_completed:
+        mdt.storage.delete([mdt.store.path(target)])
+
+
+def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
+    """What is to be done about the log files that a delta commit may have written."""
+    _, partitions = mdt.storage.list_dir("")
+    requests = []
+    for partition in sorted(p for p in partitions if not p.startswith(".")):
+        files, _ = mdt.storage.list_dir(partition)
+        paths = [info.path for info in files]
+        if mdt.store.layout == 1:
+            requests += block_requests(mdt.storage, _written(mdt, target, partition, paths))
+            continue
+        own = [path for path in paths if _instant(path) == target.requested]
+        if own:
+            locations = tuple(f"{mdt.storage.root}/{path}" for path in own)
+            requests.append(RollbackRequest(partition_path=partition, files_to_be_deleted=locations))
+    return requests
+
+
+def _written(mdt: MetaClient, target: Instant, partition: str, paths: Iterable[str]) -> list[str]:
+    """In layout 1, where names don't tell: the newest log file of each group that the commit was going to write to.
+
+    A rollback block in a group that has no block of the commit does no harm.
+    """
+    stats = _said(mdt, target).partition_to_write_stats.get(partition, ())
+    groups = {stat.file_id for stat in stats if stat.file_id}
+    newest: dict[str, tuple[str, int, str]] = {}
+    for path in paths:
+        name = parse_log_file(path.rpartition("/")[2])
+        if name is not None and name.file_id in groups:
+            place = (name.instant, name.version, path)
+            newest[name.file_id] = max(newest.get(name.file_id, place), place)
+    return [path for _, _, path in newest.values()]
+
+
+def _said(mdt: MetaClient, target: Instant) -> CommitMetadata:
+    """What the commit wrote, or was going to write."""
+    for state in (State.COMPLETED, State.INFLIGHT):
+        path = mdt.store.path(target, state)
+        try:
+            return decode_commit_metadata(mdt.storage.read(path), path=path)
+        except NotFoundError:
+            continue
+    return CommitMetadata()
+
+
+def _instant(path: str) -> str | None:
+    name = parse_log_file(path.rpartition("/")[2])
+    return None if name is None else name.instant
+
+
+def _take_out(
+    mdt: MetaClient, requested: str, said_by: str, requests: Sequence[RollbackRequest]
+) -> dict[str, dict[str, int]]:
+    """Take the commit's blocks out of what readers see; in layout 1 the log files that were written for it."""
+    root = f"{mdt.storage.root}/"
+    doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
+    if doomed:
+        mdt.storage.delete(doomed)
+    blocks = [request for request in requests if request.log_blocks_to_be_deleted]
+    return take_blocks_back(mdt.storage, requested, said_by, blocks)

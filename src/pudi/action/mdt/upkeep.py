@@ -1,0 +1,135 @@
+"""Keep the metadata table in step: a table's action in, the metadata table's delta commit of the same instant out.
+
+The delta commit completes under the table's lock, after the last check and right before the table's own instant. It
+counts only once that is completed: readers pass over the blocks of instants that are pending on the table. So a crash
+between the two leaves nothing but what the rollback of the table's instant takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pudi.action.mdt.blooms import blooms_of_commit
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.commit import commit_changes
+from pudi.action.mdt.record_index import StagedIndex, may_change_keys
+from pudi.action.mdt.rollback import roll_back, withdraw
+from pudi.action.mdt.statistics import Statistics
+from pudi.action.meta_client import MetaClient
+from pudi.config import check_metadata_kept
+from pudi.errors import ConflictError
+from pudi.format import CommitMetadata, RollbackPartitionMetadata
+from pudi.metadata import MetadataTable
+from pudi.metadata.changes import Changes, files_changes, files_of_commit
+from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from pudi.timeline import Instant, Timeline
+
+_LAST_LAYOUT_OF_SUFFIXES = 1
+_ROLLBACK_SUFFIX = "006"
+"""What rollbacks of the metadata table are named by below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
+
+
+def in_step(
+    meta: MetaClient,
+    instant: Instant,
+    written: CommitMetadata,
+    check: Callable[[Timeline], None],
+    keys: StagedIndex | None = None,
+) -> Callable[[Timeline], None]:
+    """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
+
+    Args:
+        meta: the table.
+        instant: the table's instant that is about to be completed.
+        written: what it did.
+        check: the action's own check, which comes first.
+        keys: what it changes in the record index, by `stage_keys`.
+
+    Returns:
+        A function that checks, then writes the metadata table's delta commit.
+    """
+    prepared, blooms = _statistics(meta, instant, written), None
+    if BLOOM_FILTERS in meta.config.metadata_partitions:
+        blooms = blooms_of_commit(meta, instant.requested, written)
+
+    def run(now: Timeline) -> None:
+        check(now)
+        meta.reload()  # another writer may have made or removed the metadata table meanwhile
+        if not meta.config.metadata_partitions:
+            return
+        check_metadata_kept(meta.config, meta.storage.root)
+        table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
+        statistics = _statistics(meta, instant, written) if prepared is None else prepared
+        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
+        if COLUMN_STATS in table.partitions and statistics is not None:
+            found[COLUMN_STATS] = statistics.of_files()
+        if PARTITION_STATS in table.partitions and statistics is not None:
+            found[PARTITION_STATS] = statistics.of_partitions(now, table)
+        if BLOOM_FILTERS in table.partitions:
+            found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
+        changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
+        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, keys, written))
+
+    return run
+
+
+def _kept(meta: MetaClient, keys: StagedIndex | None, written: CommitMetadata) -> StagedIndex | None:
+    """The changes of the record index, if there still is one."""
+    there = RECORD_INDEX in meta.config.metadata_partitions
+    if there and keys is None and may_change_keys(written):
+        raise ConflictError(
+            "another process made a record index while this write was under way; retry", table=meta.storage.root
+        )
+    return keys if there else None
+
+
+def taken_back(meta: MetaClient, requested: str) -> None:
+    """Take back what the metadata table has of a pending instant, before that goes without leaving a trace.
+
+    Under the table's lock.
+    """
+    meta.reload()
+    if meta.config.metadata_partitions:
+        withdraw(open_metadata(meta), requested)
+
+
+def rolled_back(
+    meta: MetaClient, requested: str, said_by: str, partitions: Mapping[str, RollbackPartitionMetadata]
+) -> None:
+    """Take back what the metadata table has of a pending instant, as a rollback of the table does.
+
+    Below version 8 a rollback leaves the log files of the instant it undoes, and adds files that take their blocks
+    back: both are there from then on.
+
+    Args:
+        meta: the table.
+        requested: the instant that is rolled back.
+        said_by: requested time of the rollback.
+        partitions: what the rollback did, by partition path.
+    """
+    meta.reload()
+    if not meta.config.metadata_partitions:
+        return
+    mdt = open_metadata(meta)
+    if meta.store.layout > _LAST_LAYOUT_OF_SUFFIXES:
+        roll_back(mdt, requested, said_by)
+        return
+    files = {p: _named({**(r.rollback_log_files or {}), **(r.log_files_from_failed_commit or {})})
+             for p, r in partitions.items() if r.rollback_log_files}  # fmt: skip
+    commit_changes(mdt, said_by, {FILES: files_changes(files)} if files else {})
+    roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
+
+
+def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
+    if COLUMN_STATS not in meta.config.metadata_partitions:
+        return None
+    return Statistics(meta, instant, written)
+
+
+def _named(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes by bare file name; of a file named twice the greater, as Hudi takes."""
+    named: dict[str, int] = {}
+    for path, size in sizes.items():
+        name = path.rpartition("/")[2]
+        named[name] = max(size, named.get(name, 0))
+    return named

@@ -1,0 +1,63 @@
+"""What options say about the metadata table, and which of its partitions this release keeps in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pudi.config.resolve import Options
+from pudi.config.table_config import TableConfig
+from pudi.errors import NotSupportedError
+
+METADATA_KEY = "hoodie.metadata.enable"
+
+_KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
+_DROP = "hoodie.metadata.index.drop"
+_SWITCHES = {
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.column.stats.enable",
+    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.global.record.level.index.enable",
+}
+"""Hudi's option of each partition that has one."""
+
+
+def metadata_switched_off(options: Options | None) -> bool:
+    """Whether the user said that the table shall have no metadata table."""
+    return options is not None and options.given.get(METADATA_KEY) is False
+
+
+def metadata_wanted(options: Options) -> bool:
+    """Whether the user said that the table shall have a metadata table."""
+    return options.given.get(METADATA_KEY) is True
+
+
+def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list[str]:
+    """Those of some partitions that the user wants no more: their option, given explicitly, is false."""
+    if options is None:
+        return []
+    named = {name.strip() for name in (options.optional_text(_DROP) or "").split(",")}
+    return [p for p in partitions if p in named or (p in _SWITCHES and options.given.get(_SWITCHES[p]) is False)]
+
+
+def check_metadata_kept(config: TableConfig, table: str, options: Options | None = None) -> None:
+    """Refuse a table whose metadata table has partitions that this release can't keep in step.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+        options: the writer's: what they take away needn't be kept.
+
+    Raises:
+        NotSupportedError: it names the partition, and the option that takes it away.
+    """
+    if metadata_switched_off(options):
+        return
+    dropped = set(metadata_dropped(options, config.metadata_partitions))
+    for partition in config.metadata_partitions:
+        if partition not in _KEPT and partition not in dropped:
+            raise NotSupportedError(
+                f"the metadata table has partition {partition}, which pudi does not keep in step yet; give option "
+                f"{_DROP}={partition} to take the partition away, {METADATA_KEY}=false to take the whole metadata "
+                "table away, or use Apache Hudi 1.2 for this table",
+                table=table,
+            )

@@ -1,0 +1,105 @@
+"""Every setting of the metadata table that has an effect here, with Hudi's keys (HoodieMetadataConfig of 1.2)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pudi.config.option import Option, Scope
+
+_setting = partial(Option, scope=Scope.WRITE)
+_flag = partial(_setting, kind=bool)
+_count = partial(_setting, kind=int)
+
+METADATA_OPTIONS: tuple[Option, ...] = (
+    _flag(
+        key="hoodie.metadata.enable",
+        doc="Whether the table has a metadata table. One that's there is kept in step whatever this says, but for "
+        "false, given explicitly, which takes it away; true, given explicitly, makes one.",
+        default=False,
+    ),
+    _flag(
+        key="hoodie.metadata.index.column.stats.enable",
+        doc="Whether the metadata table has statistics of columns, of files and of partitions: true, given explicitly, "
+        "makes them, false takes them away.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.column.stats.column.list",
+        doc="Columns that there are statistics of, with commas between them, when they are made; by default the first "
+        "ones.",
+    ),
+    _count(
+        key="hoodie.metadata.index.column.stats.max.columns.to.index",
+        doc="How many columns there are statistics of where none are named.",
+        default=32,
+        minimum=1,
+    ),
+    _count(
+        key="hoodie.metadata.index.column.stats.file.group.count",
+        doc="File groups that the statistics of columns are spread over when they are made.",
+        default=2,
+        minimum=1,
+    ),
+    _flag(
+        key="hoodie.metadata.index.bloom.filter.enable",
+        doc="Whether the metadata table has the base files' bloom filters: false, given explicitly, takes them away.",
+    ),
+    _flag(
+        key="hoodie.metadata.global.record.level.index.enable",
+        doc="Whether the metadata table has a record index: false, given explicitly, takes it away.",
+        aliases=("hoodie.metadata.record.index.enable",),
+    ),
+    _flag(
+        key="hoodie.metadata.record.level.index.enable",
+        doc="Whether the metadata table has a record index in which a key is one record in its partition.",
+    ),
+    _count(
+        key="hoodie.metadata.global.record.level.index.min.filegroup.count",
+        doc="Least number of file groups of a record index over the whole table.",
+        default=10,
+        minimum=1,
+        aliases=("hoodie.metadata.record.index.min.filegroup.count",),
+    ),
+    _count(
+        key="hoodie.metadata.global.record.level.index.max.filegroup.count",
+        doc="Greatest number of file groups of a record index over the whole table.",
+        default=10_000,
+        minimum=1,
+        aliases=("hoodie.metadata.record.index.max.filegroup.count",),
+    ),
+    _count(
+        key="hoodie.metadata.record.level.index.min.filegroup.count",
+        doc="Least number of file groups, for each partition, of a record index by partition.",
+        default=1,
+        minimum=1,
+        aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    ),
+    _count(
+        key="hoodie.metadata.record.level.index.max.filegroup.count",
+        doc="Greatest number of file groups, for each partition, of a record index by partition.",
+        default=10,
+        minimum=1,
+        aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    ),
+    _count(
+        key="hoodie.metadata.record.index.max.filegroup.size",
+        doc="Bytes that a file group of the record index shall have at most, when their number is decided.",
+        default=1 << 30,
+        minimum=1,
+    ),
+    _setting(
+        key="hoodie.metadata.record.index.growth.factor",
+        doc="By how much the record index is expected to grow, when the number of its file groups is decided.",
+        kind=float,
+        default=2.0,
+    ),
+    _setting(
+        key="hoodie.metadata.index.drop",
+        doc="Partitions of the metadata table to take away, such as `secondary_index_rider`, with commas between them.",
+    ),
+    _count(
+        key="hoodie.metadata.compact.max.delta.commits",
+        doc="After how many delta commits the metadata table is compacted.",
+        default=10,
+        minimum=1,
+    ),
+)

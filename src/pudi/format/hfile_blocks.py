@@ -1,0 +1,371 @@
+"""The framing of HFiles: blocks, index entries, file info and trailer; untrusted bytes in, values out, and back.
+
+Source: FORMAT 6; Hudi's own reader and writer in hudi-io (org.apache.hudi.io.hfile: HFileBlock, HFileRootIndexBlock,
+HFileLeafIndexBlock, HFileFileInfoBlock, HFileTrailer).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
+
+from pudi.errors import CorruptError, NotSupportedError
+
+DATA, META = b"DATABLK*", b"METABLKc"
+ROOT_INDEX, LEAF_INDEX, INNER_INDEX = b"IDXROOT2", b"IDXLEAF2", b"IDXINTE2"
+FILE_INFO, TRAILER = b"FILEINF2", b'TRABLK"$'
+
+TRAILER_SIZE = 4096
+VERSION = b"\0\0\0\3"
+COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+
+HEADER = Struct(">8siiqBii")
+"""Magic, size on disk behind the header, uncompressed size, offset of the block before, kind of checksum, bytes that
+a checksum covers, size on disk of header and payload."""
+
+CHECKSUM_BYTES = 16 * 1024
+CODECS = {1: "gzip", 2: "none"}
+"""Codecs by their ids; the others that Hudi knows by name (lzo, snappy, lz4, bz2, zstd) its own reader refuses."""
+
+MAX_BLOCK = 512 << 20
+"""Most uncompressed bytes of a block that are believed: blocks have a mebibyte, or one entry."""
+
+_MOST_PACKED = 1100
+"""A byte of gzip stands for 1032 bytes at most."""
+
+_INT, _LONG, _SHORT = Struct(">i"), Struct(">q"), Struct(">H")
+_INDEX = Struct(">qi")
+_INFO_MAGIC = b"PBUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What messages say of the bytes: the file."""
+
+    path: str
+
+    def corrupt(self, what: str, offset: int) -> CorruptError:
+        """The error for bytes that are not what an HFile has there."""
+        return CorruptError(f"the HFile is damaged: {what}; restore the file", path=self.path, offset=offset)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntries:
+    """Blocks by the first key of each, in their order.
+
+    Attributes:
+        keys: the content of the first keys.
+        offsets: where the blocks begin in the file.
+        sizes: their bytes, headers included.
+    """
+
+    keys: Sequence[bytes] = ()
+    offsets: Sequence[int] = ()
+    sizes: Sequence[int] = ()
+
+    def chosen(self, places: Sequence[int]) -> IndexEntries:
+        """Some of the blocks."""
+        return IndexEntries(
+            [self.keys[i] for i in places], [self.offsets[i] for i in places], [self.sizes[i] for i in places]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """What the end of an HFile says (TrailerProto).
+
+    Attributes:
+        file_info: offset of the file info.
+        load_on_open: offset of the root index, where what's read on opening begins.
+        data_blocks: entries of the root index.
+        meta_blocks: entries of the meta index.
+        entries: key-value pairs of the file.
+        levels: levels of the data index.
+        first_data: offset of the first data block; -1 without one.
+        last_data: offset of the last one.
+        payload: uncompressed bytes of the entries.
+        codec: id of the codec, see `CODECS`.
+    """
+
+    file_info: int
+    load_on_open: int
+    data_blocks: int
+    meta_blocks: int
+    entries: int
+    levels: int = 1
+    first_data: int = -1
+    last_data: int = -1
+    payload: int = 0
+    codec: int = 1
+
+
+def checksum_size(on_disk: int, covered: int = CHECKSUM_BYTES) -> int:
+    """Bytes of the checksums behind a block of header and payload of some size (HFileBlock.numChecksumBytes)."""
+    return -(-on_disk // covered) * _INT.size
+
+
+def encode_block(magic: bytes, payload: bytes | memoryview, codec: str, level: int, before: int = -1) -> bytes:
+    """One block: header, payload, and checksums of the kind that nobody checks.
+
+    Args:
+        magic: the kind of block.
+        payload: the uncompressed content.
+        codec: `gzip` or `none`.
+        level: zlib's.
+        before: what the header says of the block before it.
+    """
+    stored = payload if codec == "none" else pack(payload, level)
+    size = HEADER.size + len(stored)
+    sums = checksum_size(size)
+    head = HEADER.pack(magic, len(stored) + sums, len(payload), before, 0, CHECKSUM_BYTES, size)
+    return b"".join([head, stored, bytes(sums)])
+
+
+def pack(payload: bytes | memoryview, level: int) -> bytes:
+    """Bytes as gzip."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    return packer.compress(payload) + packer.flush()
+
+
+def decode_block(data: memoryview, magic: bytes, codec: int, offset: int, source: Source) -> tuple[bytes, int]:
+    """The content of the block that some bytes begin with, and how many bytes the block has.
+
+    Memory is bounded by what the bytes can hold, whatever the block says of itself.
+
+    Raises:
+        CorruptError: it's another kind of block, cut off, or not what its header says.
+    """
+    if len(data) < HEADER.size:
+        raise source.corrupt("it ends within the head of a block", offset)
+    found, behind, unpacked, _, _, _, on_disk = HEADER.unpack_from(data)
+    if found != magic:
+        raise source.corrupt(f"there is {found!r} where a block {magic.decode()} begins", offset)
+    size = behind + HEADER.size
+    if not HEADER.size <= on_disk <= size <= len(data):
+        raise source.corrupt("a block is longer than the bytes that are there", offset)
+    stored = data[HEADER.size : on_disk]
+    if CODECS[codec] == "none":
+        if unpacked != len(stored):
+            raise source.corrupt(f"a block of {len(stored)} bytes says that it has {unpacked}", offset)
+        return bytes(stored), size
+    if not 0 <= unpacked <= min(MAX_BLOCK, len(stored) * _MOST_PACKED):
+        raise source.corrupt(f"{len(stored)} bytes can't be {unpacked} bytes packed", offset)
+    return unpack(stored, unpacked, offset, source), size
+
+
+def unpack(stored: memoryview, size: int, offset: int, source: Source) -> bytes:
+    """The bytes that were packed by gzip, of which there must be `size`."""
+    unpacker = zlib.decompressobj(31)
+    try:
+        content = unpacker.decompress(stored, size + 1)
+    except zlib.error as error:
+        raise source.corrupt(f"a block can't be unpacked: {error}", offset) from error
+    if len(content) != size or not unpacker.eof:
+        raise source.corrupt(f"a block doesn't unpack to its {size} bytes", offset)
+    return content
+
+
+def root_entries(content: bytes, count: int, with_size: bool, offset: int, source: Source) -> IndexEntries:
+    """The entries of a root index.
+
+    Args:
+        content: the block's.
+        count: how many there must be.
+        with_size: whether the keys are those of data (their length before them), or names of meta blocks.
+        offset: where the block begins, for messages.
+        source: the file, for messages.
+    """
+    keys, offsets, sizes, at = [], [], [], 0
+    if not 0 <= count <= len(content) // (_INDEX.size + 1):
+        raise source.corrupt(f"an index of {len(content)} bytes can't have {count} entries", offset)
+    for _ in range(count):
+        if at + _INDEX.size + 1 > len(content):
+            raise source.corrupt("an index ends within an entry", offset)
+        block, size = _INDEX.unpack_from(content, at)
+        length, at = _hadoop_number(content, at + _INDEX.size, offset, source)
+        if not 0 <= length <= len(content) - at:
+            raise source.corrupt("a key of an index is longer than the index", offset)
+        key = content[at : at + length]
+        keys.append(_key_content(key, offset, source) if with_size else key)
+        offsets.append(block)
+        sizes.append(size)
+        at += length
+    return IndexEntries(keys, offsets, sizes)
+
+
+def leaf_entries(content: bytes, offset: int, source: Source) -> IndexEntries:
+    """The entries of an index block below the root: their count, where each begins, and the entries."""
+    count = _INT.unpack_from(content)[0] if len(content) >= _INT.size else -1
+    if not 0 <= count <= (len(content) - 2 * _INT.size) // (_INT.size + _INDEX.size):
+        raise source.corrupt(f"an index of {len(content)} bytes can't have {count} entries", offset)
+    ends = Struct(f">{count + 1}i").unpack_from(content, _INT.size)
+    start = _INT.size * (count + 2)
+    keys, offsets, sizes = [], [], []
+    for begin, end in pairwise(ends):
+        if not 0 <= begin <= end - _INDEX.size <= len(content) - start - _INDEX.size:
+            raise source.corrupt("an entry of an index lies outside of it", offset)
+        block, size = _INDEX.unpack_from(content, start + begin)
+        keys.append(_key_content(content[start + begin + _INDEX.size : start + end], offset, source))
+        offsets.append(block)
+        sizes.append(size)
+    return IndexEntries(keys, offsets, sizes)
+
+
+def encode_root(entries: IndexEntries, with_size: bool) -> bytes:
+    """The content of a root index; arguments as of `root_entries`."""
+    parts = []
+    for key, offset, size in zip(entries.keys, entries.offsets, entries.sizes, strict=True):
+        full = _SHORT.pack(len(key)) + key if with_size else key
+        parts.append(_INDEX.pack(offset, size) + _hadoop_bytes(len(full)) + full)
+    return b"".join(parts)
+
+
+def _key_content(key: bytes, offset: int, source: Source) -> bytes:
+    """The part of a stored key that Hudi made: behind its length, before what HBase has there."""
+    length = _SHORT.unpack_from(key)[0] if len(key) >= _SHORT.size else -1
+    if not 0 <= length <= len(key) - _SHORT.size:
+        raise source.corrupt("a key is longer than its place", offset)
+    return key[_SHORT.size : _SHORT.size + length]
+
+
+def _hadoop_number(content: bytes, at: int, offset: int, source: Source) -> tuple[int, int]:
+    """A number of one to nine bytes as Hadoop's WritableUtils writes it, and where the bytes behind it begin."""
+    first = content[at] - 256 if content[at] > 127 else content[at]
+    if first >= -112:
+        return first, at + 1
+    size = -112 - first if first >= -120 else -120 - first
+    if at + 1 + size > len(content):
+        raise source.corrupt("an index ends within a number", offset)
+    number = int.from_bytes(content[at + 1 : at + 1 + size], "big")
+    return (number if first >= -120 else ~number), at + 1 + size
+
+
+def _hadoop_bytes(number: int) -> bytes:
+    if number <= 127:
+        return bytes([number])
+    size = (number.bit_length() + 7) // 8
+    return bytes([256 - 112 - size]) + number.to_bytes(size, "big")
+
+
+def decode_info(content: bytes, offset: int, source: Source) -> dict[str, bytes]:
+    """The pairs of a file info block (InfoProto)."""
+    if not content.startswith(_INFO_MAGIC):
+        raise source.corrupt("its file info has another format than Hudi's", offset)
+    pairs: dict[str, bytes] = {}
+    for _, pair in _fields(_delimited(content[len(_INFO_MAGIC) :], offset, source), offset, source):
+        if isinstance(pair, bytes):
+            parts = dict(_fields(pair, offset, source))
+            name, value = parts.get(1, b""), parts.get(2, b"")
+            if isinstance(name, bytes) and isinstance(value, bytes):
+                pairs[name.decode("utf-8", "replace")] = value
+    return pairs
+
+
+def encode_info(pairs: Mapping[str, bytes]) -> bytes:
+    """The content of a file info block."""
+    entries = [_text(1, name.encode()) + _text(2, value) for name, value in pairs.items()]
+    body = b"".join(_text(1, entry) for entry in entries)
+    return _INFO_MAGIC + _number(len(body)) + body
+
+
+def decode_trailer(data: bytes, size: int, source: Source) -> Trailer:
+    """The trailer, from the last bytes of a file of `size` bytes.
+
+    Raises:
+        CorruptError: it's none, or its offsets lie outside of the file.
+        NotSupportedError: another version than 3, another codec than gzip and none.
+    """
+    offset = size - TRAILER_SIZE
+    if not data.startswith(TRAILER):
+        raise source.corrupt("it doesn't end with a trailer", offset)
+    if data[-3:] != VERSION[-3:]:
+        version = int.from_bytes(data[-3:], "big")
+        raise NotSupportedError(f"HFiles of version {version}: pudi reads 3", path=source.path, offset=offset)
+    found = dict(_fields(_delimited(data[len(TRAILER) :], offset, source), offset, source))
+    numbers = {key: value for key, value in found.items() if isinstance(value, int)}
+    codec = numbers.get(12, 2)
+    if codec not in CODECS:
+        raise NotSupportedError(
+            f"HFiles with codec {codec}: pudi, as Hudi itself, reads gzip and none", path=source.path, offset=offset
+        )
+    signed = [number - (1 << 64) if number >= 1 << 63 else number for number in (numbers.get(k, 0) for k in range(14))]
+    _, info, opening, payload, _, blocks, metas, entries, levels, first, last, *_ = signed
+    if not (0 <= opening <= info <= offset and 0 < levels <= 32 and min(blocks, metas, entries) >= 0):
+        raise source.corrupt("its trailer points out of the file", offset)
+    return Trailer(info, opening, blocks, metas, entries, levels, first, last, payload, codec)
+
+
+def encode_trailer(trailer: Trailer) -> bytes:
+    """The last bytes of a file."""
+    numbers = {
+        1: trailer.file_info,
+        2: trailer.load_on_open,
+        3: trailer.payload,
+        5: trailer.data_blocks,
+        6: trailer.meta_blocks,
+        7: trailer.entries,
+        8: trailer.levels,
+        9: trailer.first_data,
+        10: trailer.last_data,
+    }
+    fields = [_number(key << 3) + _number(number & ((1 << 64) - 1)) for key, number in numbers.items()]
+    body = b"".join([*fields, _text(11, COMPARATOR), _number(12 << 3) + _number(trailer.codec)])
+    head = TRAILER + _number(len(body)) + body
+    return head + bytes(TRAILER_SIZE - len(head) - len(VERSION)) + VERSION
+
+
+def _text(field: int, value: bytes) -> bytes:
+    return _number(field << 3 | 2) + _number(len(value)) + value
+
+
+def _number(number: int) -> bytes:
+    """A protobuf varint."""
+    parts = []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def _delimited(data: bytes, offset: int, source: Source) -> bytes:
+    """A protobuf message behind its own length."""
+    length, at = _varint(data, 0, offset, source)
+    if length > len(data) - at:
+        raise source.corrupt("a message is longer than its place", offset)
+    return data[at : at + length]
+
+
+def _fields(message: bytes, offset: int, source: Source) -> list[tuple[int, int | bytes]]:
+    """The fields of a protobuf message with their numbers."""
+    found: list[tuple[int, int | bytes]] = []
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at, offset, source)
+        wire = tag & 7
+        value: int | bytes
+        if wire == 0:
+            value, at = _varint(message, at, offset, source)
+        elif wire in {1, 2, 5}:
+            size = 8 if wire == 1 else 4
+            if wire == 2:
+                size, at = _varint(message, at, offset, source)
+            if size > len(message) - at:
+                raise source.corrupt("a message ends within a field", offset)
+            value = message[at : at + size]
+            at += size
+        else:
+            raise source.corrupt("a message has a field of an unknown kind", offset)
+        found.append((tag >> 3, value))
+    return found
+
+
+def _varint(data: bytes, at: int, offset: int, source: Source) -> tuple[int, int]:
+    number = 0
+    for place, byte in enumerate(data[at : at + 10]):
+        number |= (byte & 127) << (7 * place)
+        if byte < 128:
+            return number & ((1 << 64) - 1), at + place + 1
+    raise source.corrupt("a message ends within a number", offset)

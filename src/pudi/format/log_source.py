@@ -1,0 +1,81 @@
+"""The bytes of a log file in which blocks are looked for: all at once, or windows of a file that stays stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+_WINDOW = 64 << 10
+"""Bytes fetched for the head of a block, which is most often smaller."""
+_SEARCH = 4 << 20
+"""Bytes fetched at once while the beginning of a block is looked for."""
+
+
+class LogSource(Protocol):
+    """A log file's bytes."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def at(self, start: int, length: int) -> memoryview:
+        """Some that are there."""
+
+    def find(self, text: bytes, start: int) -> int:
+        """Where a text comes next; the file's size where it doesn't."""
+
+
+class HeldLog:
+    """A log file that is in memory as a whole.
+
+    Args:
+        data: its bytes.
+    """
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._view = memoryview(data)
+        self._data = data if isinstance(data, bytes) else bytes(self._view)
+        self.size = len(self._view)
+
+    def at(self, start: int, length: int) -> memoryview:
+        """Some bytes, without a copy."""
+        return self._view[start : start + length]
+
+    def find(self, text: bytes, start: int) -> int:
+        """Where a text comes next; the file's size where it doesn't."""
+        found = self._data.find(text, start)
+        return self.size if found < 0 else found
+
+
+class StoredLog:
+    """A log file that is read in windows.
+
+    Args:
+        read: gives the bytes from an offset on, so and so many, which are there.
+        size: the file's bytes.
+    """
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
+        self._read = read
+        self._first = 0
+        self._held = memoryview(b"")
+        self.size = size
+
+    def at(self, start: int, length: int) -> memoryview:
+        """Some bytes, and those behind them for the next call."""
+        begin = start - self._first
+        if begin < 0 or begin + length > len(self._held):
+            wanted = min(max(length, _WINDOW), self.size - start)
+            self._first, self._held = start, memoryview(self._read(start, wanted))
+            begin = 0
+        return self._held[begin : begin + length]
+
+    def find(self, text: bytes, start: int) -> int:
+        """Where a text comes next; the file's size where it doesn't."""
+        while start < self.size:
+            data = self._read(start, min(_SEARCH, self.size - start))
+            found = data.find(text)
+            if found >= 0:
+                return start + found
+            start += max(1, len(data) - len(text) + 1) if start + len(data) < self.size else len(data)
+        return self.size

@@ -1,0 +1,112 @@
+"""What a commit to the metadata table changes in one of its partitions, as keys and encoded records.
+
+Source: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, HoodieMetadataPayload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.format import CommitMetadata, WriteStat
+from pudi.format.avro_encode import encode_records
+from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
+from pudi.schema import META_FIELDS
+
+FileSizes = Mapping[str, int | None]
+"""Sizes in bytes of files by name; None for a file that is gone."""
+
+_META = [pa.field(name, pa.string()) for name in META_FIELDS]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes to one partition of the metadata table.
+
+    Attributes:
+        keys: keys of new versions of records, each once.
+        values: these records in Avro, in the order of `keys`, each with an empty key: it stands beside it.
+        gone: keys of records that are deleted.
+    """
+
+    keys: pa.Array
+    values: pa.Array
+    gone: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+
+    def __len__(self) -> int:
+        return len(self.keys) + len(self.gone)
+
+    def part(self, mask: pa.Array, gone: pa.Array) -> Changes:
+        """Some of them: those of `keys`, and of `gone`, for which a mask is true."""
+        return Changes(self.keys.filter(mask), self.values.filter(mask), self.gone.filter(gone))
+
+    def sorted(self) -> Changes:
+        """The same in the order of the keys' bytes, which HFiles have."""
+        order = pc.sort_indices(self.keys.cast(pa.binary()))
+        return Changes(self.keys.take(order), self.values.take(order), self.gone)
+
+
+def encode_changes(rows: pa.Table, gone: pa.Array | None = None) -> Changes:
+    """Records, and keys of records that are deleted, as they're written.
+
+    Args:
+        rows: columns of `RECORD_SCHEMA`, each key once.
+        gone: keys; None for none.
+    """
+    keys = rows["key"].combine_chunks()
+    blank = pa.array([""], pa.string()).take(pa.nulls(len(keys), pa.int64()).fill_null(0))
+    stored = rows.set_column(rows.schema.get_field_index("key"), rows.schema.field("key"), blank)
+    metas = [pa.nulls(len(keys), pa.string()) for _ in _META]
+    whole = pa.Table.from_arrays([*metas, *stored.columns], schema=pa.schema([*_META, *rows.schema]))
+    values = encode_records(RECORD_AVRO, whole, unions=True)
+    return Changes(keys, values) if gone is None else Changes(keys, values, gone)
+
+
+def files_of_commit(metadata: CommitMetadata) -> Changes:
+    """The `files` partition after a write: every file of its write statistics is there, those of change data too.
+
+    Files of replaced file groups stay until a cleaner removes them.
+    """
+    added = {partition: _sizes(stats) for partition, stats in metadata.partition_to_write_stats.items()}
+    return files_changes(added, partitions=added)
+
+
+def files_changes(
+    files: Mapping[str, FileSizes], *, partitions: Iterable[str] = (), dropped: Iterable[str] = ()
+) -> Changes:
+    """Changes to the `files` partition.
+
+    Args:
+        files: by partition path the files that came or went.
+        partitions: partition paths that are there.
+        dropped: partition paths that are gone, with all their files.
+    """
+    listed = {partition_identifier(p): 0 for p in partitions}
+    unlisted: dict[str, int | None] = {partition_identifier(p): None for p in dropped}
+    records: dict[str, FileSizes] = {ALL_PARTITIONS: {**listed, **unlisted}}
+    records.update((partition_identifier(partition), sizes) for partition, sizes in files.items())
+    rows = pa.Table.from_pylist([_record(key, sizes) for key, sizes in records.items()], RECORD_SCHEMA)
+    return encode_changes(rows, gone=pa.array(list(unlisted), pa.string()))
+
+
+def _sizes(stats: Iterable[WriteStat]) -> FileSizes:
+    sizes: dict[str, int] = {}
+    for stat in stats:
+        if stat.path:
+            name = _name(stat.path)
+            sizes[name] = max(sizes.get(name, 0), stat.file_size_in_bytes)
+        sizes.update({_name(path): size for path, size in (stat.cdc_stats or {}).items()})
+    return sizes
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _record(key: str, files: FileSizes) -> dict[str, object]:
+    kind = RecordType.ALL_PARTITIONS if key == ALL_PARTITIONS else RecordType.FILES
+    infos = [(name, {"size": size or 0, "isDeleted": size is None}) for name, size in files.items()]
+    return {"key": key, "type": int(kind), "filesystemMetadata": infos}

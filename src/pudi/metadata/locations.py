@@ -1,0 +1,119 @@
+"""Rows of the record index: file groups in, the values that stand by their keys out, and back.
+
+All keys that one commit puts into a file group have the same value, so that values are made, and read, once for each
+file group and not for each key.
+
+Source: FORMAT 7.4; HoodieMetadataPayload.createRecordIndexUpdate, HoodieTableMetadataUtil
+.getLocationFromRecordIndexInfo.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import CorruptError
+from pudi.format.avro_bytes import BadAvro, Records
+from pudi.format.avro_encode import encode_records
+from pudi.format.avro_rows import read_records
+from pudi.metadata.records import RECORD_AVRO, RECORD_INDEX, RECORD_SCHEMA, RecordType
+from pudi.schema import META_FIELDS
+
+_UUID, _TEXT = 0, 1
+"""How a file id is stored: as the halves of a UUID and a number, or as it is."""
+
+_NO_INDEX = -1
+"""The number in a file id that is a UUID alone (RECORD_INDEX_MISSING_FILEINDEX_FALLBACK)."""
+
+_SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:-(0|[1-9][0-9]{0,8}))?")
+_META = [pa.field(name, pa.string()) for name in META_FIELDS]
+_COLUMN = "recordIndexMetadata"
+
+
+def encode_location(partition: str, file_id: str, millis: int) -> bytes:
+    """The value of all keys that are in a file group, in Avro, with an empty key.
+
+    Args:
+        partition: partition path, empty where there is none.
+        file_id: the file group.
+        millis: the moment of the instant that put them there.
+    """
+    row = {"key": "", "type": int(RecordType.RECORD_INDEX), _COLUMN: _info(partition, file_id, millis)}
+    rows = pa.Table.from_pylist([row], RECORD_SCHEMA)
+    metas = [pa.nulls(1, pa.string()) for _ in _META]
+    whole = pa.Table.from_arrays([*metas, *rows.columns], schema=pa.schema([*_META, *RECORD_SCHEMA]))
+    value: bytes = encode_records(RECORD_AVRO, whole, unions=True)[0].as_py()
+    return value
+
+
+def _info(partition: str, file_id: str, millis: int) -> dict[str, object]:
+    shape = _SHAPE.fullmatch(file_id)
+    info: dict[str, object] = {"partitionName": partition, "instantTime": millis, "position": None}
+    if shape is None:  # it would not come back as it is
+        return {
+            **info,
+            "fileIdHighBits": -1,
+            "fileIdLowBits": -1,
+            "fileIndex": _NO_INDEX,
+            "fileId": file_id,
+            "fileIdEncoding": _TEXT,
+        }
+    high, low = np.frombuffer(UUID(file_id[:36]).bytes, ">i8").tolist()
+    return {
+        **info,
+        "fileIdHighBits": high,
+        "fileIdLowBits": low,
+        "fileIndex": _NO_INDEX if shape[1] is None else int(shape[1]),
+        "fileId": "",
+        "fileIdEncoding": _UUID,
+    }
+
+
+def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[pa.Array, pa.Array]:
+    """Partition paths and file ids that values of the record index say.
+
+    Args:
+        values: binary, as `encode_location` makes them.
+        schema_json: Avro schema of the values.
+        path: the file that they are of, for messages.
+
+    Returns:
+        Two dictionary-encoded string arrays of the length of `values`.
+
+    Raises:
+        CorruptError: a value is no row of the record index.
+    """
+    coded = pc.dictionary_encode(values)
+    known = coded.dictionary.cast(pa.binary())
+    offsets = np.frombuffer(known.buffers()[1], np.int32)[known.offset : known.offset + len(known) + 1].astype(np.int64)
+    data = known.buffers()[2] if len(known) else None
+    try:
+        records = Records.of(b"" if data is None else memoryview(data)[: int(offsets[-1])])
+        rows = read_records(schema_json, records, offsets[:-1], offsets[1:], {_COLUMN}, unions=True)
+    except BadAvro as error:
+        raise CorruptError(f"a row of the record index can't be decoded: {error}", path=path) from error
+    infos = rows[_COLUMN].to_pylist()  # file groups, not records
+    places = [_place(info, path) for info in infos]
+    partitions, files = (pa.array([place[n] for place in places], pa.string()) for n in (0, 1))
+    return (
+        pa.DictionaryArray.from_arrays(coded.indices, partitions),
+        pa.DictionaryArray.from_arrays(coded.indices, files),
+    )
+
+
+def _place(info: dict[str, object] | None, path: str) -> tuple[str, str]:
+    """Partition path and file id of a row."""
+    if info is None or info["partitionName"] is None:
+        raise CorruptError(f"partition {RECORD_INDEX} of the metadata table has a record without location", path=path)
+    partition = str(info["partitionName"])
+    if info["fileIdEncoding"] != _UUID:
+        return partition, str(info["fileId"] or "")
+    halves, number = (info["fileIdHighBits"], info["fileIdLowBits"]), info["fileIndex"]
+    if not all(isinstance(half, int) for half in halves):
+        raise CorruptError("a row of the record index has no file id", path=path)
+    file_id = str(UUID(bytes=np.array(halves, dtype=">i8").tobytes()))
+    return partition, file_id if number in {None, _NO_INDEX} else f"{file_id}-{number}"

@@ -1,0 +1,230 @@
+"""The record index as its file groups: which of them holds a key, and what they say of keys.
+
+Source: FORMAT 7.2 and 7.4; HoodieBackedTableMetadata.readRecordIndex, HoodieTableMetadataUtil.getFileIDForFileGroup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
+from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.log_block import BlockKind, LogBlock
+from pudi.format.log_deletes import decode_deletes
+from pudi.metadata.keys import shard_of
+from pudi.metadata.locations import decode_locations
+from pudi.metadata.records import RECORD_INDEX, group_prefix
+from pudi.schema import PARTITION_PATH, RECORD_KEY
+
+FILE_ID = "_pudi_file_id"
+LOCATIONS = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])
+"""Where record keys are: key, partition path and file group."""
+
+WHOLE_TABLE = None
+"""What stands for the data table's partition in an index over all of them."""
+
+_ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^_-]")
+
+Numbers = npt.NDArray[np.int64]
+
+
+def shard_id(number: int, partition: str | None = WHOLE_TABLE) -> str:
+    """The file id of a file group of the record index.
+
+    Args:
+        number: which one of the table's or of the partition's.
+        partition: path of the data table's partition that it's for; None where the index is over the whole table.
+    """
+    part = "" if partition is None else f"{_escape(partition)}-"
+    return f"{group_prefix(RECORD_INDEX)}{part}{number:04}-0"
+
+
+def _escape(partition: str) -> str:
+    """A partition path within a file id (PartitionPathEncodeUtils.escapeFileName)."""
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", partition)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShards:
+    """The record index of a table at one moment; picklable.
+
+    Attributes:
+        storage: the metadata table's files.
+        slices: its file groups, one after the other as they're numbered here.
+        ranges: by partition path of the data table, the first of its file groups and how many there are; one range
+            under `WHOLE_TABLE` where the index is over the whole table.
+        scope: the instants whose log blocks count.
+    """
+
+    storage: Storage
+    slices: tuple[FileSlice, ...]
+    ranges: Mapping[str | None, tuple[int, int]]
+    scope: LogScope
+
+    @classmethod
+    def of(cls, storage: Storage, slices: Sequence[FileSlice], scope: LogScope, *, partitioned: bool) -> RecordShards:
+        """The index that some slices are.
+
+        Raises:
+            CorruptError: the file groups are not numbered from 0 on, or are those of an index of the other kind.
+        """
+        groups: dict[str | None, dict[int, FileSlice]] = {}
+        for each in slices:
+            partition, number = _parsed(each, storage)
+            if partitioned == (partition is None):
+                kind = "by partition" if partitioned else "over the whole table"
+                raise _corrupt(f"file group {each.file_id!r} is none of an index {kind}", storage)
+            groups.setdefault(partition, {})[number] = each
+        ordered: list[FileSlice] = []
+        ranges: dict[str | None, tuple[int, int]] = {}
+        for partition in sorted(groups, key=lambda p: p or ""):
+            group = groups[partition]
+            if sorted(group) != list(range(len(group))):
+                raise _corrupt(f"file groups {sorted(group)} of {partition or 'the table'!r} have gaps", storage)
+            ranges[partition] = (len(ordered), len(group))
+            ordered += [group[number] for number in range(len(group))]
+        return cls(storage, tuple(ordered), ranges, scope)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether there are file groups for each partition of the data table, or none at all yet."""
+        return WHOLE_TABLE not in self.ranges
+
+    def shards_of(self, keys: pa.Array, partition: str | None = WHOLE_TABLE) -> Numbers:
+        """Numbers of the file groups that hold keys, of one partition where the index is by partition; -1 for none."""
+        first, count = self.ranges.get(partition if self.partitioned else WHOLE_TABLE, (-1, 0))
+        if not count:
+            return np.full(len(keys), -1, dtype=np.int64)
+        return first + shard_of(keys, count)
+
+    def find(self, number: int, keys: pa.Array) -> pa.Table:
+        """Where keys are by one file group: rows of `LOCATIONS`, none for a key that is nowhere.
+
+        Raises:
+            CorruptError: the file group can't be read.
+            NotFoundError: one of its files is gone.
+        """
+        return read_shard(self.storage, self.slices[number], self.scope, keys)
+
+    def scan(self, number: int) -> pa.Table:
+        """All keys of a file group; as `find`."""
+        return read_shard(self.storage, self.slices[number], self.scope)
+
+
+def _parsed(file_slice: FileSlice, storage: Storage) -> tuple[str | None, int]:
+    """The data table's partition that a file group is for, and its number."""
+    prefix = group_prefix(RECORD_INDEX)
+    parts = file_slice.file_id[len(prefix) :].split("-") if file_slice.file_id.startswith(prefix) else []
+    *partition, number = parts[:-1] if len(parts) > 1 else [*parts, ""][:1]  # before 0.11 without the last part
+    if not number.isdecimal() or len(partition) > 1:
+        raise _corrupt(f"file group {file_slice.file_id!r} is none of a record index", storage)
+    return (_unescape(partition[0]) if partition else WHOLE_TABLE), int(number)
+
+
+def _corrupt(what: str, storage: Storage) -> CorruptError:
+    return CorruptError(
+        f"the record index of the metadata table is damaged: {what}; write with "
+        "hoodie.metadata.global.record.level.index.enable=false, which takes it away, and make it anew",
+        table=storage.root,
+    )
+
+
+def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: pa.Array | None = None) -> pa.Table:
+    """What one file group of the record index says: base file and log blocks merged, the newest of a key wins.
+
+    Args:
+        storage: the metadata table's files.
+        file_slice: the file group.
+        scope: the instants whose log blocks count.
+        keys: record keys; None for all.
+
+    Returns:
+        Rows of `LOCATIONS`, partition paths and file ids as dictionaries.
+
+    Raises:
+        CorruptError: a file can't be read, or holds something else.
+        NotFoundError: a file is gone.
+    """
+    found: list[pa.Table] = []
+    gone: list[pa.Table] = []
+    order = 0
+    if file_slice.base is not None:
+        found.append(_located(open_base(storage, file_slice.base), keys, file_slice.base.path, order))
+    for block in read_log_blocks(storage, file_slice.logs, scope):
+        order += 1
+        if block.kind is BlockKind.DELETE:
+            gone.append(_deleted(block, keys, order))
+        elif block.kind is BlockKind.HFILE:
+            path = block.path or file_slice.path
+            found.append(_located(open_bytes(block.content, path=path), keys, path, order))
+        else:
+            raise CorruptError(f"a log file of the record index has a block of kind {block.kind.name}", path=block.path)
+    if not found:
+        return LOCATIONS.empty_table()
+    rows = found[0] if len(found) == 1 else pa.concat_tables(found).unify_dictionaries()
+    return rows.drop_columns(_ORDER) if not order else _newest(rows, gone).drop_columns(_ORDER)
+
+
+_ORDER = "order"
+
+
+def open_base(storage: Storage, base: BaseFile) -> HFileReader:
+    """A base file of the metadata table, opened for reading by ranges."""
+    return HFileReader.open(
+        lambda offset, length: bytes(storage.read_ranges(base.path, [(offset, length)])[0]), base.size, path=base.path
+    )
+
+
+def _located(reader: HFileReader, keys: pa.Array | None, path: str, order: int) -> pa.Table:
+    """The rows of one HFile."""
+    entries = (reader.scan() if keys is None else reader.seek(keys)).combine_chunks()
+    names, values = entries.columns
+    names, values = (_whole(names), _whole(values))
+    partitions, files = decode_locations(values, reader.avro_schema, path=path)
+    try:
+        texts = names.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptError("a key of the record index is no text", path=path) from error
+    return pa.table(
+        [texts, partitions, files, pa.array(np.full(len(texts), order, dtype=np.int32))],
+        names=[*LOCATIONS.names, _ORDER],
+    )
+
+
+def _deleted(block: LogBlock, keys: pa.Array | None, order: int) -> pa.Table:
+    """Keys that one block deletes."""
+    texts = decode_deletes(block).keys
+    if keys is not None:
+        texts = texts.filter(pc.is_in(texts, value_set=keys.cast(pa.string())))
+    return pa.table([texts, pa.array(np.full(len(texts), order, dtype=np.int32))], names=[RECORD_KEY, _ORDER])
+
+
+def _newest(rows: pa.Table, gone: Sequence[pa.Table]) -> pa.Table:
+    """The newest row of each key that isn't followed by a delete."""
+    count = rows.num_rows
+    both = pa.concat_tables([rows.select([RECORD_KEY, _ORDER]), *gone])
+    coded = pc.dictionary_encode(both[RECORD_KEY].combine_chunks())
+    order = np.asarray(both[_ORDER].combine_chunks()).astype(np.int64)
+    codes = np.asarray(coded.indices)
+    sequence = np.argsort(order, kind="stable")
+    last = np.full(len(coded.dictionary), -1, dtype=np.int64)
+    last[codes[sequence]] = sequence  # of equal places the last assignment stays
+    kept = np.sort(last[(last >= 0) & (last < count)])
+    return rows if len(kept) == count else rows.take(pa.array(kept))
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,282 @@
+"""Column statistics as records of the metadata table and back: tables of `STATS` in, `RECORD_SCHEMA` out.
+
+Values are wrapped as the index's version says: in version 1 by their logical type and without a value type, from
+version 2 on by the plain type they are stored in, with their value type beside (HoodieAvroWrapperUtils, ValueType).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.metadata.file_stats import FILE_STATS
+from pudi.metadata.keys import column_stats_keys, partition_stats_keys
+from pudi.metadata.records import RECORD_SCHEMA, RecordType
+from pudi.metadata.stat_values import decimal_bytes, decimals_of, floats_of, held_floats, held_integers, integers_of
+from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
+
+STATS: Final = pa.schema(
+    [
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        *FILE_STATS,
+        pa.field("deleted", pa.bool_(), nullable=False),
+        pa.field("tight", pa.bool_(), nullable=False),
+    ]
+)
+"""Statistics of columns in files or, where `file` is the partition path, in partitions; see `FILE_STATS`."""
+
+_STRUCT: Final = RECORD_SCHEMA.field("ColumnStatsMetadata").type
+_RANGE: Final = _STRUCT.field("minValue").type
+_VALUE_TYPE: Final = _STRUCT.field("valueType").type
+
+_INTEGERS: Final = {
+    "BooleanWrapper": (ValueType.BOOLEAN,),
+    "IntWrapper": (ValueType.INT, ValueType.DATE, ValueType.TIME_MILLIS),
+    "LongWrapper": (
+        ValueType.LONG,
+        ValueType.TIME_MICROS,
+        *range(ValueType.TIMESTAMP_MILLIS, ValueType.LOCAL_TIMESTAMP_NANOS + 1),
+    ),
+}
+_FLOATS: Final = {"FloatWrapper": (ValueType.FLOAT,), "DoubleWrapper": (ValueType.DOUBLE,)}
+_BYTES: Final = {
+    "StringWrapper": (ValueType.STRING, ValueType.UUID),
+    "BytesWrapper": (ValueType.BYTES, ValueType.FIXED, ValueType.DECIMAL),
+}
+_V1_TYPES: Final = {
+    "BooleanWrapper": ValueType.BOOLEAN,
+    "IntWrapper": ValueType.INT,
+    "LongWrapper": ValueType.LONG,
+    "FloatWrapper": ValueType.FLOAT,
+    "DoubleWrapper": ValueType.DOUBLE,
+    "BytesWrapper": ValueType.BYTES,
+    "StringWrapper": ValueType.STRING,
+    "DateWrapper": ValueType.DATE,
+    "DecimalWrapper": ValueType.DECIMAL,
+    "TimeMicrosWrapper": ValueType.TIME_MICROS,
+    "TimestampMicrosWrapper": ValueType.TIMESTAMP_MICROS,
+    "LocalDateWrapper": ValueType.DATE,
+}
+"""What a wrapped value is where no value type is said; a long may be a timestamp in any unit then."""
+
+
+def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
+    """Statistics of several files.
+
+    Args:
+        files: partition path, name and `FILE_STATS` of each.
+    """
+    held = list(files)
+    if not held:
+        return STATS.empty_table()
+    whole = pa.concat_tables([stats for _, _, stats in held]).combine_chunks()
+    of = pa.array(np.repeat(np.arange(len(held)), [stats.num_rows for _, _, stats in held]))
+    texts = [pa.array([each[place] for each in held], pa.string()).take(of) for place in (0, 1)]
+    no = pa.array(np.zeros(len(of), dtype=bool))
+    return pa.Table.from_arrays([*texts, *whole.columns, no, no], schema=STATS)
+
+
+def deleted_stats(files: Iterable[tuple[str, str]], columns: Iterable[str], *, partitions: bool = False) -> pa.Table:
+    """What says that files, or whole partitions, are gone (HoodieColumnRangeMetadata.stub).
+
+    Args:
+        files: partition path and name of each; for partitions the name doesn't count.
+        columns: names of the indexed columns.
+        partitions: whether they are partitions.
+    """
+    names = list(columns)
+    pairs = [(partition, file, name) for partition, file in files for name in names]
+    count = len(pairs)
+    less = pa.array(np.full(count, -1, dtype=np.int64))
+    return pa.Table.from_arrays(
+        [
+            pa.array([partition for partition, _, _ in pairs], pa.string()),
+            pa.array(["" if partitions else file for _, file, _ in pairs], pa.string()),
+            pa.array([name for _, _, name in pairs], pa.string()),
+            pa.array(np.full(count, ValueType.NULL, dtype=np.int8)),
+            *(pa.nulls(count, FILE_STATS.field(name).type) for name in ("info", "min", "max")),
+            *([less] * 4),
+            pa.array(np.ones(count, dtype=bool)),
+            pa.array(np.full(count, partitions)),
+        ],
+        schema=STATS,
+    )
+
+
+def column_stats_records(stats: pa.Table, version: int) -> pa.Table:
+    """Records of the partition `column_stats`.
+
+    Args:
+        stats: a table of `STATS`.
+        version: of the index's values, see `StatsSpec`.
+
+    Returns:
+        A table of `RECORD_SCHEMA`, a record for each row.
+    """
+    stats = stats.combine_chunks()
+    keys = column_stats_keys(*(_whole(stats[name]) for name in ("column", "partition", "file")))
+    return _records(keys, stats, version, RecordType.COLUMN_STATS)
+
+
+def partition_stats_records(stats: pa.Table, version: int) -> pa.Table:
+    """Records of the partition `partition_stats`; arguments as for `column_stats_records`."""
+    stats = stats.combine_chunks()
+    keys = partition_stats_keys(*(_whole(stats[name]) for name in ("column", "partition")))
+    return _records(keys, stats, version, RecordType.PARTITION_STATS)
+
+
+def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> pa.Table:
+    """Statistics that records of `column_stats` and the like hold.
+
+    Args:
+        records: a table of `RECORD_SCHEMA`; a record that has no statistics is passed over.
+        partitions: the partition path of each, which records don't say; None leaves it empty.
+
+    Returns:
+        A table of `STATS`. A value of a type that makes no sense is null, so that nothing is known of it.
+    """
+    held = _whole(records["ColumnStatsMetadata"])
+    known = held.is_valid()
+    of = pa.repeat("", len(held)) if partitions is None else partitions
+    if not pc.all(known).as_py():
+        held, of = held.filter(known), of.filter(known)
+    said = pc.struct_field(held, "valueType")
+    kinds = np.array(pc.fill_null(pc.struct_field(said, "typeOrdinal"), 0), dtype=np.int64)
+    kinds[(kinds < 0) | (kinds > max(ValueType))] = ValueType.NULL
+    ranges = [pc.struct_field(held, name) for name in ("minValue", "maxValue")]
+    types, info = _types(kinds, pc.struct_field(said, "additionalInfo"), ranges)
+    text = {name: pc.fill_null(pc.struct_field(held, name), "") for name in ("fileName", "columnName")}
+    counts = ("nullCount", "valueCount", "totalSize", "totalUncompressedSize")
+    return pa.Table.from_arrays(
+        [
+            of,
+            text["fileName"],
+            text["columnName"],
+            pa.array(types.astype(np.int8)),
+            info,
+            *(_unwrapped(side, types) for side in ranges),
+            *(pc.fill_null(pc.struct_field(held, name), -1) for name in counts),
+            *(pc.struct_field(held, name) for name in ("isDeleted", "isTightBound")),
+        ],
+        schema=STATS,
+    )
+
+
+def _records(keys: pa.Array, stats: pa.Table, version: int, kind: RecordType) -> pa.Table:
+    count = stats.num_rows
+    members = {
+        "fileName": _whole(stats["file"]),
+        "columnName": _whole(stats["column"]),
+        "minValue": _wrapped(stats, "min", version),
+        "maxValue": _wrapped(stats, "max", version),
+        "valueCount": _whole(stats["value_count"]),
+        "nullCount": _whole(stats["null_count"]),
+        "totalSize": _whole(stats["total_size"]),
+        "totalUncompressedSize": _whole(stats["total_uncompressed_size"]),
+        "isDeleted": _whole(stats["deleted"]),
+        "isTightBound": _whole(stats["tight"]),
+        "valueType": pa.nulls(count, _VALUE_TYPE) if version == 1 else _value_types(stats),
+    }
+    held = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
+    columns = {"key": keys, "type": pa.array(np.full(count, kind, dtype=np.int32)), "ColumnStatsMetadata": held}
+    return pa.Table.from_arrays(
+        [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in RECORD_SCHEMA], schema=RECORD_SCHEMA
+    )
+
+
+def _value_types(stats: pa.Table) -> pa.Array:
+    parts = [_whole(stats["type"]).cast(pa.int32()), _whole(stats["info"])]
+    return pa.StructArray.from_arrays(parts, fields=list(_VALUE_TYPE))
+
+
+def _wrapped(stats: pa.Table, side: str, version: int) -> pa.Array:
+    """One side of the ranges as a union."""
+    held, kinds = _whole(stats[side]), np.asarray(stats["type"])
+    valid = np.asarray(held.is_valid())
+    branches: dict[str, tuple[np.ndarray, pa.Array]] = {}
+    taken = np.zeros(len(held), dtype=bool)
+    if version == 1:
+        dates, decimals = (valid & (kinds == kind) for kind in (ValueType.DATE, ValueType.DECIMAL))
+        branches["DateWrapper"] = dates, _scattered(integers_of(held.filter(pa.array(dates))), dates, pa.int32())
+        branches["DecimalWrapper"] = decimals, _v1_decimals(held, _whole(stats["info"]), decimals)
+        taken = dates | decimals
+    for name, of in _INTEGERS.items():
+        here = valid & np.isin(kinds, of) & ~taken
+        branches[name] = here, _scattered(integers_of(held.filter(pa.array(here))), here, _branch(name))
+    for name, of in _FLOATS.items():
+        here = valid & np.isin(kinds, of)
+        branches[name] = here, _scattered(floats_of(held.filter(pa.array(here))), here, _branch(name))
+    for name, of in _BYTES.items():
+        here = valid & np.isin(kinds, of) & ~taken
+        branches[name] = here, pc.if_else(pa.array(here), held, pa.scalar(b"", pa.binary())).cast(_branch(name))
+    children, some = [], np.zeros(len(held), dtype=bool)
+    for field in _RANGE:
+        if field.name not in branches:
+            children.append(pa.nulls(len(held), field.type))
+            continue
+        here, values = branches[field.name]
+        children.append(pa.StructArray.from_arrays([values], fields=list(field.type), mask=pa.array(~here)))
+        some |= here
+    return pa.StructArray.from_arrays(children, fields=list(_RANGE), mask=pa.array(~some))
+
+
+def _branch(name: str) -> pa.DataType:
+    return _RANGE.field(name).type.field("value").type
+
+
+def _scattered(values: np.ndarray, here: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Values put into the rows that are marked, 0 into the others."""
+    every = np.zeros(len(here), dtype=values.dtype)
+    every[here] = values
+    return pa.array(every).cast(kind, safe=False)
+
+
+def _v1_decimals(held: pa.Array, info: pa.Array, here: np.ndarray) -> pa.Array:
+    whole = pa.nulls(len(held), V1_DECIMAL)
+    for said in pc.unique(info.filter(pa.array(here))).to_pylist():
+        rows = here & np.asarray(pc.fill_null(pc.equal(info, said), False))
+        kind = arrow_type(ValueType.DECIMAL, said)
+        if kind is not None:
+            values = decimals_of(held.filter(pa.array(rows)), kind).cast(V1_DECIMAL)
+            whole = pc.replace_with_mask(whole, pa.array(rows), values)
+    return pc.fill_null(whole, pa.scalar(0, V1_DECIMAL))
+
+
+def _types(kinds: np.ndarray, info: pa.Array, ranges: list[pa.Array]) -> tuple[np.ndarray, pa.Array]:
+    """Value types, those that version 1 doesn't say by the wrappers."""
+    plain = kinds == ValueType.V1
+    types = np.where(plain, ValueType.NULL, kinds)
+    for side in ranges:
+        for name, kind in _V1_TYPES.items():
+            types[plain & np.asarray(pc.struct_field(side, name).is_valid())] = kind
+    decimals = pa.array(plain & (types == ValueType.DECIMAL))
+    return types, pc.if_else(decimals, f"{V1_DECIMAL.precision},{V1_DECIMAL.scale}", info)
+
+
+def _unwrapped(side: pa.Array, types: np.ndarray) -> pa.Array:
+    """One side of the ranges as bytes; null where the wrapper isn't one of the value type's."""
+    whole = pa.nulls(len(side), pa.binary())
+    for name, plain in _V1_TYPES.items():
+        branch = pc.struct_field(side, name)
+        fits = {plain, *_INTEGERS.get(name, ()), *_FLOATS.get(name, ()), *_BYTES.get(name, ())}
+        here = np.asarray(branch.is_valid()) & np.isin(types, sorted(fits))
+        if not here.any():
+            continue
+        values = pc.struct_field(branch, "value").filter(pa.array(here))
+        if name in _FLOATS:
+            held = held_floats(values)
+        elif name == "DecimalWrapper":
+            held = decimal_bytes(values)
+        else:
+            held = values.cast(pa.binary()) if name in _BYTES else held_integers(values)
+        whole = pc.replace_with_mask(whole, pa.array(here), held)
+    return whole
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,106 @@
+"""The bytes that hold least and greatest values in `FILE_STATS`: arrays of bytes in, values out, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.format.avro_bytes import Records, decimals
+from pudi.format.avro_encode import decimal_cells, sized_decimals
+from pudi.metadata.value_types import ValueType, arrow_type
+
+
+def integers_of(held: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes that hold integers; none may be null."""
+    return np.frombuffer(_joined(held), dtype="<i8").astype(np.int64)
+
+
+def floats_of(held: pa.Array) -> npt.NDArray[np.float64]:
+    """Bytes that hold floating-point numbers; none may be null."""
+    return np.frombuffer(_joined(held), dtype="<f8").astype(np.float64)
+
+
+def decimals_of(held: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Bytes that hold decimals; null stays null. A value of more digits than the type has raises `BadAvro`."""
+    whole = pc.fill_null(held, b"\0")
+    data = np.frombuffer(_joined(whole), dtype=np.uint8)
+    ends = np.cumsum(np.asarray(pc.binary_length(whole)).astype(np.int64))
+    begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    values = decimals(Records.of(data.tobytes()), begins, ends, kind)
+    return values if not held.null_count else pc.if_else(held.is_valid(), values, pa.scalar(None, kind))
+
+
+def held_integers(values: pa.Array) -> pa.Array:
+    """Integers, truths, dates and times as bytes; none may be null."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    elif not pa.types.is_integer(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    return _eights(np.asarray(values).astype("<i8"))
+
+
+def held_floats(values: pa.Array) -> pa.Array:
+    """Floating-point numbers as bytes; none may be null."""
+    return _eights(np.asarray(values).astype("<f8"))
+
+
+def decimal_bytes(values: pa.Array) -> pa.Array:
+    """Decimals as the least bytes of a big-endian integer (BigInteger.toByteArray); none may be null."""
+    sized = sized_decimals(decimal_cells(values), np.ones(len(values), dtype=bool))
+    offsets = np.frombuffer(sized.buffers()[1], dtype=np.int32)[: len(sized) + 1]
+    data = np.delete(np.frombuffer(_joined(sized), dtype=np.uint8), offsets[:-1])  # without the lengths
+    ends = pa.py_buffer(offsets - np.arange(len(offsets), dtype=np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(sized), [None, ends, pa.py_buffer(data)])
+
+
+def typed(held: pa.Array, kind: ValueType, info: str | None) -> pa.Array | None:
+    """Bytes of one value type as the values they hold; None where the type makes no sense."""
+    target = arrow_type(kind, info)
+    if target is None:
+        return None
+    valid = held.is_valid()
+    if kind == ValueType.DECIMAL:
+        return decimals_of(held, target)
+    if kind in (ValueType.STRING, ValueType.UUID, ValueType.BYTES, ValueType.FIXED):
+        return held.cast(target)
+    known = held.filter(valid)
+    if kind in (ValueType.FLOAT, ValueType.DOUBLE):
+        values = pa.array(floats_of(known)).cast(target)
+    elif kind in (ValueType.BOOLEAN, ValueType.INT):
+        values = pa.array(integers_of(known)).cast(target, safe=False)
+    else:
+        width = np.int32 if target.bit_width == 32 else np.int64
+        values = pa.array(integers_of(known).astype(width)).view(target)
+    if len(known) == len(held):
+        return values
+    return pc.replace_with_mask(pa.nulls(len(held), target), valid, values)
+
+
+def untyped(values: pa.Array) -> pa.Array:
+    """Values as the bytes that hold them; null stays null."""
+    valid, kind = values.is_valid(), values.type
+    known = values if not values.null_count else values.filter(valid)
+    if pa.types.is_decimal(kind):
+        held = decimal_bytes(known)
+    elif pa.types.is_floating(kind):
+        held = held_floats(known)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        held = known.cast(pa.binary())
+    else:
+        held = held_integers(known)
+    return held if not values.null_count else pc.replace_with_mask(pa.nulls(len(values), pa.binary()), valid, held)
+
+
+def _joined(held: pa.Array) -> bytes | memoryview:
+    if not len(held):
+        return b""
+    offsets = np.frombuffer(held.buffers()[1], dtype=np.int32)[held.offset : held.offset + len(held) + 1]
+    data = held.buffers()[2]
+    return b"" if data is None else memoryview(data)[int(offsets[0]) : int(offsets[-1])]
+
+
+def _eights(values: np.ndarray) -> pa.Array:
+    whole = np.ascontiguousarray(values)
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(whole), [None, pa.py_buffer(whole)]).cast(pa.binary())

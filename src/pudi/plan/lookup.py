@@ -1,0 +1,88 @@
+"""Which values of a column a predicate asks for, if it asks for some only: a bound expression in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pudi.expr.tree import And, Column, Compare, Expr, In, Literal, Or
+
+MOST_VALUES = 10_000
+"""Values that are looked up at most; a predicate that asks for more is none about single records."""
+
+Values = frozenset[object]
+
+
+def asked_values(where: Expr, column: str) -> Values | None:
+    """The values that a column has in every row for which a predicate is true.
+
+    Args:
+        where: a bound predicate.
+        column: a top-level column of text or of a signed integer, whose values are equal just if their texts are.
+
+    Returns:
+        None where the predicate says nothing of the kind; no values where no row can match.
+    """
+    if isinstance(where, And):
+        known = [found for found in (asked_values(part, column) for part in where.args) if found is not None]
+        return frozenset.intersection(*known) if known else None
+    if isinstance(where, Or):
+        parts = [asked_values(part, column) for part in where.args]
+        if any(part is None for part in parts):
+            return None
+        return frozenset[object]().union(*(part for part in parts if part is not None))
+    if isinstance(where, Compare) and where.op == "=":
+        for side, other in ((where.left, where.right), (where.right, where.left)):
+            if _is(side, column):
+                return _literals([other])
+    if isinstance(where, In) and _is(where.arg, column):
+        return _literals(where.values)
+    return None
+
+
+def asked_keys(where: Expr, fields: Iterable[str], schema: pa.Schema) -> pa.Table | None:
+    """The combinations of values of some columns that a predicate asks for, as rows of these columns.
+
+    Args:
+        where: a bound predicate.
+        fields: names of top-level columns.
+        schema: types of the columns.
+
+    Returns:
+        None where one of the columns isn't asked for by its values, or there are more than `MOST_VALUES` of them.
+    """
+    found: dict[str, Values] = {}
+    count = 1
+    for name in fields:
+        values = asked_values(where, name)
+        if values is None:
+            return None
+        found[name] = values
+        count *= len(values)
+        if count > MOST_VALUES:
+            return None
+    return _rows(found, schema)
+
+
+def _rows(found: Mapping[str, Values], schema: pa.Schema) -> pa.Table:
+    rows = list(product(*found.values()))
+    columns = [pa.array([row[place] for row in rows], schema.field(name).type) for place, name in enumerate(found)]
+    return pa.Table.from_arrays(columns, names=list(found))
+
+
+def _is(expr: Expr, column: str) -> bool:
+    kind = expr.type if isinstance(expr, Column) and expr.path == (column,) else None
+    return kind is not None and (pt.is_string(kind) or pt.is_signed_integer(kind))
+
+
+def _literals(exprs: Iterable[Expr]) -> Values | None:
+    """The values of constants; NULL equals nothing."""
+    found = []
+    for each in exprs:
+        if not isinstance(each, Literal) or not isinstance(each.value, str | int | None) or each.value is True:
+            return None
+        found.append(each.value)
+    return frozenset(value for value in found if value is not None)

@@ -1,0 +1,111 @@
+"""Reads of single records: the metadata table says which file groups hold them; a plan in, one over these out.
+
+What is asked for by record key is found in the record index; what is asked for by a column with a secondary index, by
+that index first (RecordLevelIndexSupport, SecondaryIndexSupport). As in Hudi, a record key is taken to be in one place
+only: of copies that inserts without a look at keys left, the index knows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.action import MetaClient
+from pudi.action.mdt.index_defs import read_definitions
+from pudi.action.table_keys import key_generator
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr import Expr
+from pudi.metadata import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable
+from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
+from pudi.metadata.shards import FILE_ID, RecordShards
+from pudi.metadata.table import at_once
+from pudi.plan import ReadPlan
+from pudi.plan.lookup import MOST_VALUES, asked_keys, asked_values
+from pudi.schema import PARTITION_PATH, RECORD_KEY
+
+_FIRST_OF_V2 = 9
+"""Table version from which on secondary indexes are of version 2 where nothing else is said."""
+
+
+def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> ReadPlan | None:
+    """The plan over those of its slices that hold the records asked for.
+
+    Args:
+        plan: a read of the table's newest state, whose slices are in it.
+        meta: the table.
+        table: its metadata table, which tells of that state.
+
+    Returns:
+        None where the predicate doesn't ask for records by key, or no index can say where they are.
+
+    Raises:
+        CorruptError: an index can't be read.
+        NotFoundError: a file of an index is gone, cleaned meanwhile.
+    """
+    if plan.where is None or RECORD_INDEX not in table.partitions or plan.history is not None:
+        return None
+    index, keys = RECORD_INDEX, _by_key(plan.where, meta, plan.schema)
+    if keys is None:
+        index, keys = _by_value(plan.where, meta, table, plan.schema)
+    if keys is None:
+        return None
+    places = _places(table, keys, plan.partitions)
+    slices = tuple(each for each in plan.slices if (each.partition, each.file_id) in places)
+    skipped = (*plan.skipped, (index, len(plan.slices) - len(slices), len(plan.slices)))
+    return replace(plan, slices=slices, skipped=skipped)
+
+
+def _by_key(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
+    """The record keys that a predicate asks for; None where it asks for none."""
+    named = None if RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
+    if named is not None:
+        return pa.array(sorted(map(str, named)), pa.string())
+    config = meta.config
+    if not config.record_key_fields:
+        return None
+    rows = asked_keys(where, config.record_key_fields, schema)
+    if rows is None:
+        return None
+    # below version 9 nothing says whether the name of a single column stands before its value
+    spellings = (True,) if config.version >= _FIRST_OF_V2 else (True, False)
+    try:
+        found = [key_generator(config, names_single=each).record_keys(rows) for each in spellings]
+    except (InvalidArgumentError, NotSupportedError):  # no key can be like that, or pudi can't tell what it's like
+        return None
+    return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string()).unique()
+
+
+def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Schema) -> tuple[str, pa.Array | None]:
+    """The keys of the records that have a value which a predicate asks for, and the index that says so."""
+    names = [name for name in table.partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
+    definitions = read_definitions(meta) if names else {}
+    for name in names:
+        definition = definitions.get(name)
+        fields = definition.get("sourceFields") if isinstance(definition, dict) else None
+        if not isinstance(fields, list) or len(fields) != 1 or fields[0] not in schema.names:
+            continue
+        values = asked_values(where, fields[0])
+        if values is None or len(values) > MOST_VALUES:
+            continue
+        version = str(definition.get("version") or ("V2" if meta.config.version >= _FIRST_OF_V2 else "V1"))
+        prefixes = secondary_prefixes(pa.array(sorted(map(str, values)), pa.string())).to_pylist()
+        records = table.read(name, prefixes=prefixes, whole_key=version == "V1")
+        return name, split_secondary_keys(records["key"].combine_chunks())[1].unique()
+    return "", None
+
+
+def _places(table: MetadataTable, keys: pa.Array, partitions: Iterable[str]) -> set[tuple[str, str]]:
+    """Partition path and file group of each record key that is anywhere."""
+    shards = table.shards(RECORD_INDEX)
+    index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
+    asked: list[tuple[int, pa.Array]] = []
+    for owner in partitions if index.partitioned else (None,):
+        numbers = index.shards_of(keys, owner)
+        asked += [
+            (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
+        ]
+    found = at_once(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
+    return {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}

@@ -1,0 +1,74 @@
+"""Where a scan asks the metadata table which file slices it may leave out: a plan in, one over fewer slices out."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from pudi.action import MetaClient
+from pudi.config import Options, metadata_switched_off
+from pudi.errors import PudiError
+from pudi.metadata import COLUMN_STATS, RECORD_INDEX, MetadataTable
+from pudi.plan import IndexSource, ReadPlan, skip_slices
+from pudi.scan.lookup import look_up
+from pudi.schema import unwritable_columns
+from pudi.timeline import Timeline
+
+SKIPPING = "hoodie.enable.data.skipping"
+
+_log = logging.getLogger("pudi.scan")
+
+
+@dataclass(frozen=True, slots=True)
+class Skipper:
+    """Leaves slices out of a plan by the metadata table of one table.
+
+    Args:
+        meta: the table.
+        timeline: its timeline, as the scan sees it.
+        seen: the part of it that the scan reads.
+        newest: whether that is the table's newest state, of which the indexes of records tell.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    seen: Timeline
+    newest: bool = False
+
+    def skip(self, plan: ReadPlan) -> ReadPlan:
+        """The plan over those of its slices that may hold wanted rows.
+
+        A metadata table that can't be read, or hasn't kept up, is said in the log; then the plan stays as it is.
+        """
+        if plan.where is None or not plan.slices:
+            return plan
+        try:
+            table = self.meta.metadata_table(self.timeline)
+            if self.newest and table.tells_of(self.timeline):
+                found = look_up(plan, self.meta, table)
+                if found is not None:
+                    return found
+            return skip_slices(plan, self._source(table))
+        except PudiError as error:
+            _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
+            return replace(plan, skipped=())
+
+    def _source(self, table: MetadataTable) -> IndexSource:
+        meta = self.meta
+        millis = frozenset(name.split(".")[0] for name in unwritable_columns(meta.schema_json(self.seen)))
+        return IndexSource(
+            lambda partition, prefixes: table.read(partition, prefixes=prefixes),
+            frozenset(table.partitions),
+            millis=millis,
+        )
+
+
+def skipper(
+    meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
+) -> Skipper | None:
+    """What leaves slices out; None where the table has no index that could, or the user wants none of it."""
+    if not {COLUMN_STATS, RECORD_INDEX} & set(meta.config.metadata_partitions):
+        return None
+    if metadata_switched_off(options) or not options.flag(SKIPPING):
+        return None
+    return Skipper(meta, timeline, seen, newest)

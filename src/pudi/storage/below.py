@@ -1,0 +1,89 @@
+"""A folder of a storage as a storage of its own: the metadata table lies in a folder of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pudi.context import FileInfo, Storage
+from pudi.errors import InvalidArgumentError
+from pudi.storage.capability import connection_options, local_path, read_tail, remove_folders
+
+
+class StorageBelow:
+    """The files in one folder of another storage, which does the work; paths are relative to the folder.
+
+    Args:
+        inner: the storage that the folder is in.
+        folder: the folder, relative to the inner root.
+    """
+
+    def __init__(self, inner: Storage, folder: str) -> None:
+        self.inner = inner
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"StorageBelow({self.inner!r}, {self.folder!r})"
+
+    @property
+    def root(self) -> str:
+        """Location of the folder."""
+        return f"{self.inner.root}/{self.folder}"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What the user gave to reach the inner storage."""
+        return connection_options(self.inner)
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`."""
+        return map(self._below, self.inner.list(self._inside(prefix)))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names of the folders directly in it."""
+        files, folders = self.inner.list_dir(self._inside(prefix))
+        return [self._below(info) for info in files], folders
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+        return self._below(self.inner.head(self._inside(path)))
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+        return self.inner.read(self._inside(path))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        """The byte ranges `(start, length)` of a file."""
+        return self.inner.read_ranges(self._inside(path), ranges)
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file, and its size."""
+        return read_tail(self.inner, self._inside(path), length)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file that must not be there."""
+        self.inner.create(self._inside(path), data)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace a file."""
+        self.inner.put(self._inside(path), data)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete files."""
+        self.inner.delete([self._inside(path) for path in paths])
+
+    def local_path(self, path: str) -> str | None:
+        """Absolute path on this machine's file system, or None where there is none."""
+        return local_path(self.inner, self._inside(path))
+
+    def remove_folders(self, prefix: str) -> None:
+        """Remove the empty folders in folder `prefix`, and it too."""
+        remove_folders(self.inner, self._inside(prefix))
+
+    def _inside(self, path: str) -> str:
+        if path.startswith("/") or ".." in path.split("/"):
+            raise InvalidArgumentError(f"{path!r} leaves the folder {self.folder}", table=self.root)
+        return f"{self.folder}/{path}" if path else self.folder
+
+    def _below(self, info: FileInfo) -> FileInfo:
+        return replace(info, path=info.path[len(self.folder) + 1 :])

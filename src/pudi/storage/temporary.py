@@ -1,0 +1,36 @@
+"""Temporary files of this machine, for what doesn't fit in memory: a folder goes in, an open file out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast
+
+from pudi.errors import UnavailableError
+
+
+def temporary_file(folder: str | None) -> BinaryIO:
+    """A file without a name, which goes when it's closed or the process dies.
+
+    Args:
+        folder: where; None for the system's temporary folder.
+
+    Raises:
+        UnavailableError: there is no such folder, or no room in it.
+    """
+    with temporary_errors(folder):
+        return cast("BinaryIO", tempfile.TemporaryFile(dir=folder, prefix="pudi-"))
+
+
+@contextmanager
+def temporary_errors(folder: str | None) -> Iterator[None]:
+    """Errors of the system while a temporary file is used, as pudi's."""
+    try:
+        yield
+    except OSError as error:
+        raise UnavailableError(
+            "what doesn't fit in memory while a file slice is merged can't be kept in "
+            f"{folder or tempfile.gettempdir()}: {error}; set hoodie.memory.spillable.map.path to a folder with room, "
+            "or hoodie.memory.merge.max.size higher"
+        ) from error

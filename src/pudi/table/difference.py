@@ -1,0 +1,23 @@
+"""One thing that is not as it should be, as a check names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that the metadata table and the files disagree about, or a record key that is there twice.
+
+    Attributes:
+        index: what is wrong: a partition of the metadata table, `metadata table`, or `record keys`.
+        path: the file, the file group or the partition concerned, relative to the table's root.
+        what: what is said and what is there.
+    """
+
+    index: str
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.index}: {self.path}: {self.what}" if self.path else f"{self.index}: {self.what}"

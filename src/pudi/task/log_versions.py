@@ -1,0 +1,208 @@
+"""The record versions in a slice's log files: blocks in, versions out, in memory where they fit, on disk else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.filegroup import BaseFile, read_content
+from pudi.format.log_block import BlockKind, Header, LogBlock
+from pudi.format.log_data import decode_in_parts
+from pudi.format.log_deletes import decode_deletes
+from pudi.format.record_positions import decode_positions
+from pudi.merge import Versions
+from pudi.plan.merging import Merging
+from pudi.schema import RECORD_KEY, FieldNames, conform_read
+from pudi.schema.internal import SchemaHistory
+from pudi.task.spilled import ROW, Buckets, joined
+
+_MOST_BUCKETS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LogCounts:
+    """What was found in a slice's log files.
+
+    Attributes:
+        blocks: data and delete blocks that count.
+        records: record versions in them, deletes included.
+        size: bytes of the blocks' contents.
+        keys: keys among these records.
+        instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
+        avro: whether the newest block of records is an Avro block.
+        partial: whether a block holds some columns only.
+    """
+
+    blocks: int = 0
+    records: int = 0
+    size: int = 0
+    keys: int = 0
+    instants: tuple[str, ...] = ()
+    avro: bool = False
+    partial: bool = False
+
+    @classmethod
+    def of(cls, blocks: Sequence[LogBlock], records: int = 0) -> LogCounts:
+        """The counts of some blocks, oldest first, that hold so many versions."""
+        return cls(
+            blocks=len(blocks),
+            records=records,
+            size=sum(block.size for block in blocks),
+            instants=tuple(dict.fromkeys(block.instant for block in blocks)),
+            avro=[BlockKind.AVRO, *(block.kind for block in blocks if block.kind.is_data)][-1] is BlockKind.AVRO,
+            partial=any(block.is_partial for block in blocks),
+        )
+
+    @property
+    def of_rest(self) -> LogCounts:
+        """What is to be said beside later versions, where these counts stand beside the first."""
+        return replace(self, blocks=0, records=0, size=0, keys=0)
+
+    def __add__(self, other: LogCounts) -> LogCounts:
+        """The counts of all of a slice, of some of its versions and of more."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in ("blocks", "records", "size", "keys")}
+        return replace(self, **sums)
+
+
+@dataclass(frozen=True, slots=True)
+class LogVersions:
+    """Reads the versions in log blocks.
+
+    Args:
+        storage: the table's files.
+        merging: how slices are merged.
+        history: the schemas by which files are read, in a table with schema on read.
+    """
+
+    storage: Storage
+    merging: Merging
+    history: SchemaHistory | None = None
+
+    def collect(
+        self, blocks: Sequence[LogBlock], target: pa.Schema, *, positions: bool = False
+    ) -> tuple[list[Versions], Buckets | None, int]:
+        """All versions in some blocks.
+
+        Args:
+            blocks: the blocks, oldest first.
+            target: the table's columns that are wanted, with those that merging looks at.
+            positions: whether versions come with the rows that the blocks say (`ROW`), where they fit in memory.
+
+        Returns:
+            The versions, oldest run first, where they fit in memory; else none, and where they are, to be closed. And
+            how many there are.
+
+        Raises:
+            CorruptError: a block is damaged.
+            UnavailableError: the disk is full.
+        """
+        share = self.merging.memory.share
+        total, seen, records, size = sum(block.size for block in blocks), 0, 0, 0
+        held: list[Versions] = []
+        buckets: Buckets | None = None
+        try:
+            for block in blocks:
+                seen += block.size
+                for run in self._runs(read_content(self.storage, block), target, share, positions=positions):
+                    held.append(run)
+                    records, size = records + len(run), size + run.rows.nbytes
+                    if size <= share:
+                        continue
+                    if buckets is None:
+                        count = int(2 * size * (total / max(1, seen)) / share) + 2
+                        buckets = Buckets(self.merging.memory.folder, min(count, _MOST_BUCKETS), share)
+                    _spill(buckets, held)
+                    size = 0
+            if buckets is not None:
+                _spill(buckets, held)
+        except BaseException:
+            if buckets is not None:
+                buckets.close()
+            raise
+        return held, buckets, records
+
+    def _runs(self, block: LogBlock, target: pa.Schema, most: int, *, positions: bool) -> Iterator[Versions]:
+        runs = self._of_block(block, target, most)
+        yield from _with_rows(block, runs) if positions else runs
+
+    def _of_block(self, block: LogBlock, target: pa.Schema, most: int) -> Iterator[Versions]:
+        if block.kind is BlockKind.DELETE:
+            yield self._deletes(block, target)
+            return
+        names = None if self.history is None else self.history.names(block.instant)
+        for stored in decode_in_parts(block, set(stored_names(target, names)), most):
+            yield self._records(block, stored, target, names)
+
+    def _records(self, block: LogBlock, stored: pa.Table, target: pa.Schema, names: FieldNames | None) -> Versions:
+        if block.is_partial:
+            there = set(stored.column_names)
+            target = pa.schema([f for f in target if (f.name if names is None else names.of(f.name)[0]) in there])
+        rows = keyed(nullable(conform_read(stored, target, path=block.path, names=names)), self.merging)
+        if rows[RECORD_KEY].null_count:
+            raise block.corrupt("has records without a record key")
+        return Versions.of(rows, self.merging.rule, partial=block.is_partial, stored=True)
+
+    def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
+        rule = self.merging.rule
+        fields = [target.field(name) for name in (rule.ordering_fields if rule.compares else ())]
+        found = decode_deletes(block, [field.type for field in fields])
+        count = len(found.keys)
+        known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
+        names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
+        columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
+        # to a merger of the user's a delete is a version like others
+        unconditional = found.unconditional if rule.merger is None else np.zeros(count, dtype=bool)
+        return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
+
+
+def _spill(buckets: Buckets, held: list[Versions]) -> None:
+    for run in joined([without_rows(run) for run in held]):
+        buckets.add_versions(run)
+    held.clear()
+
+
+def say_rows(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
+    """Whether all blocks say where their records are in a base file (extractRecordPositions)."""
+    at = Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS
+    return base is not None and all(
+        block.headers.get(at) == base.instant and Header.RECORD_POSITIONS in block.headers for block in blocks
+    )
+
+
+def _with_rows(block: LogBlock, runs: Iterable[Versions]) -> Iterator[Versions]:
+    """The versions of a block with the rows of the base file that it says, in column `ROW`."""
+    held = list(runs)
+    count = sum(len(run) for run in held)
+    rows = decode_positions(block.headers[Header.RECORD_POSITIONS], count, path=block.path)
+    start = 0
+    for run in held:
+        numbers = pa.array(rows[start : start + len(run)], pa.int64())
+        yield replace(run, rows=run.rows.append_column(ROW, numbers))
+        start += len(run)
+
+
+def without_rows(versions: Versions) -> Versions:
+    """Versions without column `ROW`."""
+    if ROW not in versions.rows.column_names:
+        return versions
+    return replace(versions, rows=versions.rows.drop_columns([ROW]))
+
+
+def stored_names(target: pa.Schema, names: FieldNames | None) -> list[str]:
+    """What wanted columns are called in a file."""
+    found = [name if names is None else names.of(name)[0] for name in target.names]
+    return [name for name in found if name is not None]
+
+
+def nullable(rows: pa.Table) -> pa.Table:
+    """The same columns, all nullable: deletes have nothing but a key and an ordering value."""
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
+
+
+def keyed(rows: pa.Table, merging: Merging) -> pa.Table:
+    """Rows with their record keys, which are made of their columns in tables without meta fields."""
+    return rows if merging.keys is None else rows.append_column(RECORD_KEY, merging.keys.record_keys(rows))

@@ -1,0 +1,141 @@
+"""Files of the metadata table: changes to a file group in, a log file or a base file and its statistics out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.filegroup import FileSlice, Markers
+from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
+from pudi.format.delete_encode import encode_deletes
+from pudi.format.hfile import encode_hfile
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.metadata.changes import Changes
+from pudi.metadata.records import RECORD_AVRO
+from pudi.plan.append import Append
+from pudi.timeline import NO_COMMIT
+
+DEFAULT_TOKEN = "0-0-0"
+"""The write token of the log files that make file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
+
+
+def encode_delete_block(requested: str, gone: pa.Array) -> bytes:
+    """A block that deletes records; one of none makes a file group that has no records."""
+    headers = {Header.INSTANT_TIME: requested}
+    if len(gone):
+        headers[Header.SCHEMA] = RECORD_AVRO
+    return encode_block(BlockKind.DELETE, headers, encode_deletes(gone, pa.nulls(len(gone), pa.string())))
+
+
+def make_group(storage: Storage, requested: str, partition: str, file_id: str) -> None:
+    """Make a file group: a log file that holds nothing, so that it's there without records too.
+
+    Args:
+        storage: the metadata table's files.
+        requested: the instant.
+        partition: partition of the metadata table.
+        file_id: the file group.
+    """
+    name = LogFileName(file_id, requested, 1, DEFAULT_TOKEN).name
+    storage.create(f"{partition}/{name}", encode_delete_block(requested, pa.array([], pa.string())))
+
+
+def append_changes(
+    storage: Storage,
+    layout: Layout,
+    requested: str,
+    file_slice: FileSlice,
+    changes: Changes,
+    number: int,
+    attempt: int = 0,
+) -> WriteStat:
+    """Write the log file of one file group.
+
+    Args:
+        storage: the metadata table's files.
+        layout: of its timeline.
+        requested: the instant.
+        file_slice: the file group's latest slice.
+        changes: what changes, sorted.
+        number: place among the file groups of the commit.
+        attempt: which attempt at writing it this is.
+    """
+    over = Append(file_slice)
+    base_instant, version = over.instant(requested, layout), over.version(layout)
+    name = LogFileName(file_slice.file_id, base_instant, version, _token(file_slice, layout, number, attempt)).name
+    path = f"{file_slice.partition}/{name}"
+    headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
+    blocks = []
+    if len(changes.keys):
+        records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
+        blocks.append(encode_block(BlockKind.HFILE, headers, records))
+    if len(changes.gone):
+        blocks.append(encode_delete_block(requested, changes.gone))
+    content = b"".join(blocks)
+    storage.create(path, content)
+    return WriteStat(
+        file_id=file_slice.file_id,
+        path=path,
+        prev_commit=base_instant,
+        base_file=over.base_file if layout == 1 else "",
+        log_files=(*over.logs, name) if layout == 1 else (name,),
+        log_version=version,
+        log_offset=0,
+        num_writes=len(changes.keys),
+        num_update_writes=len(changes.keys),
+        num_deletes=len(changes.gone),
+        total_write_bytes=len(content),
+        partition_path=file_slice.partition,
+        file_size_in_bytes=len(content),
+        runtime_stats=RuntimeStats(),
+    )
+
+
+def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
+    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
+
+    It's never the one of log files that make file groups: a group may be made and written to by one commit.
+    """
+    known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
+    return known[-1] if layout == 1 and known else write_token(number, 1, attempt)
+
+
+def write_base(
+    storage: Storage,
+    requested: str,
+    partition: str,
+    file_id: str,
+    changes: Changes,
+    number: int,
+    attempt: int = 0,
+    run: int = 0,
+) -> WriteStat:
+    """Write a base file of one file group, its first one as the statistics say.
+
+    Args:
+        storage: the metadata table's files.
+        requested: the instant.
+        partition: partition of the metadata table.
+        file_id: the file group.
+        changes: its records.
+        number: place among the file groups of the commit.
+        attempt: which attempt at writing it this is.
+        run: of a plan that may be run more than once, a number that tells the files of this run.
+    """
+    records = changes.sorted()
+    name = BaseFileName(file_id, write_token(number, run, attempt), requested, "hfile").name
+    if run:
+        Markers(storage, requested).create(partition, name, IOType.MERGE)
+    content = encode_hfile(records.keys, records.values, avro_schema=RECORD_AVRO)
+    storage.create(f"{partition}/{name}", content)
+    return WriteStat(
+        file_id=file_id,
+        path=f"{partition}/{name}",
+        prev_commit=NO_COMMIT,
+        num_writes=len(records.keys),
+        num_inserts=len(records.keys),
+        total_write_bytes=len(content),
+        partition_path=partition,
+        file_size_in_bytes=len(content),
+        runtime_stats=RuntimeStats(),
+    )

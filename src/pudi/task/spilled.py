@@ -1,0 +1,203 @@
+"""Record versions and base rows that don't fit in memory: to a file by hash of their keys, and back in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.format.java_hash import portions
+from pudi.merge import Versions
+from pudi.schema import RECORD_KEY
+from pudi.storage import temporary_errors, temporary_file
+
+ROW = "\0row"
+"""Column of base rows that holds their numbers in the base file."""
+_DELETED, _UNCONDITIONAL, _MISSING = "\0deleted", "\0unconditional", "\0missing:"
+_PARTIAL = b"pudi.partial"
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
+"""Odd numbers, one for each level of splitting, to spread Java's hash: a bucket index goes by its remainder."""
+
+
+class SpillFile:
+    """Tables in a temporary file without a name, which goes when it's closed or the process dies.
+
+    Args:
+        folder: where; None for the system's temporary folder.
+
+    Raises:
+        UnavailableError: there is no such folder, or no room in it.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._file = temporary_file(folder)
+        self._end = 0
+
+    def add(self, rows: pa.Table) -> tuple[int, int]:
+        """Write rows; where they are."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(rows)
+        data = memoryview(sink.getvalue()).cast("B")
+        with temporary_errors(self._folder):
+            self._file.seek(self._end)
+            self._file.write(data)
+        self._end += len(data)
+        return self._end - len(data), len(data)
+
+    def read(self, place: tuple[int, int]) -> pa.Table:
+        """Rows that were written."""
+        start, length = place
+        with temporary_errors(self._folder):
+            self._file.seek(start)
+            data = self._file.read(length)
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.read_all()
+
+    def close(self) -> None:
+        """Give its room back."""
+        self._file.close()
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Where the versions and base rows of some keys are, oldest first, and how much they were in memory."""
+
+    versions: list[tuple[int, int]] = field(default_factory=list)
+    base: list[tuple[int, int]] = field(default_factory=list)
+    size: int = 0
+
+
+class Buckets:
+    """Versions from log files and rows of the base file, together by key.
+
+    Args:
+        folder: where the file is made; None for the system's temporary folder.
+        count: how many buckets.
+        most: bytes of Arrow data above which a bucket is split again.
+        level: how often the keys have been split before.
+    """
+
+    def __init__(self, folder: str | None, count: int, most: int, level: int = 0) -> None:
+        self._folder, self._most, self._level = folder, most, level
+        self._file = SpillFile(folder)
+        self._buckets = [_Bucket() for _ in range(max(2, count))]
+
+    def add_versions(self, versions: Versions) -> None:
+        """Add versions, which are newer than those before them."""
+        names = sorted(versions.missing)
+        masks = [versions.deleted, versions.unconditional, *(versions.missing[name] for name in names)]
+        rows = versions.rows
+        for name, mask in zip((_DELETED, _UNCONDITIONAL, *(_MISSING + n for n in names)), masks, strict=True):
+            rows = rows.append_column(name, pa.array(mask))
+        rows = rows.replace_schema_metadata({_PARTIAL: b"1"} if versions.partial else None)
+        # that partial updates have begun counts for every later version, also where none of them is of the bucket
+        for bucket, part in self._split(rows, empty=versions.partial):
+            bucket.versions.append(self._file.add(part))
+            bucket.size += part.nbytes
+
+    def add_base(self, rows: pa.Table) -> None:
+        """Add rows of the base file, with their numbers (`ROW`)."""
+        for bucket, part in self._split(rows, empty=False):
+            bucket.base.append(self._file.add(part))
+            bucket.size += part.nbytes
+
+    def _split(self, rows: pa.Table, *, empty: bool) -> Iterator[tuple[_Bucket, pa.Table]]:
+        codes = bucket_of(rows[RECORD_KEY], len(self._buckets), self._level)
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(self._buckets) + 1))
+        for number, bucket in enumerate(self._buckets):
+            places = order[bounds[number] : bounds[number + 1]]
+            if len(places) or empty:
+                yield bucket, rows.take(pa.array(places))
+
+    def parts(self, empty: pa.Table) -> Iterator[tuple[list[Versions], pa.Table]]:
+        """The versions, oldest run first, and the base rows of some keys after those of others.
+
+        Args:
+            empty: no rows, with the columns of base rows, for keys that the base file hasn't.
+        """
+        for bucket in self._buckets:
+            if bucket.size > self._most and self._level + 1 < len(_MIX):
+                yield from self._again(bucket, empty)
+            elif bucket.versions:
+                runs = [versions_of(self._file.read(place)) for place in bucket.versions]
+                base = [self._file.read(place) for place in bucket.base]
+                yield runs, pa.concat_tables(base) if base else empty
+
+    def _again(self, bucket: _Bucket, empty: pa.Table) -> Iterator[tuple[list[Versions], pa.Table]]:
+        """A bucket that is too large, split by another hash."""
+        count = 2 * bucket.size // self._most + 1
+        with Buckets(self._folder, count, self._most, self._level + 1) as smaller:
+            for place in bucket.versions:
+                smaller.add_versions(versions_of(self._file.read(place)))
+            for place in bucket.base:
+                smaller.add_base(self._file.read(place))
+            yield from smaller.parts(empty)
+
+    def close(self) -> None:
+        """Give the file's room back."""
+        self._file.close()
+
+    def __enter__(self) -> Buckets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def versions_of(rows: pa.Table) -> Versions:
+    """Versions as `Buckets` writes them."""
+    columns: dict[str, np.ndarray] = {}
+    for name in rows.column_names:
+        if name.startswith("\0"):
+            columns[name] = np.asarray(rows[name]).astype(bool)
+    missing = {name[len(_MISSING) :]: mask for name, mask in columns.items() if name.startswith(_MISSING)}
+    partial = _PARTIAL in (rows.schema.metadata or {})
+    plain = rows.drop_columns(list(columns)).replace_schema_metadata(None)
+    return Versions(plain, columns[_DELETED], columns[_UNCONDITIONAL], partial, missing)
+
+
+def bucket_of(keys: pa.Array[Any] | pa.ChunkedArray[Any], count: int, level: int) -> np.ndarray:
+    """For each key the number of its bucket.
+
+    Args:
+        keys: record keys.
+        count: how many buckets; below 2^31.
+        level: which of several independent ways of splitting.
+    """
+    hashes = [texts.hash_codes(texts.starts, texts.stops) for texts in portions(keys)]
+    found = np.concatenate(hashes).astype(np.uint64) if hashes else np.zeros(0, dtype=np.uint64)
+    found = (found + np.uint64(level + 1)) * np.uint64(_MIX[level])
+    found ^= found >> np.uint64(29)
+    found *= np.uint64(_MIX[level - 1])
+    buckets: np.ndarray = ((found >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32)
+    return buckets.astype(np.int64)
+
+
+def joined(runs: Sequence[Versions]) -> list[Versions]:
+    """Runs with those put together that are neighbours and of one kind: the same columns, partial or not."""
+    groups: list[list[Versions]] = []
+    for run in runs:
+        last = groups[-1][-1] if groups else None
+        alike = last is not None and last.partial == run.partial and not last.missing and not run.missing
+        if last is not None and alike and last.rows.schema.equals(run.rows.schema):
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return [_in_one(group) for group in groups]
+
+
+def _in_one(group: list[Versions]) -> Versions:
+    if len(group) == 1:
+        return group[0]
+    return Versions(
+        pa.concat_tables([run.rows for run in group]),
+        np.concatenate([run.deleted for run in group]),
+        np.concatenate([run.unconditional for run in group]),
+        group[0].partial,
+    )

@@ -1,0 +1,97 @@
+"""`table.check()` and `pudi check`: a table that is right, and each kind of damage by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import pudi
+from pudi.cli.app import app
+from support.golden import Golden
+
+
+@pytest.fixture
+def indexed(golden_folder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(Golden("mor_v9_rli").unpack(golden_folder), tmp_path / "t")
+    return tmp_path / "t"
+
+
+def differences(path: Path) -> list[tuple[str, str, str]]:
+    return [(each.index, each.path, each.what) for each in pudi.Table(str(path)).check().differences]
+
+
+def test_a_table_that_is_right(indexed: Path) -> None:
+    result = pudi.Table(str(indexed)).check()
+    assert result.ok
+    assert result.compared == {"file groups": 3, "record keys": 33}
+    said = CliRunner().invoke(app, ["check", str(indexed)])
+    assert (said.exit_code, said.output) == (0, "no difference in 3 file groups, 33 record keys\n")
+
+
+def test_a_table_without_a_metadata_table_is_looked_at_for_keys(golden_folder: Path) -> None:
+    path = Golden("cow_v9_duplicates").unpack(golden_folder)
+    assert differences(path) == [
+        ("record keys", city, f"{len(keys)} record keys ({', '.join(map(repr, keys))}) are there more than once")
+        for city, keys in {
+            "chennai": ["k0002", "k0005", "k0008"],
+            "nyc": ["k0000", "k0006", "k0009"],
+            "sao_paulo": ["k0001", "k0007"],
+        }.items()
+    ]
+
+
+def _base(path: Path) -> Path:
+    return max((path / "nyc").glob("*.parquet"), key=lambda file: file.name.split("_")[-1])
+
+
+def _rewrite(file: Path, change: Callable[[list[dict[str, object]]], list[dict[str, object]]]) -> None:
+    """Other rows in a base file, of the same length in bytes so that the list of files stays right."""
+    found = pq.read_table(file)
+    size = file.stat().st_size
+    rows = change(found.to_pylist())
+    pq.write_table(type(found).from_pylist(rows, found.schema), file, compression="zstd")
+    del size
+
+
+def test_values_and_keys_that_are_others_than_the_indexes_say(indexed: Path) -> None:
+    file = _base(indexed)
+
+    def change(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+        rows[0] = {**rows[0], "uuid": "strange", "_hoodie_record_key": "strange", "rider": "zzz"}
+        return rows
+
+    _rewrite(file, change)
+    found = differences(indexed)
+    name = f"nyc/{file.name}"
+    kinds = {(index, path) for index, path, _ in found}
+    assert ("files", name) in kinds  # another size
+    assert ("column_stats", name) in kinds
+    assert ("bloom_filters", name) in kinds
+    assert ("record_index", f"nyc/{file.name.split('_')[0]}") in kinds
+    assert any(
+        index == "record_index" and "'strange'" in what and "not by the index" in what for index, _, what in found
+    )
+    assert any(index == "secondary_index_idx_rider" and "strange='zzz'" in what for index, _, what in found)
+    said = CliRunner().invoke(app, ["check", str(indexed)])
+    assert said.exit_code == 2
+    assert f"column_stats: {name}: column 'uuid': values from" in said.output
+
+
+def test_a_file_that_is_gone_and_one_that_is_not_listed(indexed: Path) -> None:
+    table = pudi.Table(str(indexed))
+    old = min((indexed / "nyc").glob("*.parquet"), key=lambda file: file.name.split("_")[-1])
+    old.unlink()  # of an older slice, which no reader of the newest state misses
+    assert differences(indexed) == [("files", f"nyc/{old.name}", "the file is listed and not there")]
+    assert table.scan().to_arrow().num_rows == 33
+
+
+def test_a_metadata_table_that_cannot_be_read(indexed: Path) -> None:
+    shutil.rmtree(indexed / ".hoodie" / "metadata" / "column_stats")
+    assert [(index, what[:14]) for index, _, what in differences(indexed)] == [("column_stats", "can't be read:")]
+    shutil.rmtree(indexed / ".hoodie" / "metadata")
+    assert [(index, what[:14]) for index, _, what in differences(indexed)] == [("metadata table", "can't be read:")]
