@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 import pudi as pudi_module
+from pudi.action import MetaClient
+from pudi.context import Context
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
 from support.engines import LocalEngine
 from support.hudi import HudiTable
 from support.layouts import Layout
-from support.metadata import assert_listing, metadata_partitions
+from support.metadata import assert_listing, metadata_partitions, timeline_of
 from support.pudi_table import PudiTable
 from support.rows import PLACE_FIELDS, assert_same, from_arrow, from_spark
-from support.trips import SCHEMA, steps
+from support.trips import SCHEMA, steps, table, trip
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -71,3 +75,36 @@ def take_turns(
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
     take_turns(spark, tmp_path / "trips", layout, seed=31)
+
+
+def left_between(path: Path) -> bool:
+    """Whether a write of the table's is pending that its metadata table has completed."""
+    pending = {instant.requested for instant in timeline_of(path).pending}
+    return bool(pending & {i.requested for i in timeline_of(path / ".hoodie" / "metadata").commits})
+
+
+@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
+def test_hudi_repairs_a_write_that_died_between_both_commits(spark: Any, tmp_path: Path, layout: Layout) -> None:
+    path = tmp_path / "trips"
+    PudiTable.create(LocalEngine(), path, SCHEMA, layout)
+    pudi = PudiTable(LocalEngine(), path, ON)
+    hudi = HudiTable(spark, path, layout.hudi_options("trips") | ON)
+    pudi.write("bulk_insert", table([trip(number, 10) for number in range(20)]))
+    before = pudi.snapshot()
+    lost = table([trip(number, 20, "lost") for number in range(5, 25)])
+    for number in range(200):
+        dying = FaultStorage(open_storage(str(path)), fail_at=number + 1, mode="crash", crash_after=True)
+        opened = pudi_module.Table.of(MetaClient.open(str(path), None, {}, Context(), dying), dict(ON))
+        with pytest.raises(SimulatedCrash):
+            opened.upsert(lost)
+        if left_between(path):
+            break
+    assert left_between(path)
+    assert_same(pudi.snapshot(), before, about="pudi, after the crash")
+    assert_same(through_metadata(hudi), before, about="Hudi, after the crash")
+    hudi.write("upsert", table([trip(number, 30, "Hudi") for number in range(3)]))
+    assert_same(through_metadata(hudi), pudi.snapshot(), about="Hudi, after its repair")
+    assert not any(row["rider"] == "lost" for row in pudi.snapshot())
+    assert_hudi_finds_no_difference(spark, path)
+    pudi.write("upsert", table([trip(number, 40, "pudi") for number in range(4)]))
+    assert_same(through_metadata(hudi), pudi.snapshot(), about="Hudi, in the end")

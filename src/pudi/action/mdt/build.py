@@ -117,7 +117,8 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
 def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int, changes: Changes) -> None:
     """Write the first delta commit of a partition: its file groups, and base files of those that get records.
 
-    Every file group begins with a log file that holds nothing, so that it's there without records too.
+    Every file group begins with a log file that holds nothing, so that it's there without records too. What an attempt
+    that died left in the partition's folder goes first.
 
     Args:
         mdt: the metadata table.
@@ -126,6 +127,7 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
         groups: how many file groups it has, for good.
         changes: its records.
     """
+    delete_folder(mdt.storage, partition)
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)

@@ -67,8 +67,10 @@ def commit_changes(
     Raises:
         CorruptError: a partition has no file groups.
     """
-    withdraw(mdt, requested)
     timeline = mdt.store.load()
+    if timeline.find(requested, Action.DELTACOMMIT) is not None:
+        withdraw(mdt, requested)
+        timeline = mdt.store.load()
     view = mdt.view(timeline)
     parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
     index = None if keys is None else keys.plan(mdt, timeline)

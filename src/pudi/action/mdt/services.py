@@ -1,4 +1,4 @@
-"""Keep the metadata table small after a commit: its log files are compacted every so many delta commits.
+"""Keep the metadata table small after a commit: log files are compacted, and files that nobody needs deleted.
 
 What was compacted must never be rolled back. So the compaction comes after all that is in the metadata table, and waits
 while an instant that is there is pending on the table: it died between the two commits, and will be taken back.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pudi.action.claim import Claim, claimed, is_claimable
+from pudi.action.mdt.clean import clean_metadata
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_metadata
 from pudi.action.meta_client import MetaClient
@@ -41,7 +42,7 @@ _SPREAD = 64 << 20
 
 
 def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """After a commit: compact the metadata table when it's due.
+    """After a commit: compact and clean the metadata table when it's due.
 
     The commit is done, whatever comes of this: an error is told in the log, and the next one tries again.
 
@@ -55,7 +56,7 @@ def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> Non
     try:
         _Services(meta, engine, options).run()
     except PudiError as error:
-        _log.warning("the metadata table's compaction failed, and will be tried again after the next commit: %s", error)
+        _log.warning("a service of the metadata table failed, and will be tried again after the next commit: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class _Services:
             scheduled = self._schedule(mdt)
             if scheduled is not None:
                 self._compact(mdt, scheduled)
+        clean_metadata(mdt)
 
     @property
     def _claiming(self) -> WriteOptions:
