@@ -20,7 +20,7 @@ from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import build_metadata, settle_metadata
 from pudi.action.mdt.build_index import build_record_index
-from pudi.action.mdt.record_index import stage_keys
+from pudi.action.mdt.record_index import shards_for, stage_keys
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
@@ -231,7 +231,9 @@ class Write:
         meta = self.meta
         with self._phase("list"):
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
-        limits = None if self._everywhere else self.engine.whole_limits
+        shards = shards_for(meta, timeline, self.index)
+        self.index = replace(self.index, records=shards is not None)  # without one keys are looked for in files
+        limits = None if self._everywhere or self.index.records else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
         new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
         if limits is not None and records.counts and not new_only:
@@ -241,8 +243,9 @@ class Write:
                 return records, whole
         with self._phase("tag"):
             looks = (self.operation.looks_up or new_only) and self.index.buckets is None
-            lookups = lookups_in(slices) if looks else []
-            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records, timeline))
+            lookups = lookups_in(slices, self.index) if looks else []
+            search = replace(self._search(records, timeline), records=shards)
+            tagged = self.engine.tag(records, meta.storage, lookups, search)
             if new_only:
                 tagged = without_known(tagged, self.options, meta.storage.root)
             profile: WriteProfile = tagged.profile
