@@ -38,7 +38,7 @@ def records(path: Path, partition: str) -> dict[str, dict[str, Any]]:
     """The merged records of a partition of the metadata table whose latest slices are found by their names alone."""
     folder = path / ".hoodie" / "metadata" / partition
     found: dict[str, dict[str, Any]] = {}
-    ids = {_group(file.name) for file in folder.iterdir() if not file.name.startswith(".hoodie")}
+    ids = {_group(file.name) for file in folder.iterdir() if _is_data(file.name)}
     for file_id in sorted(ids):
         found.update(_slice(path, folder, file_id))
     return found

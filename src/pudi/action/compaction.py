@@ -17,7 +17,9 @@ from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
@@ -40,7 +42,7 @@ from pudi.format import (
     parse_log_file,
 )
 from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
-from pudi.schema import add_meta_fields, with_meta_fields
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.task import Engine, FileJob
 from pudi.task.compact import CompactSpec, CompactTask
 from pudi.task.compact_logs import CompactLogsTask
@@ -263,9 +265,10 @@ class _Run:
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
             merging=merging,
-            parquet=file_options(self.options),
+            parquet=file_options(self.options, bloom=keeps_blooms(meta)),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,
+            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
         )
         task = CompactLogsTask if claim.instant.action is Action.LOGCOMPACTION else CompactTask
         return [task(spec, number, operation) for number, operation in enumerate(plan.operations)]

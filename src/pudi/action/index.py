@@ -187,6 +187,8 @@ class _Finder:
             seen, fields = next((found for found in tried if found[0].looks_divided), (seen, fields))
         if kind == "BUCKET" or (kind is None and seen.looks_divided):
             return self._divided(seen, fields)
+        if self.meta.merges_on_read:  # elsewhere there are none, and a listing costs
+            self._check_one_numbering(seen)
         if seen.looks_divided:
             raise InvalidArgumentError(
                 f"{TYPE_KEY}={kind} contradicts the table, whose files are buckets: inserts would go to buckets where "
@@ -209,11 +211,7 @@ class _Finder:
                 "use the index that wrote them, or write the records to a new table",
                 table=table,
             )
-        if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
-            raise NotSupportedError(
-                "the table's buckets are numbered partition by partition or by consistent hashing; use Apache Hudi",
-                table=table,
-            )
+        self._check_one_numbering(seen)
         given = self.options.get(COUNT_KEY) or self.meta.config.raw.get(COUNT_KEY)
         counts = seen.counts()
         if not seen.fits or (given is not None and not seen.allows(int(given))):
@@ -225,6 +223,14 @@ class _Finder:
         if given is None and len(counts) != 1:
             return None
         return Index(buckets=Buckets(counts[0] if given is None else int(given), fields))
+
+    def _check_one_numbering(self, seen: _Evidence) -> None:
+        """Refuse buckets of other kinds, whose files by their names may be any."""
+        if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
+            raise NotSupportedError(
+                "the table's buckets are numbered partition by partition or by consistent hashing; use Apache Hudi",
+                table=self.meta.storage.root,
+            )
 
     def _evidence(self, fields: tuple[str, ...]) -> _Evidence:
         """What the newest files say; keys are read of as few as tell, and only where names say buckets."""

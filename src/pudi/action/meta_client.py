@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
-from pudi.config import TableConfig, check_readable
+from pudi.config import METADATA_KEY, TableConfig, check_readable
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import FileSystemView, StorageListing
+from pudi.filegroup import FileListing, FileSystemView, StorageListing
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, Layout
+from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import open_storage
@@ -40,6 +41,7 @@ class MetaClient:
         context: clock, ids and chance.
         lock: its lock.
         store: its timeline.
+        reads_metadata: whether files are listed through its metadata table, where it has one.
     """
 
     storage: Storage
@@ -47,6 +49,8 @@ class MetaClient:
     context: Context
     lock: Lock
     store: TimelineStore
+    reads_metadata: bool = True
+    _listed: KeptListing = field(default_factory=KeptListing, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -78,7 +82,7 @@ class MetaClient:
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
-        return cls(storage, config, context, lock, store)
+        return cls(storage, config, context, lock, store, str(options.get(METADATA_KEY)).lower() != "false")
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
@@ -103,10 +107,25 @@ class MetaClient:
         self, timeline: Timeline, *, seen: Timeline | None = None, archived_until: str | None = None
     ) -> FileSystemView:
         """File slices as a reader sees them; see `FileSystemView`."""
-        listing = StorageListing(self.storage)
+        listing = self.listing(timeline)
         return FileSystemView(
             timeline, listing, self.store, seen=seen, archived_until=archived_until, logs=self.merges_on_read
         )
+
+    def listing(self, timeline: Timeline) -> FileListing:
+        """The table's files: as its metadata table lists them, where it has one that is ready, else as folders do.
+
+        Args:
+            timeline: the table's timeline, loaded before.
+        """
+        folders = StorageListing(self.storage)
+        if not self.reads_metadata or FILES not in self.config.metadata_partitions:
+            return folders
+        return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed)
+
+    def metadata_table(self, timeline: Timeline) -> MetadataTable:
+        """The metadata table, opened for reading; arguments and errors as of `MetadataTable.open`."""
+        return MetadataTable.open(self.storage, self.config, self.store, timeline)
 
     def reload(self) -> None:
         """Read the properties again: another writer may have changed them.

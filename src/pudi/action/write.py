@@ -18,9 +18,12 @@ from pudi.action.compaction import maybe_compact
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.build import build_metadata, settle_metadata
-from pudi.action.mdt.build_index import build_record_index
+from pudi.action.mdt.blooms import keeps_blooms
+from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.ready import ready_metadata
 from pudi.action.mdt.record_index import shards_for, stage_keys
+from pudi.action.mdt.services import maintain_metadata
+from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
@@ -53,13 +56,7 @@ from pudi.plan import (
 )
 from pudi.plan.write import NO_INSERTS, Sizing, SortMode, with_flag
 from pudi.record import KeyGenerator, check_key_types
-from pudi.schema import (
-    add_meta_fields,
-    avro_to_arrow,
-    evolved_text,
-    with_meta_fields,
-    without_meta_fields,
-)
+from pudi.schema import add_meta_fields, avro_to_arrow, evolved_text, with_meta_fields, without_meta_fields
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine, FileResult, KeySearch
@@ -165,8 +162,7 @@ class Write:
             with self._phase("repair"):
                 settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
-                build_metadata(meta, self.resolved)
-                build_record_index(meta, self.engine, self.resolved)
+                ready_metadata(meta, self.engine, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
@@ -183,6 +179,7 @@ class Write:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
         maybe_compact(meta, self.engine, self.resolved)
+        maintain_metadata(meta, self.engine, self.resolved)
         return result
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
@@ -244,8 +241,8 @@ class Write:
         with self._phase("tag"):
             looks = (self.operation.looks_up or new_only) and self.index.buckets is None
             lookups = lookups_in(slices, self.index) if looks else []
-            search = replace(self._search(records, timeline), records=shards)
-            tagged = self.engine.tag(records, meta.storage, lookups, search)
+            search = self._search(records, timeline)
+            tagged = self.engine.tag(records, meta.storage, lookups, replace(search, records=shards))
             if new_only:
                 tagged = without_known(tagged, self.options, meta.storage.root)
             profile: WriteProfile = tagged.profile
@@ -357,8 +354,9 @@ class Write:
             sort=SortMode(options.sort_mode),
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
-            parquet=file_options(options),
+            parquet=file_options(options, bloom=keeps_blooms(self.meta)),
             logs=self._logs,
+            stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
         )
 
     def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:

@@ -10,6 +10,7 @@ from pudi.config.checks import (
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.merging import is_own_strategy
 from pudi.config.metadata import (
+    METADATA_KEY,
     check_metadata_kept,
     metadata_dropped,
     metadata_switched_off,
@@ -25,6 +26,7 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "METADATA_KEY",
     "CompactionOptions",
     "MergeSemantics",
     "Option",

@@ -11,6 +11,7 @@ from pudi.config.option import Option, Scope, Status
 
 _argument = partial(Option, scope=Scope.READ, status=Status.UNSUPPORTED)
 _harmless = partial(Option, scope=Scope.READ, status=Status.HARMLESS)
+_setting = partial(Option, scope=Scope.READ)
 
 READ_OPTIONS: tuple[Option, ...] = (
     _argument(key="as.of.instant", doc="Instant to travel back to.", instead="use table.scan(as_of=…)"),
@@ -74,7 +75,13 @@ READ_OPTIONS: tuple[Option, ...] = (
     _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),
     _harmless(key="hoodie.file.index.*", doc="How Hudi lists files in Spark."),
     _harmless(key="hoodie.file.group.reader.enabled", doc="Which of Hudi's readers is used.", kind=bool),
-    _harmless(key="hoodie.enable.data.skipping", doc="Files are always skipped by their statistics.", kind=bool),
+    _setting(
+        key="hoodie.enable.data.skipping",
+        doc="Whether files are skipped by the statistics in the metadata table; those in the files themselves always "
+        "count.",
+        kind=bool,
+        default=True,
+    ),
     _harmless(key="hoodie.merge.use.record.positions", doc="Whether log records are matched by position.", kind=bool),
     _harmless(key="hoodie.hfile.block.cache.*", doc="Cache of Hudi's HFile reader."),
     _harmless(key="hoodie.read.*", doc="How Hudi's reader handles holes in a timeline and large objects."),

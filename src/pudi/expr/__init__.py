@@ -8,15 +8,20 @@ from pudi.expr.binder import bind, bind_value, negate
 from pudi.expr.bounds import BoundsArrays, ColumnBounds, prune, prune_many
 from pudi.expr.parser import parse
 from pudi.expr.spark_sql import ARITHMETIC_ERROR, to_spark_sql
-from pudi.expr.tree import Expr, columns, conjunction, leaf_columns, partition_only, split_conjuncts
+from pudi.expr.sqltypes import CastKind, cast_kind
+from pudi.expr.tree import Cast, Column, Expr, columns, conjunction, leaf_columns, partition_only, split_conjuncts
 
 __all__ = [
     "ARITHMETIC_ERROR",
     "BoundsArrays",
+    "Cast",
+    "CastKind",
+    "Column",
     "ColumnBounds",
     "Expr",
     "bind",
     "bind_value",
+    "cast_kind",
     "columns",
     "conjunction",
     "constant",

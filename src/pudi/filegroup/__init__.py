@@ -4,7 +4,7 @@ from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptio
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.hfilebase import HFileBaseReader
 from pudi.filegroup.listing import FileListing, StorageListing
-from pudi.filegroup.log_scan import LogScope, read_log_blocks
+from pudi.filegroup.log_scan import LogScope, read_log_blocks, visible_blocks
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import AnyBaseFile, OrcFileReader, open_base_file
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
@@ -32,4 +32,5 @@ __all__ = [
     "has_above_ffff",
     "open_base_file",
     "read_log_blocks",
+    "visible_blocks",
 ]

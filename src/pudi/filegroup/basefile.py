@@ -65,9 +65,13 @@ class BaseFileWriter:
         Returns:
             Size in bytes.
         """
+        return int(self.put(path, rows).size)
+
+    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
+        """As `write`, but returns the file's content."""
         content = self.encode(rows)
         self.storage.create(path, content)
-        return int(content.size)
+        return content
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""

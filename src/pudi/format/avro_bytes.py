@@ -87,6 +87,28 @@ def varints(records: Records, at: Positions) -> tuple[np.ndarray, np.ndarray | i
     return ((word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))).view(np.int64), lengths, fits
 
 
+def number_at(data: memoryview, at: int) -> tuple[int, int]:
+    """The zigzag number at one place, and where it ends."""
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise BadAvro("a number has more than 64 bits")
+
+
+def sized_at(data: memoryview, at: int) -> int:
+    """Where the text or the bytes at one place end."""
+    length, at = number_at(data, at)
+    if length < 0:
+        raise BadAvro("a text or a list is longer than its record")
+    return at + length
+
+
 @dataclass(slots=True)
 class Run:
     """A run of values that are read side by side.

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.avro_bytes import BadAvro, Run, cut, decimals
+from pudi.format.avro_bytes import BadAvro, Run, cut, decimals, number_at, sized_at
 
 
 class Reader(Protocol):
@@ -16,6 +16,9 @@ class Reader(Protocol):
 
     def read(self, run: Run, keep: bool) -> pa.Array:
         """The values as Arrow; None where they are only stepped over."""
+
+    def step(self, data: memoryview, at: int) -> int:
+        """Where the value at a place ends; nothing is checked but that it's not before it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,10 @@ class Number:
             raise BadAvro("a timestamp is out of range")
         return pa.array(values * self.scale).view(self.kind)
 
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        return number_at(data, at)[1]
+
 
 @dataclass(frozen=True, slots=True)
 class Float:
@@ -55,6 +62,10 @@ class Float:
         run.move(self.size)
         return pa.array(values, self.kind) if keep else None
 
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        return at + self.size
+
 
 @dataclass(frozen=True, slots=True)
 class Boolean:
@@ -67,6 +78,10 @@ class Boolean:
         if np.any(values > 1):
             raise BadAvro("a boolean is neither 0 nor 1")
         return pa.array(values.astype(bool)) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        return at + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,12 @@ class Bytes:
         begin = run.at
         run.move(lengths)
         return cut(run.records, begin, run.at, self.kind) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        if self.size is not None:
+            return at + self.size
+        return sized_at(data, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +120,12 @@ class Decimal:
             return None
         return decimals(run.records, run.at - lengths, run.at, self.kind)
 
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        if self.size is not None:
+            return at + self.size
+        return sized_at(data, at)
+
 
 @dataclass(frozen=True, slots=True)
 class Enum:
@@ -112,3 +139,7 @@ class Enum:
         if np.any((chosen < 0) | (chosen >= len(self.symbols))):
             raise BadAvro("an enum has no such symbol")
         return pa.array(self.symbols, pa.string()).take(pa.array(chosen)) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        return number_at(data, at)[1]

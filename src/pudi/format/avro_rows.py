@@ -15,9 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.avro_bytes import BadAvro, Positions, Records, Run
+from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, number_at
 from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 from pudi.schema import avro_to_arrow
+
+
+_FEW = 32
+"""So many lists are read by a walk: a step of it is a microsecond, a step of all lists at once takes some dozens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,11 @@ class Optional:
         at[rows] = part.at
         run.at = at
         return _spread(values, rows, len(branches)) if keep else None
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        branch, at = number_at(data, at)
+        return self.inner.step(data, at) if branch == self.branch else at
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,12 @@ class Union:
         null = np.isin(branches, [branch for branch, inner in enumerate(self.inner) if inner is None])
         return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(null))
 
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        branch, at = number_at(data, at)
+        inner = self.inner[branch] if 0 <= branch < len(self.inner) else None
+        return at if inner is None else inner[1].step(data, at)
+
 
 def _spread(values: pa.Array, rows: np.ndarray, count: int) -> pa.Array:
     """Values of some rows of `count`, null in the others."""
@@ -101,6 +116,12 @@ class Record:
         columns = [reader.read(run, keep) for _, reader in self.fields]
         return pa.StructArray.from_arrays(columns, fields=[field for field, _ in self.fields]) if keep else None
 
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        for _, reader in self.fields:
+            at = reader.step(data, at)
+        return at
+
 
 @dataclass(frozen=True, slots=True)
 class List:
@@ -120,12 +141,16 @@ class List:
             open_rows = self._open_blocks(run, at, left, open_rows)
             if not len(open_rows):
                 break
-            part = Run(run.records, at[open_rows], run.end[open_rows])
+            if len(open_rows) <= _FEW:
+                owner, begin = self._walk(run, at, left, open_rows)
+                part, open_rows = Run(run.records, begin, run.end[owner]), owner[:0]
+            else:
+                owner, part = open_rows, Run(run.records, at[open_rows], run.end[open_rows])
             if self.key is not None:
                 keys.append(self.key.read(part, keep))
             items.append(self.item.read(part, keep))
-            owners.append(open_rows)
-            at[open_rows] = part.at
+            owners.append(owner)
+            at[open_rows] = part.at[: len(open_rows)]
             left[open_rows] -= 1
         run.at = at
         return self._compose(count, keys, items, owners) if keep else None
@@ -163,6 +188,51 @@ class List:
         names = _joined(keys, self.kind.key_type, order)
         values = _joined(items, self.kind.item_type, order)
         return pa.MapArray.from_arrays(pa.array(offsets), names, values, type=self.kind)
+
+    def _walk(self, run: Run, at: Positions, left: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, Positions]:
+        """Begin of each remaining item of some lists, and the row that it's of, by a walk from item to item.
+
+        What is left when few lists go on: a list that's longer than all others would be read alone, item by item.
+        `at` is moved behind the lists.
+        """
+        data, owners, begin = run.records.data.data, [], []
+        try:
+            for row in rows.tolist():
+                place, count, end = int(at[row]), int(left[row]), int(run.end[row])
+                while count:
+                    for _ in range(count):
+                        begin.append(place)
+                        place = self._item_end(data, place)
+                    owners.append(np.full(count, row))
+                    count, place = self._block(data, place)
+                    if not 0 <= count <= end - place:
+                        raise BadAvro("a list has more items than its record has bytes")
+                at[row] = place
+        except IndexError:
+            raise BadAvro("a record ends before its last field") from None
+        return np.concatenate(owners), np.array(begin, dtype=np.int64)
+
+    def _item_end(self, data: memoryview, at: int) -> int:
+        return self.item.step(data, at if self.key is None else self.key.step(data, at))
+
+    @staticmethod
+    def _block(data: memoryview, at: int) -> tuple[int, int]:
+        """The count of the block at a place, and where its first item begins."""
+        count, at = number_at(data, at)
+        if count < 0:  # followed by the block's bytes
+            count, at = -count, number_at(data, at)[1]
+        return count, at
+
+    def step(self, data: memoryview, at: int) -> int:
+        """See `Reader`."""
+        count, at = self._block(data, at)
+        while count:
+            if count > len(data) - at:
+                raise BadAvro("a list has more items than its record has bytes")
+            for _ in range(count):
+                at = self._item_end(data, at)
+            count, at = self._block(data, at)
+        return at
 
 
 def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Array:

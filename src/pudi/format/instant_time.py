@@ -19,13 +19,13 @@ METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 FULL_BOOTSTRAP_INSTANT = "00000000000002"
 """Reserved: a full bootstrap."""
 
-_INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+_INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3}(?:[0-9]{3})?)?")
 _FIELDS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:([0-9]{3})[0-9]*)?")
 
 
 @lru_cache(maxsize=4096)  # many files, few instants
 def is_instant_time(text: str) -> bool:
-    """Whether `text` has the shape of an instant time: 17 digits, or 14 in tables of old.
+    """Whether `text` has the shape of an instant time: 17 digits, 14 in tables of old, 20 in metadata tables of old.
 
     The reserved instants and those of a new metadata table are no dates but have the shape.
     """

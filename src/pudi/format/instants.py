@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from typing import Any
 
+import pyarrow as pa
+
 from pudi.errors import CorruptError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
@@ -29,6 +31,10 @@ class WriteStat:
 
     Counts are of records, sizes of bytes, times of milliseconds; `path` is relative to the table's root;
     `prev_commit` is the text "null" for the first file of a file group.
+
+    Attributes:
+        column_stats: statistics of the file's columns for the metadata table (`pudi.metadata.FILE_STATS`); no part of
+            what is stored. None where none were made.
     """
 
     file_id: str | None = None
@@ -62,6 +68,7 @@ class WriteStat:
     total_log_size_compacted: int = 0
     temp_path: str | None = None
     num_updates: int = 0
+    column_stats: pa.Table | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +327,8 @@ def _avro_name(attribute: str) -> str:
 
 @cache
 def _names(kind: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((each.name, _avro_name(each.name)) for each in fields(kind))
+    stored = (each for each in fields(kind) if each.metadata.get("stored", True))
+    return tuple((each.name, _avro_name(each.name)) for each in stored)
 
 
 @lru_cache(maxsize=256)

@@ -1,5 +1,7 @@
 """The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
 
+from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
+from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning
 from pudi.metadata.records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -12,10 +14,23 @@ from pudi.metadata.records import (
     RECORD_SCHEMA,
     SECONDARY_INDEX_PREFIX,
     RecordType,
+    all_columns,
+    columns_of,
     group_prefix,
     partition_identifier,
     partition_path,
 )
+from pudi.metadata.stat_merging import Ranges, partition_stats, ranges_of, united
+from pudi.metadata.stat_records import (
+    STATS,
+    column_stats_records,
+    deleted_stats,
+    partition_stats_records,
+    stats_of_files,
+    stats_of_records,
+)
+from pudi.metadata.table import MetadataTable
+from pudi.metadata.value_types import StatsSpec, ValueType, stats_spec
 
 __all__ = [
     "ALL_PARTITIONS",
@@ -23,13 +38,36 @@ __all__ = [
     "COLUMN_STATS",
     "EXPRESSION_INDEX_PREFIX",
     "FILES",
+    "FILE_STATS",
     "PARTITION_STATS",
     "RECORD_AVRO",
     "RECORD_INDEX",
     "RECORD_SCHEMA",
     "SECONDARY_INDEX_PREFIX",
+    "STATS",
+    "KeptListing",
+    "MetadataListing",
+    "MetadataTable",
+    "MetadataWarning",
+    "Ranges",
     "RecordType",
+    "StatsSpec",
+    "ValueType",
+    "all_columns",
+    "base_file_stats",
+    "column_stats_records",
+    "columns_of",
+    "deleted_stats",
     "group_prefix",
+    "leaf_values",
+    "log_file_stats",
     "partition_identifier",
     "partition_path",
+    "partition_stats",
+    "partition_stats_records",
+    "ranges_of",
+    "stats_of_files",
+    "stats_of_records",
+    "stats_spec",
+    "united",
 ]

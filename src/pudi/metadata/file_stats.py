@@ -149,8 +149,8 @@ def _of_chunks(chunks: list[Any], name: str, known: tuple[ValueType, str | None]
             return None
         nulls += said.null_count
         if said.has_min_max:
-            least.append(_physical(said.min_raw, known[0]))
-            greatest.append(_physical(said.max_raw, known[0]))
+            least.append(_zero(_physical(said.min_raw, known[0]), -0.0))
+            greatest.append(_zero(_physical(said.max_raw, known[0]), 0.0))
         elif said.null_count < chunk.num_values:
             return None
     count = sum(chunk.num_values for chunk in chunks)
@@ -184,10 +184,16 @@ def _physical(raw: Any, kind: ValueType) -> int | float | bytes:
     return int(raw)
 
 
+def _zero(bound: int | float | bytes, zero: float) -> int | float | bytes:
+    """A footer's zero may have either sign; parquet-mr takes it for the one that is a bound of both."""
+    return zero if isinstance(bound, float) and bound == 0.0 else bound
+
+
 def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
     """Least and greatest value, NaN being the greatest; None where all are null."""
     if pt.is_dictionary(values.type):
-        values = pc.unique(values).cast(values.type.value_type)
+        whole = values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values
+        values = pc.unique(whole).cast(values.type.value_type)
         kind = values.type
     found = pc.min_max(values)
     least, greatest = found["min"], found["max"]
@@ -199,15 +205,11 @@ def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _floats(values: Any, least: float | None, greatest: float | None) -> tuple[float | None, float | None]:
+    """Of these `pc.min_max` found, which leaves NaN out."""
     if not pc.any(pc.is_nan(values)).as_py():
         return least, greatest
-    if least is None or math.isnan(least):
-        finite = pc.min_max(pc.filter(values, pc.invert(pc.is_nan(values))))["min"].as_py()
-        least = math.nan if finite is None else finite
-    elif (
-        least == math.inf and not pc.any(pc.equal(values, math.inf)).as_py()
-    ):  # what a minimum of NaNs only begins with
-        least = math.nan
+    numbers = pc.min_max(pc.filter(values, pc.fill_null(pc.invert(pc.is_nan(values)), False)))["min"].as_py()
+    least = math.nan if numbers is None else numbers
     return least, math.nan
 
 

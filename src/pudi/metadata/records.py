@@ -6,6 +6,9 @@ import json
 from enum import IntEnum
 from typing import Any, Final
 
+import pyarrow as pa
+
+from pudi.errors import NotSupportedError
 from pudi.schema import META_FIELDS, without_meta_fields
 from pudi.schema.avro_read import avro_to_arrow
 
@@ -270,3 +273,38 @@ RECORD_SCHEMA: Final = without_meta_fields(avro_to_arrow(RECORD_AVRO, unions=Tru
 A union of several types (`minValue`, `maxValue`) is a struct with a nullable column for each, at most one of them not
 null, by the names of the Avro types.
 """
+
+_OWN = {
+    FILES: ("filesystemMetadata",),
+    COLUMN_STATS: ("ColumnStatsMetadata",),
+    PARTITION_STATS: ("ColumnStatsMetadata",),
+    BLOOM_FILTERS: ("BloomFilterMetadata",),
+    RECORD_INDEX: ("recordIndexMetadata",),
+}
+
+
+def columns_of(partition: str) -> tuple[str, ...]:
+    """The columns of `RECORD_SCHEMA` that records of a partition of the metadata table have.
+
+    Raises:
+        NotSupportedError: a partition of a later Hudi.
+    """
+    if partition.startswith(SECONDARY_INDEX_PREFIX):
+        own: tuple[str, ...] = ("SecondaryIndexMetadata",)
+    elif partition.startswith(EXPRESSION_INDEX_PREFIX):
+        own = ("BloomFilterMetadata", "ColumnStatsMetadata")
+    elif partition in _OWN:
+        own = _OWN[partition]
+    else:
+        raise NotSupportedError(f"the metadata table's partition {partition!r}: this release of pudi doesn't know it")
+    return ("key", "type", *own)
+
+
+def all_columns(records: pa.Table) -> pa.Table:
+    """Records with all columns of `RECORD_SCHEMA`; those that they haven't are null."""
+    known = set(records.column_names)
+    columns = [
+        records[field.name] if field.name in known else pa.nulls(records.num_rows, field.type)
+        for field in RECORD_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=RECORD_SCHEMA)

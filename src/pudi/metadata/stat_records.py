@@ -71,15 +71,14 @@ def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
     Args:
         files: partition path, name and `FILE_STATS` of each.
     """
-    parts = []
-    for partition, file, stats in files:
-        count = stats.num_rows
-        texts = [
-            pa.array([text], pa.string()).take(pa.array(np.zeros(count, dtype=np.int64))) for text in (partition, file)
-        ]
-        no = pa.array(np.zeros(count, dtype=bool))
-        parts.append(pa.Table.from_arrays([*texts, *stats.columns, no, no], schema=STATS))
-    return pa.concat_tables(parts).combine_chunks() if parts else STATS.empty_table()
+    held = list(files)
+    if not held:
+        return STATS.empty_table()
+    whole = pa.concat_tables([stats for _, _, stats in held]).combine_chunks()
+    of = pa.array(np.repeat(np.arange(len(held)), [stats.num_rows for _, _, stats in held]))
+    texts = [pa.array([each[place] for each in held], pa.string()).take(of) for place in (0, 1)]
+    no = pa.array(np.zeros(len(of), dtype=bool))
+    return pa.Table.from_arrays([*texts, *whole.columns, no, no], schema=STATS)
 
 
 def deleted_stats(files: Iterable[tuple[str, str]], columns: Iterable[str], *, partitions: bool = False) -> pa.Table:
@@ -143,11 +142,7 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
     """
     held = _whole(records["ColumnStatsMetadata"])
     known = held.is_valid()
-    of = (
-        pa.array([""], pa.string()).take(pa.array(np.zeros(len(held), dtype=np.int64)))
-        if partitions is None
-        else partitions
-    )
+    of = pa.repeat("", len(held)) if partitions is None else partitions
     if not pc.all(known).as_py():
         held, of = held.filter(known), of.filter(known)
     said = pc.struct_field(held, "valueType")

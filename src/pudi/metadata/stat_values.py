@@ -48,7 +48,11 @@ def held_floats(values: pa.Array) -> pa.Array:
 
 def decimal_bytes(values: pa.Array) -> pa.Array:
     """Decimals as the least bytes of a big-endian integer (BigInteger.toByteArray); none may be null."""
-    return pc.binary_slice(sized_decimals(decimal_cells(values), np.ones(len(values), dtype=bool)), 1)
+    sized = sized_decimals(decimal_cells(values), np.ones(len(values), dtype=bool))
+    offsets = np.frombuffer(sized.buffers()[1], dtype=np.int32)[: len(sized) + 1]
+    data = np.delete(np.frombuffer(_joined(sized), dtype=np.uint8), offsets[:-1])  # without the lengths
+    ends = pa.py_buffer(offsets - np.arange(len(offsets), dtype=np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(sized), [None, ends, pa.py_buffer(data)])
 
 
 def typed(held: pa.Array, kind: ValueType, info: str | None) -> pa.Array | None:

@@ -121,7 +121,7 @@ def value_type(kind: pa.DataType) -> tuple[ValueType, str | None] | None:
 def arrow_type(kind: int, info: str | None) -> pa.DataType | None:
     """The Arrow type of a value type's values; None where there is none, or what is said beside makes no sense."""
     if kind != ValueType.DECIMAL:
-        return _ARROW.get(kind)  # type: ignore[call-overload, no-any-return]
+        return _ARROW.get(ValueType(kind)) if 0 <= kind <= max(ValueType) else None
     try:
         precision, scale = (int(part) for part in (info or "").split(","))
         return pa.decimal128(precision, scale) if 0 <= scale <= precision else None
@@ -176,8 +176,9 @@ def leaf_type(schema: pa.Schema, name: str) -> pa.DataType | None:
     first, *rest = name.split(".")
     kind = schema.field(first).type if schema.get_field_index(first) >= 0 else None
     for part in rest:
-        place = kind.get_field_index(part) if kind is not None and pt.is_struct(kind) else -1
-        kind = kind.field(place).type if place >= 0 else None
+        if kind is None or not pt.is_struct(kind) or kind.get_field_index(part) < 0:
+            return None
+        kind = kind.field(part).type
     return kind
 
 

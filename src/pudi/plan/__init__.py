@@ -6,6 +6,7 @@ from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
 from pudi.plan.merging import Merging
 from pudi.plan.read import ReadPlan, plan_read
+from pudi.plan.skipping import IndexSource, skip_slices
 from pudi.plan.write import (
     FileTask,
     InsertRoute,
@@ -24,6 +25,7 @@ __all__ = [
     "Append",
     "Change",
     "FileTask",
+    "IndexSource",
     "InsertRoute",
     "LogOptions",
     "MergeJoin",
@@ -40,5 +42,6 @@ __all__ = [
     "place",
     "place_buckets",
     "plan_read",
+    "skip_slices",
     "whole_partitions",
 ]

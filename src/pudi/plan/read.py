@@ -28,6 +28,7 @@ class ReadPlan:
         commit_times: keep rows whose `_hoodie_commit_time` is among these; None keeps all.
         slices: what is read.
         pruned: how many slices partition pruning took out.
+        skipped: what indexes took out after that: name of the index, how many slices it took out, of how many.
         history: the schemas by which files are read, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
     """
@@ -39,6 +40,7 @@ class ReadPlan:
     commit_times: frozenset[str] | None = None
     slices: tuple[FileSlice, ...] = ()
     pruned: int = 0
+    skipped: tuple[tuple[str, int, int], ...] = ()
     history: SchemaHistory | None = None
     merging: Merging | None = None
 

@@ -13,6 +13,7 @@ from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
+from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
 from pudi.schema.internal import SchemaHistory
 
@@ -85,6 +86,7 @@ class WriteSpec:
         bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         flagged: whether records come with a flag for deletes that the table may have no column for.
         logs: how log files are written; None in a copy-on-write table.
+        stats: which columns' statistics are made of each file; None where the table keeps none.
     """
 
     instant: str
@@ -103,6 +105,7 @@ class WriteSpec:
     bulk_tasks: int = 0
     flagged: bool = False
     logs: LogOptions | None = None
+    stats: StatsSpec | None = None
 
     @property
     def meets_by_key(self) -> bool:

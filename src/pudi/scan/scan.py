@@ -14,6 +14,7 @@ from pudi.engine.spark import read_frame
 from pudi.errors import SetupError
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.plan import ReadPlan
+from pudi.scan.skipping import Skipper
 from pudi.task import SliceReader
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Scan:
     _meta: MetaClient
     _plan: ReadPlan
     _slices: Callable[[], Sequence[FileSlice]]
+    _skipper: Skipper | None = None
     _planned: ReadPlan | None = field(default=None, repr=False)
 
     @property
@@ -42,7 +44,8 @@ class Scan:
     def plan(self) -> ReadPlan:
         """The files that will be read; listed once."""
         if self._planned is None:
-            self._planned = self._plan.with_slices(self._slices(), self._meta.keys)
+            planned = self._plan.with_slices(self._slices(), self._meta.keys)
+            self._planned = planned if self._skipper is None else self._skipper.skip(planned)
         return self._planned
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -95,12 +98,15 @@ class Scan:
                 continue
             total += file.num_groups
             kept += len(reader.candidate_groups(file, plan.names(file_slice.instant)))
+        skipped = sum(count for _, count, _ in plan.skipped)
         lines = [
             f"table       {plan.table}",
             f"columns     {', '.join(plan.columns)}",
             f"where       {plan.where if plan.where is not None else '-'}",
             f"partitions  {len(plan.partitions)}",
-            f"files       {len(plan.slices)} of {len(plan.slices) + plan.pruned} ({plan.pruned} pruned by partition)",
+            f"files       {len(plan.slices)} of {len(plan.slices) + skipped + plan.pruned} "
+            f"({plan.pruned} pruned by partition)",
+            *(f"index       {name} kept {of - count} of {of}" for name, count, of in plan.skipped),
             f"row groups  {kept} of {total} ({total - kept} pruned by statistics)",
             f"log files   {sum(len(s.logs) for s in plan.slices)}",
             f"bytes       {sum(s.size for s in plan.slices)}",

@@ -8,12 +8,14 @@ from datetime import datetime
 import pyarrow as pa
 
 from pudi.action import MetaClient, check_logs, check_present, files_written, merging_of, read_history
+from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action
 from pudi.plan import plan_read
 from pudi.scan.merging import base_files_only
 from pudi.scan.scan import Scan
+from pudi.scan.skipping import skipper
 from pudi.timeline import Instant, Timeline, day_before, parse_time
 
 
@@ -24,6 +26,7 @@ def snapshot_scan(
     as_of: str | datetime | None,
     meta_fields: bool,
     read_optimized: bool = False,
+    options: Options | None = None,
 ) -> Scan:
     """The table as it is, or as it was at a requested time (spec 'time travel'); base files alone if read-optimized.
 
@@ -51,9 +54,10 @@ def snapshot_scan(
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
     )
     view = meta.view(timeline, seen=seen, archived_until=instant)
+    by_index = skipper(meta, timeline, seen, options or Options())
     if read_optimized:
-        return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)))
-    return Scan(meta, plan, lambda: _all(meta, view, seen))
+        return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)), by_index)
+    return Scan(meta, plan, lambda: _all(meta, view, seen), by_index)
 
 
 def changes_scan(
@@ -63,6 +67,7 @@ def changes_scan(
     columns: Sequence[str] | None,
     where: str | None,
     meta_fields: bool,
+    options: Options | None = None,
 ) -> Scan:
     """Records that commits completed after `since` and up to `until` brought, in their last version among these.
 
@@ -103,9 +108,10 @@ def changes_scan(
         merging=merging_of(meta, timeline, end, among=commit_times),
     )
     view = meta.view(timeline, seen=end)
+    by_index = skipper(meta, timeline, end, options or Options())
     if everything or (high is None and any(i.archived for i in chosen)):
-        return Scan(meta, plan, lambda: _all(meta, view, end))
-    return Scan(meta, plan, lambda: _touched(meta, view, chosen))
+        return Scan(meta, plan, lambda: _all(meta, view, end), by_index)
+    return Scan(meta, plan, lambda: _touched(meta, view, chosen), by_index)
 
 
 def _earliest(timeline: Timeline, low: str | None) -> str | None:

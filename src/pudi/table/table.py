@@ -199,7 +199,7 @@ class Table(Verbs, Services):
             NotSupportedError: the predicate uses SQL beyond the subset.
             NotFoundError: the cleaner has removed what the table was then.
         """
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized)
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolve(self._options))
 
     def changes(
         self,
@@ -231,7 +231,7 @@ class Table(Verbs, Services):
             raise NotSupportedError("changes(format='cdc') is not supported yet", table=self.path)
         if format != "latest":
             raise InvalidArgumentError(f"format={format!r}: it is 'latest' or 'cdc'", table=self.path)
-        return changes_scan(self._meta, since, until, columns, where, meta_fields)
+        return changes_scan(self._meta, since, until, columns, where, meta_fields, resolve(self._options))
 
     def write(
         self,

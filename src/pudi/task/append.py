@@ -19,7 +19,8 @@ from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.task.file_stats import stats_of_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,13 @@ class _Block:
     """A block to be written: its bytes, and what it holds."""
 
     content: bytes
-    written: int = 0
+    rows: pa.Table | None = None
     deleted: int = 0
+
+    @property
+    def written(self) -> int:
+        """How many records it has."""
+        return 0 if self.rows is None else int(self.rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class LogAppender:
                 content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
                 content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
-            yield _Block(encode_block(kind, self._headers, content), written=part.num_rows)
+            yield _Block(encode_block(kind, self._headers, content), whole)
 
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:
@@ -158,6 +164,9 @@ class LogAppender:
             total_write_errors=0,
             partition_path=task.partition,
             file_size_in_bytes=len(content),
+            column_stats=stats_of_log(
+                [b.rows for b in blocks if b.rows is not None], with_meta_fields(self.spec.schema), self.spec.stats
+            ),
         )
 
     def _file_token(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,11 @@ from pudi.format import (
     parse_log_file,
     write_token,
 )
+from pudi.metadata import StatsSpec
 from pudi.plan.merging import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH
 from pudi.schema.internal import SchemaHistory
+from pudi.task.file_stats import stats_of_base
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
@@ -42,6 +44,7 @@ class CompactSpec:
         parquet: how base files are written.
         history: the schemas by which files are read, in a table with schema on read.
         verify: whether what was written is read and compared.
+        stats: which columns' statistics are made of each file; None where the table keeps none.
     """
 
     instant: str
@@ -52,6 +55,7 @@ class CompactSpec:
     parquet: ParquetOptions
     history: SchemaHistory | None = None
     verify: bool = False
+    stats: StatsSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,15 @@ class CompactTask:
         rows = _complete(merged.rows, spec.schema, {**constant, FILE_NAME: name.name})
         path = _path(operation.partition_path, name.name)
         Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
-        size = BaseFileWriter(storage, spec.avro_schema, spec.parquet).write(path, rows)
+        content = BaseFileWriter(storage, spec.avro_schema, spec.parquet).put(path, rows)
+        size = int(content.size)
         if spec.verify:
             written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size)).read(wanted)
             check_same(reader.read(file_slice, wanted), written, table=storage.root, path=path)
-        return FileResult(self.number, merged.logs.records, self._stat(merged, file_slice, path, size))
+        stat = replace(
+            self._stat(merged, file_slice, path, size), column_stats=stats_of_base(content, rows, spec.stats)
+        )
+        return FileResult(self.number, merged.logs.records, stat)
 
     def _stat(self, merged: Merged, file_slice: FileSlice, path: str, size: int) -> WriteStat:
         """What was done, as FileGroupReaderBasedMergeHandle says it."""

@@ -17,6 +17,7 @@ from pudi.format.log_data import encode_avro, encode_parquet
 from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
 from pudi.task.compact import CompactSpec, slice_of
+from pudi.task.file_stats import stats_of_log
 from pudi.task.merged import LogCounts, MergedSlices
 from pudi.task.write import FileResult
 
@@ -68,7 +69,14 @@ class CompactLogsTask:
         Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
         path = f"{operation.partition_path}/{name}" if operation.partition_path else name
         storage.create(path, content)
-        return FileResult(self.number, counts.records, self._stat(newer, counts, path, len(content)))
+        rows = self._records(newer)
+        stats = stats_of_log([rows] if rows.num_rows else [], spec.schema, spec.stats)
+        stat = replace(self._stat(newer, counts, path, len(content)), column_stats=stats)
+        return FileResult(self.number, counts.records, stat)
+
+    def _records(self, newer: Versions) -> pa.Table:
+        rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.names)
+        return pa.Table.from_arrays(rows.columns, schema=self.spec.schema)
 
     def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:
         spec = self.spec
@@ -77,9 +85,8 @@ class CompactLogsTask:
             Header.SCHEMA: spec.avro_schema,
             Header.COMPACTED_BLOCK_TIMES: ",".join(counts.instants),
         }
-        rows = newer.rows.filter(pa.array(~newer.deleted)).select(spec.schema.names)
+        rows = self._records(newer)
         if rows.num_rows:
-            rows = pa.Table.from_arrays(rows.columns, schema=spec.schema)
             if counts.avro:
                 yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
             else:

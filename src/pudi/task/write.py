@@ -26,6 +26,7 @@ from pudi.schema import (
     with_meta_fields,
 )
 from pudi.task.append import LogAppender
+from pudi.task.file_stats import stats_of_base
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
@@ -227,7 +228,8 @@ class SliceWriter:
         partition = self.task.partition
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
-        size = BaseFileWriter(self.storage, self.spec.avro_schema, self.spec.parquet).write(path, table)
+        content = BaseFileWriter(self.storage, self.spec.avro_schema, self.spec.parquet).put(path, table)
+        size = int(content.size)
         return WriteStat(
             file_id=self.task.file_id,
             path=path,
@@ -241,6 +243,7 @@ class SliceWriter:
             total_write_errors=0,
             partition_path=partition,
             file_size_in_bytes=size,
+            column_stats=stats_of_base(content, table, self.spec.stats),
         )
 
 

@@ -30,6 +30,7 @@ from pudi.format import (
     parse_data_file,
     partition_metadata_path,
 )
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
@@ -72,8 +73,14 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+
+    Raises:
+        CorruptError: there is one that hasn't been kept in step.
     """
-    if not metadata_wanted(options) or FILES in meta.config.metadata_partitions:
+    if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
+        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        return
+    if not metadata_wanted(options):
         return
     with meta.lock:
         meta.reload()
@@ -110,7 +117,8 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
 def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int, changes: Changes) -> None:
     """Write the first delta commit of a partition: its file groups, and base files of those that get records.
 
-    Every file group begins with a log file that holds nothing, so that it's there without records too.
+    Every file group begins with a log file that holds nothing, so that it's there without records too. What an attempt
+    that died left in the partition's folder goes first.
 
     Args:
         mdt: the metadata table.
@@ -119,6 +127,7 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
         groups: how many file groups it has, for good.
         changes: its records.
     """
+    delete_folder(mdt.storage, partition)
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)

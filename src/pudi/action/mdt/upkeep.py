@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pudi.action.mdt.blooms import blooms_of_commit
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.record_index import StagedIndex, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
+from pudi.action.mdt.statistics import Statistics
 from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
 from pudi.errors import ConflictError
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import FILES, RECORD_INDEX
+from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -45,15 +48,27 @@ def in_step(
     Returns:
         A function that checks, then writes the metadata table's delta commit.
     """
+    prepared, blooms = _statistics(meta, instant, written), None
+    if BLOOM_FILTERS in meta.config.metadata_partitions:
+        blooms = blooms_of_commit(meta, instant.requested, written)
 
     def run(now: Timeline) -> None:
         check(now)
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
-        if meta.config.metadata_partitions:
-            check_metadata_kept(meta.config, meta.storage.root)
-            commit_changes(
-                open_metadata(meta), instant.requested, _of_commit(meta, written), _kept(meta, keys, written)
-            )
+        if not meta.config.metadata_partitions:
+            return
+        check_metadata_kept(meta.config, meta.storage.root)
+        table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
+        statistics = _statistics(meta, instant, written) if prepared is None else prepared
+        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
+        if COLUMN_STATS in table.partitions and statistics is not None:
+            found[COLUMN_STATS] = statistics.of_files()
+        if PARTITION_STATS in table.partitions and statistics is not None:
+            found[PARTITION_STATS] = statistics.of_partitions(now, table)
+        if BLOOM_FILTERS in table.partitions:
+            found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
+        changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
+        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, keys, written))
 
     return run
 
@@ -105,8 +120,10 @@ def rolled_back(
     roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
 
 
-def _of_commit(meta: MetaClient, written: CommitMetadata) -> dict[str, Changes]:
-    return {FILES: files_of_commit(written)}
+def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
+    if COLUMN_STATS not in meta.config.metadata_partitions:
+        return None
+    return Statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,111 @@
+"""Lists of files merged: versions of records of the partition `files` in, one for each key out.
+
+Source: HoodieTableMetadataUtil.combineFileSystemMetadata.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.metadata.merge_turns import turns
+from pudi.metadata.records import RECORD_SCHEMA
+
+_MAP = RECORD_SCHEMA.field("filesystemMetadata").type
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of each file of each record so far."""
+
+    there: np.ndarray
+    tombstone: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, count: int) -> _State:
+        return cls(np.zeros(count, dtype=bool), np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64))
+
+    def merge(self, which: np.ndarray, size: np.ndarray, deleted: np.ndarray) -> None:
+        """A newer entry for some files: a delete takes out what is there, and is kept where nothing is."""
+        gone = which[deleted]
+        self.tombstone[gone] = ~self.there[gone]
+        self.there[gone] = False
+        kept = which[~deleted]
+        before = np.where(self.there[kept], self.size[kept], 0)
+        self.size[kept] = np.maximum(before, size[~deleted])
+        self.there[kept], self.tombstone[kept] = True, False
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The entries of some maps, one after another.
+
+    Attributes:
+        owner: the row of each.
+        names: the file's name.
+        sizes: its size.
+        deleted: whether it's gone.
+    """
+
+    owner: np.ndarray
+    names: pa.Array
+    sizes: np.ndarray
+    deleted: np.ndarray
+
+
+def entries_of(maps: pa.Array | pa.ChunkedArray) -> Entries:
+    """What maps of `filesystemMetadata` hold; a null one holds nothing."""
+    if isinstance(maps, pa.ChunkedArray):
+        maps = maps.combine_chunks()
+    lists = maps.cast(pa.list_(pa.struct([("key", _MAP.key_type), ("value", _MAP.item_type)])))
+    owner = np.asarray(pc.list_parent_indices(lists)).astype(np.int64)
+    items = pc.list_flatten(lists)
+    held = pc.struct_field(items, "value")
+    return Entries(
+        owner,
+        pc.struct_field(items, "key"),
+        np.asarray(pc.struct_field(held, "size")).astype(np.int64),
+        np.asarray(pc.struct_field(held, "isDeleted")).astype(bool),
+    )
+
+
+def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.Table:
+    """One record for each key, without files that are gone.
+
+    Args:
+        rows: versions of records, oldest first.
+        codes: for each version a number that stands for its key.
+        of_base: for each version whether it's the base file's, whose turn comes last.
+    """
+    if not rows.num_rows:
+        return rows
+    entries = entries_of(rows["filesystemMetadata"])
+    coded = pc.dictionary_encode(entries.names)
+    names, record = coded.dictionary, codes[entries.owner]
+    pairs, file = np.unique(record * max(len(names), 1) + np.asarray(coded.indices), return_inverse=True)
+    logs, whole = _State.of(len(pairs)), _State.of(len(pairs))
+    in_base = of_base[entries.owner]
+    for state, chosen in ((logs, ~in_base), (whole, in_base)):
+        for turn in turns(file, np.flatnonzero(chosen)):
+            state.merge(file[turn], entries.sizes[turn], entries.deleted[turn])
+    newer = np.flatnonzero(logs.there | logs.tombstone)
+    whole.merge(newer, logs.size[newer], logs.tombstone[newer])
+    there = np.flatnonzero(whole.there)
+    return _records(rows, codes, pairs[there], names, whole.size[there])
+
+
+def _records(rows: pa.Table, codes: np.ndarray, pairs: np.ndarray, names: pa.Array, sizes: np.ndarray) -> pa.Table:
+    """The records of files in the order of their keys' numbers; a key whose files are all gone has an empty map."""
+    present, last = np.unique(codes[::-1], return_index=True)
+    rows = rows.select(["key", "type"]).take(pa.array(len(codes) - 1 - last))
+    record, name = np.divmod(pairs, max(len(names), 1))
+    ends = np.searchsorted(record, present, side="right")
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    no = pa.array(np.zeros(len(sizes), dtype=bool))
+    infos = pa.StructArray.from_arrays([pa.array(sizes), no], fields=list(_MAP.item_type))
+    maps = pa.MapArray.from_arrays(offsets, names.take(pa.array(name)), infos, type=_MAP)
+    return rows.append_column(RECORD_SCHEMA.field("filesystemMetadata"), maps)

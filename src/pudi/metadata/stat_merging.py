@@ -1,0 +1,201 @@
+"""Statistics of several files taken together: rows of `STATS` in, a row for each group of them out.
+
+A bound that isn't known makes the whole's unknown: what is left out must never look like what isn't there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.expr import Cast, CastKind, Column, cast_kind, evaluate
+from pudi.format.avro_bytes import BadAvro
+from pudi.metadata.stat_records import STATS
+from pudi.metadata.stat_values import typed, untyped
+from pudi.metadata.value_types import ValueType, leaf_type, value_type
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Bounds of one column in several files, in the column's type.
+
+    Attributes:
+        least: no value is smaller, NaN being the greatest; null where there are no values, or where it isn't known.
+        greatest: no value is greater, but for NaN where `nan_free` doesn't say that there's none.
+        known: for each file whether its bounds are those of all its values.
+        nan_free: for each file whether it's sure that no value is NaN.
+        null_count: int64; null where unknown.
+        value_count: int64, nulls among them; null where unknown.
+    """
+
+    least: pa.Array
+    greatest: pa.Array
+    known: _Mask
+    nan_free: _Mask
+    null_count: pa.Array
+    value_count: pa.Array
+
+
+def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
+    """Bounds of one column in the type that the table has it in now.
+
+    A base file's row without bounds may tell of nulls only, or of a footer that said nothing (texts too long, NaN), so
+    it tells nothing here; a log file's, made of its records, can be trusted.
+
+    Args:
+        stats: rows of `STATS` of that column.
+        kind: the column's type; bounds that can't be told in it, of another unit or a narrower type, aren't known.
+    """
+    stats = stats.combine_chunks()
+    sides = {side: pa.nulls(stats.num_rows, kind) for side in ("min", "max")}
+    types, info = np.asarray(stats["type"]), stats["info"].combine_chunks()
+    nulls, values = (_counted(stats[name].combine_chunks()) for name in ("null_count", "value_count"))
+    logs = np.asarray(pc.match_substring(stats["file"], ".log."), dtype=bool)
+    bounds = [stats[side].combine_chunks() for side in sides]
+    known = logs & np.asarray(pc.fill_null(pc.greater_equal(nulls, values), False))
+    known &= np.asarray(bounds[0].is_null()) & np.asarray(bounds[1].is_null())
+    for type_, said in _distinct(types, info):
+        rows = (types == type_) & np.asarray(pc.fill_null(pc.equal(info, said), False) if said else info.is_null())
+        low, high = (_in_type(held.filter(pa.array(rows)), ValueType(type_), said, kind) for held in bounds)
+        if low is None or high is None:
+            continue
+        known[rows] |= _sound(low, high)
+        for side, found in zip(sides, (low, high), strict=True):
+            sides[side] = pc.replace_with_mask(sides[side], pa.array(rows), found)
+    known &= ~np.asarray(stats["deleted"])
+    nothing = pa.scalar(None, kind)
+    least, greatest = (pc.if_else(pa.array(known), side, nothing) for side in sides.values())
+    nan_free = known & logs
+    if pa.types.is_floating(kind):
+        nan_free &= ~np.asarray(pc.fill_null(pc.is_nan(greatest), False))
+    return Ranges(least, greatest, known, nan_free, nulls, values)
+
+
+def united(ranges: Ranges, groups: npt.NDArray[np.int64], count: int) -> Ranges:
+    """Bounds of several files taken together.
+
+    Args:
+        ranges: of the files.
+        groups: for each file the number of its group.
+        count: how many groups there are; one without files has no values.
+    """
+    known, nan_free = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
+    np.logical_and.at(known, groups, ranges.known)
+    np.logical_and.at(nan_free, groups, ranges.nan_free)
+    sums = [_summed(each, groups, count) for each in (ranges.null_count, ranges.value_count)]
+    sides = [_outermost(ranges.least, groups, count, last=False), _outermost(ranges.greatest, groups, count, last=True)]
+    least, greatest = (pc.if_else(pa.array(known), side, pa.scalar(None, side.type)) for side in sides)
+    return Ranges(least, greatest, known, nan_free, *sums)
+
+
+def partition_stats(stats: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Statistics of partitions over all their files (FileFormatUtils.getColumnRangeInPartition).
+
+    A column whose bounds aren't known in one of the files has a row that says so: it's deleted.
+
+    Args:
+        stats: rows of `STATS` of the files, without those that are gone.
+        schema: the table's columns, meta fields among them, which say the type of each.
+
+    Returns:
+        Rows of `STATS`, tight, with the partition path for a file name.
+    """
+    parts = [STATS.empty_table()]
+    for name in pc.unique(stats["column"]).to_pylist():
+        kind = leaf_type(schema, name)
+        said = None if kind is None else value_type(kind)
+        if kind is None or said is None:
+            continue
+        rows = stats.filter(pc.equal(stats["column"], name)).combine_chunks()
+        partitions = rows["partition"].combine_chunks().dictionary_encode()
+        groups, count = np.asarray(partitions.indices).astype(np.int64), len(partitions.dictionary)
+        whole = united(ranges_of(rows, kind), groups, count)
+        sizes = [
+            _summed(rows[size].combine_chunks(), groups, count) for size in ("total_size", "total_uncompressed_size")
+        ]
+        parts.append(
+            pa.Table.from_arrays(
+                [
+                    partitions.dictionary,
+                    partitions.dictionary,
+                    pa.repeat(name, count),
+                    pa.array(np.full(count, said[0], dtype=np.int8)),
+                    pa.repeat(pa.scalar(said[1], pa.string()), count),
+                    untyped(whole.least),
+                    untyped(whole.greatest),
+                    *(pc.fill_null(each, -1) for each in (whole.null_count, whole.value_count, *sizes)),
+                    pa.array(~whole.known),
+                    pa.array(np.ones(count, dtype=bool)),
+                ],
+                schema=STATS,
+            )
+        )
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _distinct(types: np.ndarray, info: pa.Array) -> Sequence[tuple[int, str | None]]:
+    pairs = pa.table({"type": pa.array(types), "info": info}).group_by(["type", "info"]).aggregate([])
+    return [(row["type"], row["info"]) for row in pairs.to_pylist()]
+
+
+def _sound(low: pa.Array, high: pa.Array) -> _Mask:
+    """Where both bounds are there, and are bounds in the order that pudi compares in.
+
+    Java merges texts by UTF-16 units. Where two differ in a character above U+FFFF and one above U+E000, that isn't
+    UTF-8's order: the least may then be one with the former, the greatest one with the latter.
+    """
+    some: _Mask = np.asarray(low.is_valid()) & np.asarray(high.is_valid())
+    if not pa.types.is_string(low.type):
+        return some
+    for side, signs in ((low, r"[\x{10000}-\x{10FFFF}]"), (high, r"[\x{E000}-\x{FFFF}]")):
+        if not pc.all(pc.string_is_ascii(side)).as_py():
+            some &= ~np.asarray(pc.fill_null(pc.match_substring_regex(side, signs), False))
+    return some
+
+
+def _in_type(held: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType) -> pa.Array | None:
+    """Bounds in the column's type; None where it isn't sure that they are bounds there."""
+    try:
+        if type_ == ValueType.LONG and pa.types.is_timestamp(kind):  # version 1; the caller keeps milliseconds away
+            type_ = ValueType.LOCAL_TIMESTAMP_MICROS if kind.tz is None else ValueType.TIMESTAMP_MICROS
+        values = typed(held, type_, info)
+        if values is None or values.type == kind:
+            return values
+        if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
+            return values.cast(kind)  # fails where a digit would be lost
+        if cast_kind(values.type, kind) not in (CastKind.SAME, CastKind.SAFE):
+            return None
+        return evaluate(Cast(Column(("bound",), values.type), kind), pa.table({"bound": values}))
+    except (BadAvro, pa.ArrowException, ValueError):
+        return None
+
+
+def _counted(counts: pa.Array) -> pa.Array:
+    return pc.if_else(pc.less(counts, 0), pa.scalar(None, pa.int64()), counts)
+
+
+def _summed(counts: pa.Array, groups: npt.NDArray[np.int64], size: int) -> pa.Array:
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, groups, np.asarray(pc.fill_null(counts, 0)))
+    unknown = np.zeros(size, dtype=bool)
+    np.logical_or.at(unknown, groups, np.asarray(counts.is_null()))
+    return pc.if_else(pa.array(unknown), pa.scalar(None, pa.int64()), pa.array(sums))
+
+
+def _outermost(values: pa.Array, groups: npt.NDArray[np.int64], count: int, *, last: bool) -> pa.Array:
+    """The least or greatest value of each group; sorting knows every type, and puts NaN after all numbers."""
+    valid = np.asarray(values.is_valid())
+    rows = pa.table({"group": groups[valid], "value": values.filter(pa.array(valid))})
+    ordered = rows.take(pc.sort_indices(rows, [("group", "ascending"), ("value", "ascending")]))
+    held = np.asarray(ordered["group"])
+    edges = np.flatnonzero(np.diff(held, append=count) if last else np.diff(held, prepend=-1))
+    places = np.full(count, -1, dtype=np.int64)
+    places[held[edges]] = edges
+    return ordered["value"].combine_chunks().take(pa.array(places, mask=places < 0))

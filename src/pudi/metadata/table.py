@@ -1,0 +1,237 @@
+"""The metadata table opened for reading: a merge-on-read table in a folder of the table that it's about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.config import TableConfig
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, visible_blocks
+from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_DIR
+from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
+from pudi.format.log_data import block_schema
+from pudi.format.log_deletes import decode_deletes
+from pudi.metadata.decode import decode_entries
+from pudi.metadata.merge import Block, merged
+from pudi.metadata.records import RECORD_SCHEMA, columns_of
+from pudi.metadata.groups import Shards
+from pudi.metadata.validity import missing, scope_of
+from pudi.storage import StorageBelow
+from pudi.timeline import Timeline, TimelineStore
+
+_T = TypeVar("_T")
+_S = TypeVar("_S")
+_AT_ONCE = 16
+"""Files that are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records of a file group are wanted: those of some keys, those whose keys begin so, or all."""
+
+    keys: pa.Array | None = None
+    prefixes: tuple[str, ...] | None = None
+
+    def entries(self, file: HFileReader) -> pa.Table:
+        """The wanted entries of an HFile."""
+        if self.keys is not None:
+            return file.seek(self.keys)
+        if self.prefixes is not None:
+            return file.seek_prefixes([prefix.encode() for prefix in self.prefixes])
+        return file.scan()
+
+    def among(self, keys: pa.Array) -> pa.Array:
+        """The wanted ones of some keys."""
+        if self.keys is not None:
+            return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
+        if self.prefixes is None:
+            return keys
+        chosen = pa.array([False] * len(keys), pa.bool_())
+        for prefix in self.prefixes:
+            chosen = pc.or_(chosen, pc.starts_with(keys, prefix))
+        return keys.filter(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTable:
+    """The metadata table as it was when it was opened.
+
+    Attributes:
+        storage: its folder.
+        timeline: its active timeline.
+        partitions: its partitions that readers may use: those that are ready.
+        scope: the instants that count.
+    """
+
+    storage: Storage
+    timeline: Timeline
+    partitions: tuple[str, ...]
+    scope: LogScope
+    _view: FileSystemView = field(repr=False)
+    _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def open(cls, storage: Storage, config: TableConfig, store: TimelineStore, timeline: Timeline) -> MetadataTable:
+        """Open it: one listing of its timeline.
+
+        Args:
+            storage: the data table's files.
+            config: its properties.
+            store: its timeline in storage.
+            timeline: its active timeline, loaded before.
+
+        Raises:
+            CorruptError: there's no completed commit in the metadata table, or it lacks one of the table's.
+        """
+        own = StorageBelow(storage, METADATA_DIR)
+        folder = HOODIE_DIR if store.layout == 1 else TIMELINE_DIR
+        history = f"{folder}/{ARCHIVE_FOLDER if store.layout == 1 else HISTORY_FOLDER}"
+        instants = TimelineStore(own, folder, history, config.timezone, store.context, store.lock, store.layout)
+        known = instants.load()
+        if not known.commits:
+            raise CorruptError(
+                "the properties name a metadata table that has no completed commit; have it built anew", table=own.root
+            )
+        behind = missing(timeline, known)
+        if behind is not None:
+            raise CorruptError(
+                f"the metadata table doesn't know of the completed {behind.action.value} {behind.requested}: a writer "
+                "hasn't kept it up; have it built anew",
+                table=own.root,
+                instant=behind.requested,
+            )
+        view = FileSystemView(known, StorageListing(own), instants, logs=True)
+        return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view)
+
+    @classmethod
+    def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
+        """One that only reads the file groups that it's given (`read_slice`), as tasks do.
+
+        Args:
+            storage: the metadata table's files.
+            scope: the instants that count.
+        """
+        nothing = Timeline()
+        return cls(storage, nothing, (), scope, FileSystemView(nothing, StorageListing(storage), cast(Any, None)))
+
+    @property
+    def stamp(self) -> tuple[object, ...]:
+        """Equal for as long as the metadata table holds the same: its completed instants, and which of them count."""
+        done = tuple((i.requested, i.completion) for i in self.timeline.instants if i.is_completed)
+        return done, self.scope.completed
+
+    def shards(self, partition: str) -> Shards:
+        """The file groups of a partition, by one listing.
+
+        Raises:
+            CorruptError: file groups are missing.
+        """
+        if partition not in self._shards:
+            self._shards[partition] = Shards.of(partition, self._view.slices(partition))
+        return self._shards[partition]
+
+    def read(
+        self,
+        partition: str,
+        keys: pa.Array | Sequence[str] | None = None,
+        prefixes: Sequence[str] | None = None,
+        *,
+        owner: str | None = None,
+        whole_key: bool = False,
+    ) -> pa.Table:
+        """Merged records of a partition.
+
+        Args:
+            partition: the metadata table's partition.
+            keys: record keys that are wanted; only file groups that can hold them are read, and only the blocks of
+                their base files that do. None for all.
+            prefixes: what the keys of wanted records begin with; all file groups are read.
+            owner: of a record index that is kept for each partition of the data table, that partition; None for all.
+            whole_key: see `secondary_shard_of`.
+
+        Returns:
+            Columns of `RECORD_SCHEMA` that such records have (`columns_of`), one row for each key that is there, in no
+            order; records that were deleted are not.
+
+        Raises:
+            CorruptError: a file is damaged.
+            NotFoundError: a file is gone: the metadata table was cleaned meanwhile.
+        """
+        columns = columns_of(partition)
+        groups = self._groups(partition, keys, prefixes, owner, whole_key)
+        parts = at_once(lambda each: self._read_group(partition, each[0], each[1]), groups)
+        schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def read_slice(self, partition: str, file_slice: FileSlice, wanted: Wanted | None = None) -> pa.Table:
+        """Merged records of one file group; see `read`."""
+        return self._read_group(partition, file_slice, wanted or Wanted())
+
+    def _groups(
+        self,
+        partition: str,
+        keys: pa.Array | Sequence[str] | None,
+        prefixes: Sequence[str] | None,
+        owner: str | None,
+        whole_key: bool,
+    ) -> list[tuple[FileSlice, Wanted]]:
+        shards = self.shards(partition)
+        if keys is not None:
+            texts = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(list(keys), pa.string())
+            found = shards.holding(pc.unique(texts), whole_key=whole_key, owner=owner)
+            return [(file_slice, Wanted(keys=own)) for file_slice, own in found]
+        wanted = Wanted(prefixes=None if prefixes is None else tuple(prefixes))
+        slices = shards.all if owner is None else shards.by_owner.get(owner, ())
+        return [(file_slice, wanted) for file_slice in slices]
+
+    def _read_group(self, partition: str, file_slice: FileSlice, wanted: Wanted) -> pa.Table:
+        columns = columns_of(partition)
+        blocks = self._blocks(file_slice)
+        newer = [self._block(block, columns, wanted) for block in blocks]
+        return merged(partition, self._base(file_slice, columns, wanted), newer)
+
+    def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: Wanted) -> pa.Table:
+        base = file_slice.base
+        if base is None:
+            return pa.schema([RECORD_SCHEMA.field(name) for name in columns]).empty_table()
+        path = base.path
+        file = HFileReader.open(
+            lambda offset, length: self.storage.read_ranges(path, [(offset, length)])[0], base.size, path=path
+        )
+        entries = wanted.entries(file)
+        if not entries.num_rows:
+            return pa.schema([RECORD_SCHEMA.field(name) for name in columns]).empty_table()
+        return decode_entries(entries, file.avro_schema, columns, path=path)
+
+    def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
+        contents = at_once(self.storage.read, [log.path for log in file_slice.logs])
+        found = zip(file_slice.logs, contents, strict=True)
+        return visible_blocks(
+            (block for log, content in found for block in decode_blocks(content, path=log.path)), self.scope
+        )
+
+    @staticmethod
+    def _block(block: LogBlock, columns: Sequence[str], wanted: Wanted) -> Block:
+        if block.kind is BlockKind.DELETE:
+            return Block(deleted=wanted.among(decode_deletes(block).keys))
+        if block.kind is not BlockKind.HFILE:
+            raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
+        path = block.path or ""
+        entries = wanted.entries(open_bytes(block.content, path=path))
+        return Block(rows=decode_entries(entries, block_schema(block), columns, path=path))
+
+
+def at_once(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:
+    """Something done for several values side by side; results in their order."""
+    if len(each) <= 1:
+        return [do(value) for value in each]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(each)), thread_name_prefix="pudi-metadata") as pool:
+        return list(pool.map(do, each))

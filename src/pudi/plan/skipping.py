@@ -1,0 +1,143 @@
+"""Which file slices of a read can't hold a wanted row, by what the metadata table says of their columns.
+
+A slice is left out only when the ranges of all its files together, base file and logs, prove that no merged row of it
+matches: a row takes each of its values from one of them. Where a file's statistics are missing, or don't make sense in
+the type that the column has now, the slice stays.
+
+Statistics of whole partitions aren't asked: Hudi makes them of the files whose statistics it could read and passes over
+the others, columns that files lack and bounds that footers leave out, and nothing in them says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.expr import BoundsArrays, Column, leaf_columns, prune_many
+from pudi.filegroup import FileSlice
+from pudi.metadata import COLUMN_STATS, Ranges, ranges_of, stats_of_records, united
+from pudi.metadata.keys import column_prefix, column_stats_keys, partition_stats_key
+from pudi.plan.read import ReadPlan
+
+_Mask = npt.NDArray[np.bool_]
+
+_MOST_PREFIXES = 256
+"""Columns times partitions up to which the records of each pair are looked for, and not all of a column."""
+
+ReadRecords = Callable[[str, Sequence[str]], pa.Table]
+"""Reads the records of a partition of the metadata table whose keys begin with one of the prefixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSource:
+    """What a read may ask the metadata table.
+
+    Attributes:
+        read: reads records.
+        partitions: partitions of the metadata table that are ready.
+        millis: columns that the table has in milliseconds, whose values index version 1 and old files mix up.
+    """
+
+    read: ReadRecords
+    partitions: frozenset[str]
+    millis: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of slices, and for each the number of its slice."""
+
+    partitions: pa.Array
+    names: pa.Array
+    slices: npt.NDArray[np.int64]
+
+
+def skip_slices(plan: ReadPlan, source: IndexSource) -> ReadPlan:
+    """The plan over those of its slices that may hold wanted rows.
+
+    Args:
+        plan: a read whose slices are in it.
+        source: the metadata table.
+    """
+    where = plan.where
+    if where is None or not plan.slices or plan.history is not None:  # a history's old files may call columns otherwise
+        return plan
+    asked = {".".join(column.path): column for column in leaf_columns(where) if _tellable(column, source)}
+    if not asked or COLUMN_STATS not in source.partitions:
+        return plan
+    return _by_file(plan, source, asked)
+
+
+def _tellable(column: Column, source: IndexSource) -> bool:
+    return column.type is not None and not any("." in n for n in column.path) and column.path[0] not in source.millis
+
+
+def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -> ReadPlan:
+    files = _files_of(plan.slices)
+    folders = pc.unique(files.partitions).to_pylist()
+    names = list(asked)
+    prefixes = [column_prefix(name) for name in names]
+    if len(names) * len(folders) <= _MOST_PREFIXES:
+        prefixes = [partition_stats_key(name, folder) for name in names for folder in folders]
+    records = source.read(COLUMN_STATS, prefixes)
+    bounds = {}
+    for name, column in asked.items():
+        keys = column_stats_keys(pa.repeat(name, len(files.names)), files.partitions, files.names)
+        found = _ranges(records, keys, column)
+        bounds[name] = _bounds(united(found, files.slices, len(plan.slices)))
+    assert plan.where is not None
+    kept = prune_many(plan.where, bounds, len(plan.slices)) | _made_by_merger(plan)
+    return _without(plan, kept, COLUMN_STATS)
+
+
+def _files_of(slices: Sequence[FileSlice]) -> _Files:
+    held = [
+        (each.partition, file.name.name, number)
+        for number, each in enumerate(slices)
+        for file in (*(() if each.base is None else (each.base,)), *each.logs)
+    ]
+    partitions, names, numbers = zip(*held, strict=True)
+    return _Files(pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64))
+
+
+def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
+    """Bounds of a column by the records of some keys; unknown where there is no such record."""
+    told = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
+    told = told.filter(told["ColumnStatsMetadata"].is_valid())
+    assert column.type is not None
+    found = ranges_of(stats_of_records(told), column.type)
+    places = pc.index_in(keys, value_set=told["key"].combine_chunks())
+    there = np.asarray(places.is_valid())
+    known, free = (np.zeros(len(keys), dtype=bool) for _ in range(2))
+    known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free))
+    least, greatest, nulls, values = (
+        each.take(places) for each in (found.least, found.greatest, found.null_count, found.value_count)
+    )
+    return Ranges(least, greatest, known, free, nulls, values)
+
+
+def _bounds(ranges: Ranges) -> BoundsArrays:
+    unknown = pa.array(~ranges.known)
+    nulls, values = (
+        pc.if_else(unknown, pa.scalar(None, pa.int64()), each) for each in (ranges.null_count, ranges.value_count)
+    )
+    has_nan = pc.if_else(pa.array(ranges.nan_free), pa.scalar(False), pa.scalar(None, pa.bool_()))
+    return BoundsArrays(ranges.least, ranges.greatest, nulls, values, has_nan)
+
+
+def _made_by_merger(plan: ReadPlan) -> _Mask:
+    """Slices whose rows a user's merger makes: its values need be in no file."""
+    if plan.merging is None or plan.merging.rule.merger is None:
+        return np.zeros(len(plan.slices), dtype=bool)
+    return np.array([bool(each.logs) for each in plan.slices])
+
+
+def _without(plan: ReadPlan, kept: _Mask, index: str) -> ReadPlan:
+    slices = tuple(each for each, keep in zip(plan.slices, kept, strict=True) if keep)
+    skipped = (*plan.skipped, (index, len(plan.slices) - len(slices), len(plan.slices)))
+    return replace(plan, slices=slices, skipped=skipped)

@@ -1,0 +1,63 @@
+"""Statistics of a file that is there already: its footer or its log blocks in, a small table out."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.filegroup import BaseFile, BaseFileReader, LogFile, open_base_file
+from pudi.format.log_block import Header, decode_blocks
+from pudi.format.log_data import block_schema, decode_data
+from pudi.metadata import StatsSpec, base_file_stats, leaf_values
+from pudi.schema import avro_to_arrow
+from pudi.task.file_stats import stats_of_log
+
+
+def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -> pa.Table | None:
+    """Statistics of a file's columns (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
+
+    Args:
+        storage: the table's files.
+        file: the file.
+        spec: which columns.
+
+    Returns:
+        A table of `FILE_STATS`; None for a base file of another format than Parquet, which Hudi tells nothing of.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it can't be read.
+    """
+    if isinstance(file, LogFile):
+        return _stats_of_log(storage, file, spec)
+    reader = open_base_file(storage, file)
+    if not isinstance(reader, BaseFileReader):
+        return None
+    return base_file_stats(reader.metadata, spec, lambda name: leaf_values(reader.read([name.split(".", 1)[0]]), name))
+
+
+def _stats_of_log(storage: Storage, file: LogFile, spec: StatsSpec) -> pa.Table:
+    """Blocks that were rolled back count too: bounds may be wider than need be."""
+    blocks = list(decode_blocks(storage.read(file.path), path=file.path))
+    data = [block for block in blocks if block.kind.is_data]
+    tops = {name.split(".", 1)[0] for name in spec.columns}
+    records = [decode_data(block, tops) for block in data]
+    if records:
+        return stats_of_log([_together(records)], records[0].schema, spec)
+    told = [block_schema(block) for block in blocks if Header.SCHEMA in block.headers]
+    return stats_of_log([], avro_to_arrow(told[-1]) if told else pa.schema([]), spec)
+
+
+def _together(records: list[pa.Table]) -> pa.Table:
+    """Records of several schemas; columns whose types don't go together are left out."""
+    try:
+        return pa.concat_tables(records, promote_options="permissive")
+    except pa.ArrowException:
+        kinds: dict[str, set[pa.DataType]] = {}
+        for part in records:
+            for field in part.schema:
+                kinds.setdefault(field.name, set()).add(field.type)
+        alike = [[n for n in part.column_names if len(kinds[n]) == 1] for part in records]
+        return pa.concat_tables(
+            [part.select(names) for part, names in zip(records, alike, strict=True)], promote_options="default"
+        )

@@ -1,0 +1,110 @@
+"""Hudi and pudi take turns on a table with a metadata table: Hudi reads and plans through what pudi wrote of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pudi as pudi_module
+from pudi.action import MetaClient
+from pudi.context import Context
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
+from support.engines import LocalEngine
+from support.hudi import HudiTable
+from support.layouts import Layout
+from support.metadata import assert_listing, metadata_partitions, timeline_of
+from support.pudi_table import PudiTable
+from support.rows import PLACE_FIELDS, assert_same, from_arrow, from_spark
+from support.trips import SCHEMA, steps, table, trip
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+ON = {"hoodie.metadata.enable": "true"}
+ALL_KINDS = ("insert", "upsert", "upsert", "delete", "insert_overwrite", "delete_partitions")
+
+LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (9, 8, 6) for kind in ("cow", "mor")]
+
+
+def assert_hudi_finds_no_difference(spark: Any, path: Path) -> None:
+    """Hudi's own comparison of the metadata table's files with the folders."""
+    name = f"validated_{abs(hash(path))}"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{path}'")
+    rows = spark.sql(f"CALL validate_metadata_table_files(table => '{name}', verbose => true)").collect()
+    spark.sql(f"DROP TABLE {name}")
+    assert rows, "the procedure compared nothing"
+    wrong = [
+        row for row in rows if not (row["is_present_in_fs"] and row["is_present_in_metadata"])
+        or row["fs_size"] != row["metadata_size"]
+    ]  # fmt: skip
+    assert not wrong, wrong
+
+
+def through_metadata(hudi: HudiTable, where: str | None = None) -> list[Any]:
+    """What Hudi reads with its metadata table on, skipping files by its statistics."""
+    frame = hudi.frame(**ON, **{"hoodie.enable.data.skipping": "true"})
+    return from_spark(frame if where is None else frame.where(where))
+
+
+def take_turns(
+    spark: Any, path: Path, layout: Layout, seed: int, *, rounds: int = 8, verbs: Sequence[str] = ALL_KINDS,
+    options: dict[str, str] | None = None,
+) -> None:  # fmt: skip
+    model = layout.model()
+    pudi = PudiTable(LocalEngine(), path, {**ON, **(options or {})})
+    hudi = HudiTable(spark, path, layout.hudi_options("trips") | ON | (options or {}))
+    PudiTable.create(LocalEngine(), path, SCHEMA, layout)
+    for number, step in enumerate(steps(seed, rounds, verbs)):
+        mine = number % 2 == 0
+        getattr(model, step.verb)(from_arrow(step.data), *(pudi if mine else hudi).write(step.verb, step.data))
+        about = f"round {number}: after {step.verb} by {'pudi' if mine else 'Hudi'}, as read by"
+        assert_listing(path)
+        rows = pudi.snapshot()
+        assert_same(rows, model.snapshot(), PLACE_FIELDS, f"{about} pudi")
+        assert_same(through_metadata(hudi), rows, about=f"{about} Hudi")
+        for where in ("fare > 25", "ts >= 1300", "uuid < 'k0010'", "rider = 'bob'", "city = 'nyc' AND fare < 9"):
+            wanted = pudi_module.Table(path).scan(where=where).to_arrow()
+            assert_same(through_metadata(hudi, where), from_arrow(wanted), about=f"{about} Hudi where {where}")
+        assert_hudi_finds_no_difference(spark, path)
+    assert set(metadata_partitions(path)) >= {"files", "column_stats"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
+    take_turns(spark, tmp_path / "trips", layout, seed=31)
+
+
+def left_between(path: Path) -> bool:
+    """Whether a write of the table's is pending that its metadata table has completed."""
+    pending = {instant.requested for instant in timeline_of(path).pending}
+    return bool(pending & {i.requested for i in timeline_of(path / ".hoodie" / "metadata").commits})
+
+
+@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
+def test_hudi_repairs_a_write_that_died_between_both_commits(spark: Any, tmp_path: Path, layout: Layout) -> None:
+    path = tmp_path / "trips"
+    PudiTable.create(LocalEngine(), path, SCHEMA, layout)
+    pudi = PudiTable(LocalEngine(), path, ON)
+    hudi = HudiTable(spark, path, layout.hudi_options("trips") | ON)
+    pudi.write("bulk_insert", table([trip(number, 10) for number in range(20)]))
+    before = pudi.snapshot()
+    lost = table([trip(number, 20, "lost") for number in range(5, 25)])
+    for number in range(200):
+        dying = FaultStorage(open_storage(str(path)), fail_at=number + 1, mode="crash", crash_after=True)
+        opened = pudi_module.Table.of(MetaClient.open(str(path), None, {}, Context(), dying), dict(ON))
+        with pytest.raises(SimulatedCrash):
+            opened.upsert(lost)
+        if left_between(path):
+            break
+    assert left_between(path)
+    assert_same(pudi.snapshot(), before, about="pudi, after the crash")
+    assert_same(through_metadata(hudi), before, about="Hudi, after the crash")
+    hudi.write("upsert", table([trip(number, 30, "Hudi") for number in range(3)]))
+    assert_same(through_metadata(hudi), pudi.snapshot(), about="Hudi, after its repair")
+    assert not any(row["rider"] == "lost" for row in pudi.snapshot())
+    assert_hudi_finds_no_difference(spark, path)
+    pudi.write("upsert", table([trip(number, 40, "pudi") for number in range(4)]))
+    assert_same(through_metadata(hudi), pudi.snapshot(), about="Hudi, in the end")
