@@ -295,32 +295,22 @@ def test_a_table_with_a_merger_of_its_own_is_read_and_not_written(local: PudiTab
     assert tree(local.path) == before
 
 
-def test_a_table_with_a_metadata_table_is_read_and_not_written(
-    engine: Engine, golden_folder: Path, tmp_path: Path
-) -> None:
-    golden = Golden("cow_v9_basic")
+def test_a_table_with_indexes_that_are_not_kept_is_read_and_not_written(golden_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    shutil.copytree(golden.unpack(golden_folder), path)
-    before = tree(path)
-    fields = [pa.field(name, kind) for name, kind in (("uuid", "string"), ("ts", "int64"), ("rider", "string"))]
-    schema = pa.schema([*fields, pa.field("fare", "float64"), pa.field("n", "int32"), pa.field("city", "string")])
-    new = {"uuid": "k0001", "ts": 10_000, "rider": "new", "fare": 1.0, "n": 1, "city": "chennai"}
-    data = engine.frame(pa.Table.from_pylist([new], schema=schema))
-    with pytest.raises(pudi.NotSupportedError, match="metadata"):
-        pudi.Table(str(path)).upsert(data)
+    shutil.copytree(Golden("mor_v9_rli").unpack(golden_folder), path)
+    before, rows = tree(path), pudi.Table(path).scan(meta_fields=False).to_arrow()
+    kept = set(pudi.Table(path).config.metadata_partitions)
+    foreign = {name for name in kept if name.startswith(("secondary_index_", "expr_index_"))}
+    assert foreign
+    with pytest.raises(pudi.NotSupportedError, match=f"partition {min(foreign)}|partition {max(foreign)}"):
+        pudi.Table(path).upsert(rows.slice(0, 1))
     assert tree(path) == before
-    pudi.Table(str(path)).upsert(data, options={"hoodie.metadata.enable": "false"})
-    rows = {row["uuid"]: row for row in engine.read(pudi.Table(str(path)).scan())}
-    assert rows["k0001"]["rider"] == "new"
-    expected = {row["uuid"]: row for row in golden.expected()["snapshot"]["rows"]}
-    assert_same(
-        [row for key, row in rows.items() if key != "k0001"],
-        [row for key, row in expected.items() if key != "k0001"],
-        PLACE_FIELDS,
-    )
-    assert "hoodie.table.metadata.partitions=\n" in (path / ".hoodie" / "hoodie.properties").read_text() or (
-        "hoodie.table.metadata.partitions=" not in (path / ".hoodie" / "hoodie.properties").read_text()
-    )
+    pudi.Table(path).upsert(rows.slice(0, 1), options={"hoodie.metadata.index.drop": ",".join(foreign)})
+    assert set(pudi.Table(path).config.metadata_partitions) == kept - foreign
+    assert_same(from_arrow(pudi.Table(path).scan(meta_fields=False).to_arrow()), from_arrow(rows))
+    pudi.Table(path).upsert(rows.slice(0, 1), options={"hoodie.metadata.enable": "false"})
+    assert pudi.Table(path).config.metadata_partitions == ()
+    assert not any((path / ".hoodie" / "metadata").rglob("*.hfile"))
 
 
 def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:

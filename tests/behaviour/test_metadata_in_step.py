@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import pudi
+from pudi.format import Action
 from support.engines import LocalEngine
 from support.layouts import Layout
 from support.metadata import assert_listing, delta_commits, metadata_partitions, timeline_of
@@ -17,9 +17,42 @@ from support.trips import REPLACING, SCHEMA, steps, table, trip
 ON = {"hoodie.metadata.enable": "true"}
 VERBS = ("insert", "upsert", "upsert", "delete", *REPLACING)
 
-LAYOUTS = [
-    Layout("simple", "plain", "event", version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")
-] + [Layout("simple", "flat", "event", 9), Layout("complex", "hive", "commit", 6, "mor")]
+LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")] + [
+    Layout("simple", "flat", "event", 9),
+    Layout("complex", "hive", "commit", 6, "mor"),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_it_is_compacted_after_so_many_commits(tmp_path: Path, layout: Layout) -> None:
+    options = {**ON, "hoodie.metadata.compact.max.delta.commits": "3"}
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, options)
+    for number in range(9):
+        made.write("upsert", table([trip(number, number), trip(0, number)]))
+        assert_listing(made.path)
+    own = timeline_of(made.path / ".hoodie" / "metadata")
+    assert own.pending == ()
+    assert [i.requested for i in own.commits if i.action is Action.COMMIT] != []
+    assert len(own.of(Action.COMMIT)) == 3
+    files = made.path / ".hoodie" / "metadata" / "files"
+    assert len(list(files.glob("*.hfile"))) == 4, "one when it was made, and one of each compaction"
+    assert len(made.snapshot()) == 9
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS[1], LAYOUTS[5]], ids=str)
+def test_files_that_nobody_needs_are_deleted(tmp_path: Path, layout: Layout) -> None:
+    options = {**ON, "hoodie.metadata.compact.max.delta.commits": "5"}
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, options)
+    for number in range(40):
+        made.write("upsert", table([trip(0, number)]))
+    assert_listing(made.path)
+    own = timeline_of(made.path / ".hoodie" / "metadata")
+    assert own.pending == ()
+    assert own.of(Action.CLEAN)
+    files = made.path / ".hoodie" / "metadata" / "files"
+    assert len(list(files.glob("*.hfile"))) <= 7
+    assert len(list(files.glob(".files*"))) <= 33
+    assert len(made.snapshot()) == 1
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

@@ -30,7 +30,13 @@ from pudi.metadata import (
     partition_path,
     stats_of_records,
 )
-from pudi.metadata.keys import bloom_key, column_stats_key, partition_stats_key, secondary_prefixes, split_secondary_keys
+from pudi.metadata.keys import (
+    bloom_key,
+    column_stats_key,
+    partition_stats_key,
+    secondary_prefixes,
+    split_secondary_keys,
+)
 from pudi.metadata.shards import RecordShards
 from pudi.metadata.stat_values import typed
 from pudi.schema import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
@@ -210,9 +216,7 @@ def test_bloom_filters_are_those_of_the_base_files(opened: Opened) -> None:
 
 def _located(opened: Opened) -> dict[tuple[str, str], str]:
     """By partition path and key the file group that a scan finds a record in."""
-    return {
-        (row[PARTITION_PATH], row[RECORD_KEY]): row[FILE_NAME].split("_")[0] for row in opened.rows()
-    }
+    return {(row[PARTITION_PATH], row[RECORD_KEY]): row[FILE_NAME].split("_")[0] for row in opened.rows()}
 
 
 @having(RECORD_INDEX)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pudi import NotSupportedError
 from support.disk import base_files
 from support.engines import Engine, LocalEngine
 from support.hudi import HudiTable, hudi_rs_snapshot
@@ -95,8 +94,8 @@ def test_hudi_upserts_by_each_index(spark: Any, tmp_path: Path, index: str) -> N
         assert_same(pudi.snapshot(), model.snapshot(), PLACE_FIELDS, f"{verb} by {index}")
 
 
-def test_hudi_with_its_metadata_table_on(spark: Any, tmp_path: Path) -> None:
-    """Hudi's defaults build a metadata table: pudi reads on, and refuses to write until told to switch it off."""
+def test_a_metadata_table_is_taken_away_on_request(spark: Any, tmp_path: Path) -> None:
+    """Hudi's defaults build a metadata table; pudi takes it away when told to, and Hudi builds it anew."""
     layout = Layout()
     pudi, model = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout), layout.model()
     hudi = HudiTable(spark, pudi.path, layout.hudi_options("trips") | {"hoodie.metadata.enable": "true"})
@@ -106,14 +105,13 @@ def test_hudi_with_its_metadata_table_on(spark: Any, tmp_path: Path) -> None:
     data = table([trip(number, 20, "Hudi") for number in range(15, 25)])
     model.upsert(from_arrow(data), *hudi.write("upsert", data))
     assert_same(pudi.snapshot(), model.snapshot(), PLACE_FIELDS)
-    with pytest.raises(NotSupportedError, match="metadata"):
-        pudi.write("upsert", data)
     data = table([trip(number, 30, "pudi") for number in range(20, 30)])
     off = {"hoodie.metadata.enable": "false"}
     result: Any = pudi.table.upsert(data, options=off)
     model.upsert(from_arrow(data), result.instant, result.completion_time)
     data = table([trip(number, 40, "pudi") for number in range(28, 32)])
     model.upsert(from_arrow(data), *pudi.write("upsert", data))  # once off, it stays off
+    assert pudi.table.config.metadata_partitions == ()
     assert_same(pudi.snapshot(), model.snapshot(), PLACE_FIELDS)
     frame = spark.read.format("hudi").option("hoodie.metadata.enable", "true").load(str(pudi.path))
     assert frame.count() == len(model.snapshot())

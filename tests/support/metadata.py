@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,8 +151,15 @@ def _entries(content: bytes, schema: str | None) -> Iterator[tuple[str, dict[str
 
 
 def _deleted(content: bytes) -> list[str]:
-    """The keys of a delete block, which has no order in it."""
-    return [match.decode() for match in re.findall(rb"\x02.([^\x00-\x1f]+)\x00\x04\x00", content[8:])]
+    """The keys of a delete block: a list of records of a key, no partition path, and the default ordering value."""
+    deletes = io.BytesIO(content[8:])
+    keys: list[str] = []
+    while count := fastavro.schemaless_reader(deletes, "long"):
+        for _ in range(count):
+            keys.append(str(fastavro.schemaless_reader(deletes, ["null", "string"])))
+            assert fastavro.schemaless_reader(deletes, ["null", "string"]) is None
+            assert deletes.read(2) == b"\4\0"
+    return keys
 
 
 def delta_commits(path: Path) -> list[str]:

@@ -17,6 +17,7 @@ from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
@@ -264,7 +265,7 @@ class _Run:
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
             merging=merging,
-            parquet=file_options(self.options),
+            parquet=file_options(self.options, bloom=keeps_blooms(meta)),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,
             stats=indexed_columns(meta, avro_to_arrow(schema_json)),

@@ -42,9 +42,9 @@ def combines(operation: Operation, options: WriteOptions) -> bool:
     return operation is Operation.DELETE or drops or options.combine_before_insert
 
 
-def file_options(options: WriteOptions) -> ParquetOptions:
-    """How base files are written."""
-    bloom = BloomOptions(
+def file_options(options: WriteOptions, *, bloom: bool = False) -> ParquetOptions:
+    """How base files are written; with a bloom filter where options say so, or the table keeps those anyway."""
+    keys = BloomOptions(
         num_entries=options.bloom_num_entries,
         fpp=options.bloom_fpp,
         max_entries=options.bloom_max_entries,
@@ -55,7 +55,7 @@ def file_options(options: WriteOptions) -> ParquetOptions:
         row_group_bytes=options.block_size,
         page_bytes=options.page_size,
         dictionary=options.dictionary_enabled,
-        bloom=bloom if options.bloom_enabled else None,
+        bloom=keys if options.bloom_enabled or bloom else None,
     )
 
 

@@ -18,7 +18,11 @@ from pudi.action.compaction import maybe_compact
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import build_metadata, settle_metadata
+from pudi.action.mdt.build_index import build_record_index
+from pudi.action.mdt.record_index import stage_keys
+from pudi.action.mdt.services import maintain_metadata
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
@@ -165,6 +169,7 @@ class Write:
                 settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
                 build_metadata(meta, self.resolved)
+                build_record_index(meta, self.engine, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
@@ -181,6 +186,7 @@ class Write:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
         maybe_compact(meta, self.engine, self.resolved)
+        maintain_metadata(meta, self.engine, self.resolved)
         return result
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
@@ -308,7 +314,8 @@ class Write:
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
-                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check))
+                keys = stage_keys(meta, self.engine, instant, metadata, timeline, self.index, self.resolved)
+                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, keys))
                 Markers(meta.storage, instant.requested).delete()
         return done, metadata
 
@@ -351,7 +358,7 @@ class Write:
             sort=SortMode(options.sort_mode),
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
-            parquet=file_options(options),
+            parquet=file_options(options, bloom=keeps_blooms(self.meta)),
             logs=self._logs,
             stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
         )

@@ -10,7 +10,7 @@ from pudi.errors import NotSupportedError
 
 METADATA_KEY = "hoodie.metadata.enable"
 
-_KEPT = frozenset({"files", "column_stats", "partition_stats"})
+_KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
 _DROP = "hoodie.metadata.index.drop"
 _SWITCHES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",

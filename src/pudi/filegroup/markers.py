@@ -14,6 +14,7 @@ from pudi.format import (
     IOType,
     LogFileName,
     MarkerName,
+    is_staged,
     marker_dir,
     marker_path,
     parse_data_file,
@@ -129,7 +130,7 @@ class Markers:
         folder = marker_dir(self.instant)
         for info in self.infos():
             name = info.path[len(folder) + 1 :]
-            if name == MARKERS_TYPE:
+            if name == MARKERS_TYPE or is_staged(name):
                 continue
             if name.startswith(MARKERS_PREFIX) and "/" not in name:
                 yield from self._listed(info.path)

@@ -72,10 +72,12 @@ from pudi.format.layout import (
     heartbeat_path,
     history_manifest,
     history_range,
+    is_staged,
     manifest_version,
     marker_dir,
     marker_path,
     partition_metadata_path,
+    staging_dir,
 )
 from pudi.format.names import (
     Action,
@@ -226,6 +228,7 @@ __all__ = [
     "history_range",
     "instant_to_millis",
     "is_instant_time",
+    "is_staged",
     "manifest_version",
     "marker_dir",
     "marker_path",
@@ -241,6 +244,7 @@ __all__ = [
     "read_bloom_filter",
     "read_footer_keys",
     "read_key_range",
+    "staging_dir",
     "table_checksum",
     "verify_table_checksum",
     "write_token",

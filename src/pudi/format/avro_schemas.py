@@ -225,3 +225,52 @@ ROLLBACK_METADATA: Final = _record(
     namespace=NAMESPACE,
 )
 """A completed rollback."""
+
+_ACTION_INSTANT = _record(
+    "HoodieActionInstant", _field("timestamp", _STRING), _field("action", _STRING), _field("state", _STRING)
+)
+
+_CLEAN_FILE = _record(
+    "HoodieCleanFileInfo",
+    _optional("filePath", _STRING),
+    _optional("isBootstrapBaseFile", "boolean"),
+)
+
+CLEANER_PLAN: Final = _record(
+    "HoodieCleanerPlan",
+    _optional("earliestInstantToRetain", _ACTION_INSTANT),
+    _field("lastCompletedCommitTimestamp", _STRING, default=""),
+    _field("policy", _STRING),
+    _optional("filesToBeDeletedPerPartition", _map(_array(_STRING))),
+    _VERSION,
+    _optional("filePathsToBeDeletedPerPartition", _map(_array(_CLEAN_FILE))),
+    _optional("partitionsToBeDeleted", _array(_STRING)),
+    _optional("extraMetadata", _map(_STRING)),
+    namespace=NAMESPACE,
+)
+"""A requested clean."""
+
+_CLEAN_PARTITION = _record(
+    "HoodieCleanPartitionMetadata",
+    _field("partitionPath", _STRING),
+    _field("policy", _STRING),
+    _field("deletePathPatterns", _array(_STRING)),
+    _field("successDeleteFiles", _array(_STRING)),
+    _field("failedDeleteFiles", _array(_STRING)),
+    _optional("isPartitionDeleted", "boolean"),
+)
+
+CLEAN_METADATA: Final = _record(
+    "HoodieCleanMetadata",
+    _field("startCleanTime", _STRING),
+    _field("timeTakenInMillis", "long"),
+    _field("totalFilesDeleted", "int"),
+    _field("earliestCommitToRetain", _STRING),
+    _field("lastCompletedCommitTimestamp", _STRING, default=""),
+    _field("partitionMetadata", _map(_CLEAN_PARTITION)),
+    _VERSION,
+    _optional("bootstrapPartitionMetadata", _map("HoodieCleanPartitionMetadata")),
+    _optional("extraMetadata", _map(_STRING)),
+    namespace=NAMESPACE,
+)
+"""A completed clean."""

@@ -33,6 +33,7 @@ METADATA_DIR: Final = f"{HOODIE_DIR}/metadata"
 """The metadata table, a Hudi table itself."""
 TEMP_DIR: Final = f"{HOODIE_DIR}/.temp"
 """A folder for each write under way: its markers."""
+_STAGED = ".staged"
 HEARTBEAT_DIR: Final = f"{HOODIE_DIR}/.heartbeat"
 """A file for each writer that says it is alive."""
 LOCKS_DIR: Final = f"{HOODIE_DIR}/.locks"
@@ -68,6 +69,16 @@ MARKERS_PREFIX: Final = "MARKERS"
 def marker_dir(instant: str) -> str:
     """Folder of the markers of the write requested at `instant`."""
     return f"{TEMP_DIR}/{instant}"
+
+
+def staging_dir(instant: str) -> str:
+    """Folder of what tasks of the write requested at `instant` leave for each other, among its markers."""
+    return f"{marker_dir(instant)}/{_STAGED}"
+
+
+def is_staged(name: str) -> bool:
+    """Whether a file among an instant's markers, named from their folder on, is none but in `staging_dir`."""
+    return name.startswith(f"{_STAGED}/")
 
 
 def marker_path(instant: str, partition: str, file_name: str, io_type: IOType) -> str:

@@ -16,10 +16,12 @@ class Index:
         moves: whether a record that comes with another partition path goes there, else it's updated where it is;
             for global indexes (hoodie.simple.index.update.partition.path and its like).
         bloom: whether bloom filters and key ranges in footers are asked before keys are read.
+        records: whether the metadata table's record index says where keys are; it knows those in log files too.
         buckets: for the bucket index, which looks up nothing: how keys are placed.
     """
 
     is_global: bool = False
     moves: bool = False
     bloom: bool = False
+    records: bool = False
     buckets: Buckets | None = None

@@ -162,6 +162,6 @@ def _listed(records: pa.Table) -> dict[str, list[FileInfo]]:
         if was_on:
             gc.enable()
     ends = np.searchsorted(entries.owner, np.arange(len(keys)), side="right").tolist()
-    begins = [0, *ends[:-1]]
+    begins = [0, *ends][: len(ends)]
     spans = zip(keys.to_pylist(), begins, ends, strict=True)
     return {partition_path(key): infos[begin:end] for key, begin, end in spans}

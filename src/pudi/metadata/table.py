@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -110,6 +110,17 @@ class MetadataTable:
             )
         view = FileSystemView(known, StorageListing(own), instants, logs=True)
         return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view)
+
+    @classmethod
+    def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
+        """One that only reads the file groups that it's given (`read_slice`), as tasks do.
+
+        Args:
+            storage: the metadata table's files.
+            scope: the instants that count.
+        """
+        nothing = Timeline()
+        return cls(storage, nothing, (), scope, FileSystemView(nothing, StorageListing(storage), cast(Any, None)))
 
     @property
     def stamp(self) -> tuple[object, ...]:

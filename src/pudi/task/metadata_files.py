@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import FileSlice
-from pudi.format import BaseFileName, Layout, LogFileName, RuntimeStats, WriteStat, write_token
+from pudi.filegroup import FileSlice, Markers
+from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile import encode_hfile
 from pudi.format.log_block import BlockKind, Header, encode_block
@@ -92,15 +92,25 @@ def append_changes(
 
 
 def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
-    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1)."""
+    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
+
+    It's never the one of log files that make file groups: a group may be made and written to by one commit.
+    """
     known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
-    return known[-1] if layout == 1 and known else write_token(number, 0, attempt)
+    return known[-1] if layout == 1 and known else write_token(number, 1, attempt)
 
 
 def write_base(
-    storage: Storage, requested: str, partition: str, file_id: str, changes: Changes, number: int, attempt: int = 0
+    storage: Storage,
+    requested: str,
+    partition: str,
+    file_id: str,
+    changes: Changes,
+    number: int,
+    attempt: int = 0,
+    run: int = 0,
 ) -> WriteStat:
-    """Write the first base file of one file group.
+    """Write a base file of one file group, its first one as the statistics say.
 
     Args:
         storage: the metadata table's files.
@@ -110,9 +120,12 @@ def write_base(
         changes: its records.
         number: place among the file groups of the commit.
         attempt: which attempt at writing it this is.
+        run: of a plan that may be run more than once, a number that tells the files of this run.
     """
     records = changes.sorted()
-    name = BaseFileName(file_id, write_token(number, 0, attempt), requested, "hfile").name
+    name = BaseFileName(file_id, write_token(number, run, attempt), requested, "hfile").name
+    if run:
+        Markers(storage, requested).create(partition, name, IOType.MERGE)
     content = encode_hfile(records.keys, records.values, avro_schema=RECORD_AVRO)
     storage.create(f"{partition}/{name}", content)
     return WriteStat(

@@ -8,7 +8,7 @@ from pudi.config import (
     check_consistent,
     check_readable,
     check_writable,
-    must_switch_off_metadata,
+    metadata_dropped,
     resolve,
 )
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -64,8 +64,7 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.compaction.payload.class", "com.example.Own"),
-        ("hoodie.table.metadata.partitions", "files,column_stats"),
-        ("hoodie.table.metadata.partitions.inflight", "files"),
+        ("hoodie.table.metadata.partitions", "files,secondary_index_rider"),
     ],
 )
 def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) -> None:
@@ -107,13 +106,17 @@ def test_plain_key_generators_are_written(kind: str) -> None:
     check_writable(config(**{"hoodie.table.keygenerator.type": kind}), TABLE)
 
 
-def test_the_metadata_table_is_switched_off_only_on_request() -> None:
-    hudis = config(**{"hoodie.table.metadata.partitions": "files"})
-    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.enable=false"):
+def test_what_the_metadata_table_has_is_kept_or_taken_away_on_request() -> None:
+    check_writable(config(**{"hoodie.table.metadata.partitions": "files,column_stats"}), TABLE, Options())
+    hudis = config(**{"hoodie.table.metadata.partitions": "files,expr_index_day"})
+    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.index\.drop=expr_index_day"):
         check_writable(hudis, TABLE, Options())
+    drops = resolve({"hoodie.metadata.index.drop": "expr_index_day"})
+    check_writable(hudis, TABLE, drops)
     check_writable(hudis, TABLE, NO_METADATA)
-    assert must_switch_off_metadata(hudis, NO_METADATA)
-    assert not must_switch_off_metadata(config(), NO_METADATA)
+    assert metadata_dropped(drops, hudis.metadata_partitions) == ["expr_index_day"]
+    assert metadata_dropped(resolve({"hoodie.metadata.index.column.stats.enable": "false"}), ["column_stats"])
+    assert not metadata_dropped(Options(), ["column_stats"])
     check_writable(hudis.without_metadata_table(table=TABLE), TABLE)
 
 

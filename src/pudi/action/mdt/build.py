@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.client import create_metadata
+from pudi.action.mdt.client import create_metadata, open_metadata
 from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
+from pudi.errors import TableNotFoundError
 from pudi.filegroup import StorageListing
 from pudi.format import (
     INIT_INSTANT,
@@ -89,10 +91,10 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
             _log.warning("no metadata table was made: %s is pending on the table", timeline.pending[0].requested)
             return
         delete_folder(meta.storage, METADATA_DIR)
-        _set_state(meta, ready=(), building=(FILES,))
+        set_partitions(meta, ready=(), building=(FILES,))
         mdt = create_metadata(meta)
-        make_partition(mdt, _first_instant(meta, timeline), FILES, 1, _present(meta, timeline))
-        _set_state(meta, ready=(FILES,), building=())
+        make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
+        set_partitions(meta, ready=(FILES,), building=())
 
 
 def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
@@ -104,7 +106,7 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
     config = meta.config
     ready = () if everything else set(config.metadata_partitions) - set(partitions)
     building = () if everything else set(config.metadata_partitions_inflight) - set(partitions)
-    _set_state(meta, ready=ready, building=building)
+    set_partitions(meta, ready=ready, building=building)
     if everything:
         delete_folder(meta.storage, METADATA_DIR)
         return
@@ -157,12 +159,29 @@ def _counts(name: str, pending: Collection[str]) -> bool:
     return parsed is not None and parsed.instant not in pending
 
 
-def _first_instant(meta: MetaClient, timeline: Timeline) -> str:
-    """The instant of the first partition (generateUniqueInstantTime)."""
-    if meta.store.layout == 2:
-        return f"{INIT_INSTANT}000"
-    done = [instant.requested for instant in timeline.instants if instant.is_completed]
-    return f"{max(done, default=INIT_INSTANT)}{_FIRST_SUFFIX:03}"
+def next_instant(meta: MetaClient, timeline: Timeline) -> str:
+    """The instant at which another partition is made (generateUniqueInstantTime).
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+    """
+    layout, first = meta.store.layout, 0
+    start = f"{INIT_INSTANT}"
+    if layout == 1:
+        done = [instant.requested for instant in timeline.instants if instant.is_completed]
+        start, first = max(done, default=INIT_INSTANT), _FIRST_SUFFIX
+    taken = _taken(meta)
+    return next(name for name in (f"{start}{number:03}" for number in count(first)) if name not in taken)
+
+
+def _taken(meta: MetaClient) -> set[str]:
+    """The metadata table's instants, if there is one."""
+    try:
+        mdt = open_metadata(meta)
+    except TableNotFoundError:
+        return set()
+    return {instant.requested for instant in mdt.store.load().instants}
 
 
 def _unwanted(config: TableConfig, options: Options) -> set[str]:
@@ -173,7 +192,7 @@ def _unwanted(config: TableConfig, options: Options) -> set[str]:
     return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
 
 
-def _set_state(meta: MetaClient, *, ready: Iterable[str], building: Iterable[str]) -> None:
+def set_partitions(meta: MetaClient, *, ready: Iterable[str], building: Iterable[str]) -> None:
     """Say in the properties which partitions readers may use, and which are being built."""
     changes = {_READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
     changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.mdt.record_index import StagedIndex
 from pudi.action.mdt.rollback import withdraw
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import CorruptError
@@ -20,7 +21,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import RECORD_AVRO
+from pudi.metadata.records import RECORD_AVRO, RECORD_INDEX
 from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant
@@ -47,7 +48,9 @@ class _Part:
     changes: Changes
 
 
-def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Changes]) -> Instant:
+def commit_changes(
+    mdt: MetaClient, requested: str, changes: Mapping[str, Changes], keys: StagedIndex | None = None
+) -> Instant:
     """Write a delta commit; called under the table's lock, just before the table's own instant completes.
 
     What an attempt at the same instant left, one of the table's that came to nothing, is taken back before.
@@ -56,6 +59,7 @@ def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Change
         mdt: the metadata table.
         requested: the instant of the table that the changes are of.
         changes: the changes by partition of the metadata table.
+        keys: those of the record index, where it has one.
 
     Returns:
         The completed instant.
@@ -67,8 +71,9 @@ def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Change
     timeline = mdt.store.load()
     view = mdt.view(timeline)
     parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
+    index = None if keys is None else keys.plan(mdt, timeline)
     instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
-    instant = mdt.store.start(instant, _profile(parts))
+    instant = mdt.store.start(instant, _profile(parts, index.profile() if index else ()))
     stats: dict[str, tuple[WriteStat, ...]] = {}
     number = 0
     for partition, of_groups in parts.items():
@@ -77,6 +82,8 @@ def commit_changes(mdt: MetaClient, requested: str, changes: Mapping[str, Change
             written.append(append_changes(mdt.storage, mdt.store.layout, requested, part.slice, part.changes, number))
             number += 1
         stats[partition] = tuple(written)
+    if index is not None and index.tasks:
+        stats[RECORD_INDEX] = index.run(mdt)
     return mdt.store.complete(instant, commit_metadata(stats, UPSERT))
 
 
@@ -100,12 +107,14 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     ]
 
 
-def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
+def _profile(parts: Mapping[str, Iterable[_Part]], of_index: Sequence[WriteStat] = ()) -> CommitMetadata:
     """What an inflight commit says that it's going to do (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
+    new = WriteStat(file_id="", prev_commit=NO_COMMIT)
+    index = {RECORD_INDEX: (new, *of_index)} if of_index else {}
     return CommitMetadata(
         {
             partition: (
-                WriteStat(file_id="", prev_commit=NO_COMMIT),
+                new,
                 *(
                     WriteStat(
                         file_id=part.slice.file_id,
@@ -116,6 +125,7 @@ def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
                 ),
             )
             for partition, of_groups in parts.items()
-        },
+        }
+        | index,
         operation_type=UPSERT,
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action.mdt.index_defs import read_definitions
-from pudi.action.meta_client import MetaClient
+from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
 from pudi.errors import ConflictError, CorruptError
 from pudi.filegroup import FileListing, FileSlice, FileSystemView
@@ -79,15 +79,14 @@ class Statistics:
         meta: the table.
         instant: its instant, about to be completed.
         written: what it did; its write statistics hold those of each file's columns.
-        schema_json: the table's Avro schema without meta fields.
 
     Raises:
         ConflictError: files have no statistics: the metadata table began to have such while they were written.
     """
 
-    def __init__(self, meta: MetaClient, instant: Instant, written: CommitMetadata, schema_json: str) -> None:
+    def __init__(self, meta: MetaClient, instant: Instant, written: CommitMetadata) -> None:
         self._meta, self._instant, self._written = meta, instant, written
-        self._schema = with_meta_fields(avro_to_arrow(schema_json))
+        self._schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
         spec = indexed_columns(meta, self._schema)
         assert spec is not None, "only for tables with statistics"
         self._spec = spec

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pudi.action.mdt.blooms import blooms_of_commit
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
+from pudi.action.mdt.record_index import StagedIndex, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
 from pudi.action.mdt.statistics import Statistics
-from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
+from pudi.errors import ConflictError
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import COLUMN_STATS, FILES, PARTITION_STATS
+from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -27,7 +30,11 @@ _ROLLBACK_SUFFIX = "006"
 
 
 def in_step(
-    meta: MetaClient, instant: Instant, written: CommitMetadata, check: Callable[[Timeline], None]
+    meta: MetaClient,
+    instant: Instant,
+    written: CommitMetadata,
+    check: Callable[[Timeline], None],
+    keys: StagedIndex | None = None,
 ) -> Callable[[Timeline], None]:
     """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
 
@@ -36,12 +43,14 @@ def in_step(
         instant: the table's instant that is about to be completed.
         written: what it did.
         check: the action's own check, which comes first.
+        keys: what it changes in the record index, by `stage_keys`.
 
     Returns:
         A function that checks, then writes the metadata table's delta commit.
     """
-
-    prepared = _statistics(meta, instant, written)
+    prepared, blooms = _statistics(meta, instant, written), None
+    if BLOOM_FILTERS in meta.config.metadata_partitions:
+        blooms = blooms_of_commit(meta, instant.requested, written)
 
     def run(now: Timeline) -> None:
         check(now)
@@ -56,10 +65,22 @@ def in_step(
             found[COLUMN_STATS] = statistics.of_files()
         if PARTITION_STATS in table.partitions and statistics is not None:
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
-        changes = {partition: each for partition, each in found.items() if each is not None}
-        commit_changes(open_metadata(meta), instant.requested, changes)
+        if BLOOM_FILTERS in table.partitions:
+            found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
+        changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
+        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, keys, written))
 
     return run
+
+
+def _kept(meta: MetaClient, keys: StagedIndex | None, written: CommitMetadata) -> StagedIndex | None:
+    """The changes of the record index, if there still is one."""
+    there = RECORD_INDEX in meta.config.metadata_partitions
+    if there and keys is None and may_change_keys(written):
+        raise ConflictError(
+            "another process made a record index while this write was under way; retry", table=meta.storage.root
+        )
+    return keys if there else None
 
 
 def taken_back(meta: MetaClient, requested: str) -> None:
@@ -102,7 +123,7 @@ def rolled_back(
 def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    return Statistics(meta, instant, written, written.extra_metadata[SCHEMA_KEY])
+    return Statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,48 @@
+"""Bloom filters of base files in the metadata table: what a commit changes about them.
+
+Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords.
+"""
+
+from __future__ import annotations
+
+from pudi.action.meta_client import MetaClient
+from pudi.filegroup import BaseFile, BaseFileReader
+from pudi.format import BloomFilter, CommitMetadata, parse_base_file, read_bloom_filter
+from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.changes import Changes
+from pudi.metadata.records import BLOOM_FILTERS
+from pudi.metadata.table import at_once
+
+
+def keeps_blooms(meta: MetaClient) -> bool:
+    """Whether the metadata table has the base files' bloom filters, so that each new file must have one."""
+    return BLOOM_FILTERS in meta.config.metadata_partitions
+
+
+def blooms_of_commit(meta: MetaClient, requested: str, written: CommitMetadata) -> Changes:
+    """The changes to `bloom_filters` after a commit: the filters of its base files, read from their footers.
+
+    A file that has none is left out, as by Hudi.
+
+    Args:
+        meta: the table.
+        requested: requested time of the commit.
+        written: what it did.
+
+    Raises:
+        NotFoundError: a file of the commit is gone.
+        CorruptError: a footer can't be read.
+    """
+    files = []
+    for partition, stats in written.partition_to_write_stats.items():
+        for stat in stats:
+            name = parse_base_file((stat.path or "").rpartition("/")[2])
+            if name is not None:
+                files.append(BaseFile(partition, name, stat.file_size_in_bytes))
+    read = at_once(lambda file: _read(meta, file), files)
+    found = [(file.partition, file.name.name, requested, each) for file, each in zip(files, read, strict=True) if each]
+    return bloom_changes(found)
+
+
+def _read(meta: MetaClient, file: BaseFile) -> BloomFilter | None:
+    return read_bloom_filter(BaseFileReader(meta.storage, file).metadata, path=file.path)

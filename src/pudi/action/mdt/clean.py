@@ -1,0 +1,103 @@
+"""Delete what no reader of the metadata table needs any more: slices before those that the newest commits saw.
+
+Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pudi.action.meta_client import MetaClient
+from pudi.context import FileInfo
+from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
+from pudi.format.clean import CleanPlan, encode_clean_metadata, encode_clean_plan
+from pudi.timeline import Timeline
+
+RETAINED = 20
+"""How many commits' files stay (HoodieMetadataConfig.DEFAULT_METADATA_CLEANER_COMMITS_RETAINED)."""
+_PAUSE = range(3, 5)
+"""How many instants completed since a compaction when it's time: before, readers may be at what it compacted, and
+after, nothing new has come up."""
+_SUFFIX = "002"
+"""What cleans are named by below version 8, behind the newest delta commit."""
+
+
+def clean_metadata(mdt: MetaClient, retained: int = RETAINED) -> bool:
+    """Clean the metadata table, under its table's lock; whether anything was deleted.
+
+    A clean that died is of no use to later ones: its files are found again, and it's taken off the timeline.
+
+    Args:
+        mdt: the metadata table.
+        retained: how many commits' files stay.
+    """
+    with mdt.lock:
+        timeline = mdt.store.load()
+        for dead in timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT):
+            mdt.store.discard(dead)
+        plan = _plan(mdt, timeline, retained)
+        if plan is None:
+            return False
+        newest = timeline.of(Action.DELTACOMMIT)[-1].requested
+        at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
+        if at is not None and timeline.find(at, Action.CLEAN) is not None:
+            return False
+        began_ms = mdt.context.clock.now_ms()
+        instant = mdt.store.start(mdt.store.request(Action.CLEAN, encode_clean_plan(plan), at=at))
+        root = f"{mdt.storage.root}/"
+        mdt.storage.delete([path.removeprefix(root) for paths in plan.files.values() for path in paths])
+        took = mdt.context.clock.now_ms() - began_ms
+        mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
+    return True
+
+
+def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
+    """What to delete; None for nothing."""
+    commits = mdt.commits_by_completion(timeline)
+    compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
+    if compacted is None or len(commits) <= retained:
+        return None
+    if sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants) not in _PAUSE:
+        return None
+    oldest = commits[-retained]
+    _, partitions = mdt.storage.list_dir("")
+    doomed: dict[str, tuple[str, ...]] = {}
+    for partition in sorted(p for p in partitions if not p.startswith(".")):
+        files, _ = mdt.storage.list_dir(partition)
+        found = _unneeded(timeline, files, oldest.requested)
+        if found:
+            doomed[partition] = tuple(f"{mdt.storage.root}/{path}" for path in found)
+    last = commits[-1].requested
+    return CleanPlan((oldest.requested, oldest.action.value), last, doomed) if doomed else None
+
+
+def _unneeded(timeline: Timeline, files: Iterable[FileInfo], oldest: str) -> list[str]:
+    """The files of slices before the one that each file group had at `oldest`."""
+    groups: defaultdict[str, list[tuple[BaseFileName | LogFileName, str]]] = defaultdict(list)
+    for info in files:
+        parsed = parse_data_file(info.path.rpartition("/")[2])
+        if parsed is not None:
+            groups[parsed.file_id].append((parsed, info.path))
+    doomed = []
+    for members in groups.values():
+        bases = {name.instant for name, _ in members if isinstance(name, BaseFileName) and _done(timeline, name.instant)}
+        kept = max((instant for instant in bases if instant < oldest), default=None)
+        if kept is not None:
+            doomed += [path for name, path in members if _before(timeline, name, kept)]
+    return sorted(doomed)
+
+
+def _before(timeline: Timeline, name: BaseFileName | LogFileName, kept: str) -> bool:
+    """Whether a file is of a slice before the one that begins at `kept`."""
+    if isinstance(name, BaseFileName) or timeline.layout == 1:
+        return name.instant < kept
+    known = timeline.commit(name.instant)
+    if known is None:  # of an archived instant, which completed before all that are left; or of one that never did
+        return timeline.start is not None and name.instant < timeline.start <= kept
+    return known.completion is not None and known.completion < kept
+
+
+def _done(timeline: Timeline, instant: str) -> bool:
+    archived = timeline.start is not None and instant < timeline.start and not timeline.is_pending(instant)
+    return archived or timeline.commit(instant) is not None

@@ -1,0 +1,338 @@
+"""The record index of a table: opened, kept in step with each commit, and made.
+
+Source: FORMAT 7.3 and 7.4; HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
+HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+
+from pudi.action.log_merging import merging_of
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.index_defs import is_partitioned
+from pudi.action.meta_client import MetaClient
+from pudi.action.schema_history import read_history
+from pudi.config import Options
+from pudi.errors import ConflictError
+from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
+from pudi.format import (
+    CommitMetadata,
+    LogFileName,
+    WriteStat,
+    instant_to_millis,
+    parse_base_file,
+    parse_log_file,
+    staging_dir,
+)
+from pudi.index import Index
+from pudi.metadata.locations import encode_location
+from pudi.metadata.records import RECORD_INDEX
+from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
+from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
+from pudi.task import Engine
+from pudi.task.index_keys import (
+    GroupTask,
+    KeyReading,
+    KeyTask,
+    ShardTask,
+    StagedKeys,
+    portions_by_shard,
+)
+from pudi.task.metadata_files import DEFAULT_TOKEN
+from pudi.timeline import NO_COMMIT, Instant, Timeline
+
+LEAST_BY_PARTITION = "hoodie.metadata.record.level.index.min.filegroup.count"
+"""Option: file groups for each partition of the table that an index by partition doesn't know yet."""
+
+_UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
+"""Operations that leave every key where it is."""
+
+
+def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
+    """The record index of a table as a reader of a timeline sees it; None where there is none.
+
+    Args:
+        meta: the table.
+        timeline: the table's, loaded before: what completes meanwhile is not in the index.
+
+    Raises:
+        CorruptError: the index is damaged.
+    """
+    if RECORD_INDEX not in meta.config.metadata_partitions:
+        return None
+    mdt = open_metadata(meta)
+    own = mdt.store.load()
+    return shards_of(meta, mdt, own, timeline)
+
+
+def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
+    """`open_shards` of an opened metadata table, as its own timeline has it."""
+    slices = mdt.view(own).slices(RECORD_INDEX)
+    return RecordShards.of(
+        mdt.storage, slices, metadata_scope(mdt, own, timeline), partitioned=is_partitioned(meta, slices)
+    )
+
+
+def metadata_scope(mdt: MetaClient, own: Timeline, timeline: Timeline) -> LogScope:
+    """The instants of a metadata table whose log blocks count: those that are completed on both timelines."""
+    pending = frozenset(instant.requested for instant in timeline.pending)
+    completed = frozenset(instant.requested for instant in own.commits) - pending
+    start = own.start if mdt.store.has_history() else None
+    return LogScope(completed, pending | {instant.requested for instant in own.pending}, start)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedIndex:
+    """The changes of one commit to the record index, as files of keys that tasks left.
+
+    Attributes:
+        meta: the table.
+        engine: who does the work.
+        instant: requested time of the commit.
+        shards: how many file groups the index had by partition path when the keys were spread.
+        keys: the files.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    instant: str
+    shards: Mapping[str | None, int]
+    keys: tuple[StagedKeys, ...]
+
+    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+        """Which file groups of the index are to be brought up to date, under the table's lock.
+
+        Args:
+            mdt: the metadata table.
+            own: its timeline.
+
+        Raises:
+            ConflictError: the index was made anew meanwhile.
+        """
+        found = portions_by_shard(self.keys)
+        if not found:
+            return ShardWork(self, (), ())
+        known = shards_of(self.meta, mdt, own, self.meta.store.load())
+        new = self._new_groups(known, {partition for partition, _ in found})
+        tasks = []
+        for place, ((partition, shard), portions) in enumerate(found.items()):
+            scope = partition if known.partitioned else WHOLE_TABLE
+            first, _ = known.ranges.get(scope, (0, 0))
+            file_slice = new.get(shard_id(shard, scope)) or known.slices[first + shard]
+            tasks.append(ShardTask(place, self.instant, mdt.store.layout, file_slice, portions))
+        return ShardWork(self, tuple(tasks), tuple(new))
+
+    def _new_groups(self, known: RecordShards, touched: set[str]) -> dict[str, FileSlice]:
+        """File groups that are to be made, for partitions that the index didn't know."""
+        for partition, number in self.shards.items():
+            there = known.ranges.get(partition)
+            if there is not None and there[1] != number:
+                raise ConflictError(
+                    "the record index was made anew while this write was under way; retry", instant=self.instant
+                )
+        if not known.partitioned:
+            return {}
+        missing = sorted(touched - set(known.ranges))
+        ids = [shard_id(number, partition) for partition in missing for number in range(self.shards[partition])]
+        return {file_id: FileSlice(RECORD_INDEX, file_id, None) for file_id in ids}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """The index's part of one delta commit of the metadata table.
+
+    Attributes:
+        staged: what changes.
+        tasks: one for each file group.
+        new: ids of those that are to be made before.
+    """
+
+    staged: StagedIndex
+    tasks: tuple[ShardTask, ...]
+    new: tuple[str, ...]
+
+    def profile(self) -> tuple[WriteStat, ...]:
+        """What an inflight commit says that it's going to write, as in `pudi.action.mdt.commit`."""
+        records = {task.slice.file_id: sum(p.records for p in task.portions) for task in self.tasks}
+        known = {task.slice.file_id: task.slice for task in self.tasks}
+        return tuple(
+            WriteStat(
+                file_id=file_id,
+                prev_commit=NO_COMMIT if file_id in self.new else known[file_id].instant,
+                num_update_writes=number,
+            )
+            for file_id, number in records.items()
+        )
+
+    def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
+        """Write the files, under the table's lock; what attempts left that did not count is gone then."""
+        staged = self.staged
+        run = partial(staged.engine.run_jobs, staged.meta.storage, staged.instant)
+        if self.new:
+            run([GroupTask(0, staged.instant, self.new)])
+        stats = tuple(stat for result in run(self.tasks) for stat in result.stats) if self.tasks else ()
+        counted = {stat.path for stat in stats}
+        made = {LogFileName(file_id, staged.instant, 1, DEFAULT_TOKEN).name for file_id in self.new}
+        files, _ = mdt.storage.list_dir(RECORD_INDEX)
+        extra = [
+            info.path
+            for info in files
+            if (name := parse_log_file(info.path.rpartition("/")[2])) is not None
+            and name.instant == staged.instant
+            and info.path not in counted
+            and name.name not in made
+        ]
+        if extra:
+            mdt.storage.delete(extra)
+        return stats
+
+
+def stage_keys(
+    meta: MetaClient,
+    engine: Engine,
+    instant: Instant,
+    written: CommitMetadata,
+    timeline: Timeline,
+    index: Index,
+    options: Options,
+) -> StagedIndex | None:
+    """Find out which keys a commit adds to file groups and takes out of them; None where there is no record index.
+
+    Args:
+        meta: the table.
+        engine: who does the work: no key passes this process.
+        instant: the commit, not yet completed.
+        written: what it did.
+        timeline: as it was when the commit was planned.
+        index: the index that it was written by.
+        options: the writer's.
+    """
+    if RECORD_INDEX not in meta.config.metadata_partitions or not may_change_keys(written):
+        return None
+    known = open_shards(meta, timeline)
+    assert known is not None
+    tasks = _Tasks(meta, instant.requested, written, timeline, index)
+    shards: dict[str | None, int] = {}
+
+    def spread(partition: str) -> int:
+        scope = partition if known.partitioned else WHOLE_TABLE
+        shards[scope] = known.ranges[scope][1] if scope in known.ranges else options.integer(LEAST_BY_PARTITION)
+        return shards[scope]
+
+    jobs = [replace(task, number=number, shards=spread(task.partition)) for number, task in enumerate(tasks.all())]
+    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
+    found = tuple(result for result in results if isinstance(result, StagedKeys) and result.shards)
+    if not known.partitioned:
+        found = tuple(replace(each, partition="") for each in found)
+    return StagedIndex(meta, engine, instant.requested, shards, found)
+
+
+def may_change_keys(written: CommitMetadata) -> bool:
+    """Whether an action adds keys to file groups, or takes some out."""
+    if written.operation_type in _UNCHANGING:
+        return False
+    return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
+
+
+@dataclass
+class _Tasks:
+    """What there is to look at in the files of one commit."""
+
+    meta: MetaClient
+    instant: str
+    written: CommitMetadata
+    timeline: Timeline
+    index: Index
+
+    def all(self) -> Iterator[KeyTask]:
+        """A task for each file group whose keys may have changed; not yet numbered."""
+        written = self.written.partition_to_write_stats
+        replaced = self.written.partition_to_replace_file_ids or {}
+        groups: dict[tuple[str, str], list[WriteStat]] = {}
+        for partition, stats in written.items():
+            for stat in stats:
+                if stat.path and stat.file_id and self._matters(stat):
+                    groups.setdefault((partition, stat.file_id), []).append(stat)
+        gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
+        looked_up = {partition for (partition, _), stats in groups.items() if any(map(_needs_before, stats))}
+        before = self._before(looked_up | {partition for partition, _ in gone})
+        for key, of_group in groups.items():
+            yield self._of_group(*key, of_group, before.get(key))
+        for partition, file_id in sorted(gone):
+            if (partition, file_id) in before:
+                yield self._task(partition, file_id, before[partition, file_id], None)
+
+    def _matters(self, stat: WriteStat) -> bool:
+        """Whether a file may hold other keys than the one before."""
+        return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and (self._logs_add or self._revives))
+
+    @property
+    def _logs_add(self) -> bool:
+        """Whether records of new keys go to log files too: in bucket tables."""
+        return self.index.buckets is not None
+
+    @property
+    def _revives(self) -> bool:
+        """Whether keys that a log file deleted are found all the same, and written to log files again."""
+        return not self.index.records
+
+    def _before(self, partitions: set[str]) -> dict[tuple[str, str], FileSlice]:
+        if not partitions:
+            return {}
+        slices = self.meta.view(self.timeline).slices_of(sorted(partitions))
+        return {(each.partition, each.file_id): each for each in slices}
+
+    def _of_group(self, partition: str, file_id: str, stats: Sequence[WriteStat], before: FileSlice | None) -> KeyTask:
+        logs = tuple(log for stat in stats if (log := _log_of(partition, stat)) is not None)
+        if logs:
+            base, older = (None, ()) if before is None else (before.base, before.logs)
+            after = FileSlice(partition, file_id, base, (*older, *logs))
+            task = self._task(partition, file_id, before, after)
+            adds = self._logs_add or any(stat.num_inserts for stat in stats)
+            return replace(task, logged=logs, adds=adds, revives=self._revives)
+        stat = stats[-1]
+        after = FileSlice(partition, file_id, _base_of(partition, stat))
+        if not _needs_before(stat) and stat.prev_base_file:  # what was there stays in front, see SliceWriter.rewrite
+            task = self._task(partition, file_id, after, after)
+            return replace(task, skip=(stat.num_writes or 0) - (stat.num_inserts or 0))
+        return self._task(partition, file_id, before if stat.prev_base_file else None, after)
+
+    def _task(self, partition: str, file_id: str, before: FileSlice | None, after: FileSlice | None) -> KeyTask:
+        location = encode_location(partition, file_id, instant_to_millis(self.instant, self.meta.config.timezone))
+        place = next(self._places)
+        path = f"{staging_dir(self.instant)}/{place}"
+        return KeyTask(0, self._reading, partition, location, 1, path, before, after)
+
+    def __post_init__(self) -> None:
+        self._places = count()
+        self._reading = key_reading(self.meta, self.timeline).with_instant(self.instant)
+
+
+def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
+    """How the keys of a table's slices are read."""
+    schema = with_meta_fields(without_meta_fields(avro_to_arrow(meta.schema_json(timeline))))
+    return KeyReading(schema, merging_of(meta, timeline, timeline), read_history(meta, timeline, timeline))
+
+
+def _needs_before(stat: WriteStat) -> bool:
+    """Whether a file's keys can be told only beside those that were there before it."""
+    return _is_log(stat) or bool(stat.prev_base_file and stat.num_deletes)
+
+
+def _is_log(stat: WriteStat) -> bool:
+    return parse_log_file((stat.path or "").rpartition("/")[2]) is not None
+
+
+def _log_of(partition: str, stat: WriteStat) -> LogFile | None:
+    name = parse_log_file((stat.path or "").rpartition("/")[2])
+    return None if name is None else LogFile(partition, name, stat.file_size_in_bytes or 0)
+
+
+def _base_of(partition: str, stat: WriteStat) -> BaseFile:
+    name = parse_base_file((stat.path or "").rpartition("/")[2])
+    assert name is not None
+    return BaseFile(partition, name, stat.file_size_in_bytes or 0)

@@ -1,0 +1,162 @@
+"""Keep the metadata table small after a commit: log files are compacted, and files that nobody needs deleted.
+
+What was compacted must never be rolled back. So the compaction comes after all that is in the metadata table, and waits
+while an instant that is there is pending on the table: it died between the two commits, and will be taken back.
+
+Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.performTableServices and its version for table version 6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pudi.action.claim import Claim, claimed, is_claimable
+from pudi.action.mdt.clean import clean_metadata
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.commit import commit_metadata
+from pudi.action.meta_client import MetaClient
+from pudi.config import Options, WriteOptions
+from pudi.errors import ConflictError, PudiError
+from pudi.filegroup import Markers, compaction_plan
+from pudi.format import Action, CommitMetadata, CompactionPlan, State, WriteStat, encode_compaction_plan
+from pudi.metadata.table import at_once
+from pudi.metadata.validity import scope_of
+from pudi.plan.compaction import operation_of
+from pudi.task import Engine, FileResult
+from pudi.task.compact_metadata import CompactMetadataTask
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+_TRIGGER = "hoodie.metadata.compact.max.delta.commits"
+_COMPACT = "COMPACT"
+_SUFFIX = "001"
+"""What compactions are named by below version 8, behind the newest delta commit."""
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+_NEW_BASE = 120 << 20
+"""Size that a base file is taken to become where there is none yet, as Hudi's plans say."""
+_SPREAD = 64 << 20
+"""Bytes from which on a compaction is spread over the engine's tasks."""
+
+
+def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> None:
+    """After a commit: compact and clean the metadata table when it's due.
+
+    The commit is done, whatever comes of this: an error is told in the log, and the next one tries again.
+
+    Args:
+        meta: the table.
+        engine: who does the work where it's much.
+        options: the writer's.
+    """
+    if not meta.config.metadata_partitions:
+        return
+    try:
+        _Services(meta, engine, options).run()
+    except PudiError as error:
+        _log.warning("a service of the metadata table failed, and will be tried again after the next commit: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Services:
+    """One round of services."""
+
+    meta: MetaClient
+    engine: Engine
+    options: Options
+
+    def run(self) -> None:
+        mdt = open_metadata(self.meta)
+        timeline = mdt.store.load()
+        for pending in timeline.of(Action.COMPACTION, *_PENDING):
+            if is_claimable(mdt, pending, self._claiming):
+                self._compact(mdt, pending)
+        if self._is_due(timeline):
+            scheduled = self._schedule(mdt)
+            if scheduled is not None:
+                self._compact(mdt, scheduled)
+        clean_metadata(mdt)
+
+    @property
+    def _claiming(self) -> WriteOptions:
+        return WriteOptions.of(self.options)
+
+    def _is_due(self, timeline: Timeline) -> bool:
+        if timeline.of(Action.COMPACTION, *_PENDING):
+            return False
+        last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
+        since = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
+        return len(since) >= self.options.integer(_TRIGGER)
+
+    def _schedule(self, mdt: MetaClient) -> Instant | None:
+        """Plan a compaction of all file groups with log files; None while it must wait."""
+        meta = self.meta
+        with meta.lock:
+            timeline = mdt.store.load()
+            if not self._is_due(timeline) or _must_wait(meta.store.load(), timeline):
+                return None
+            slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
+            plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
+            newest = timeline.of(Action.DELTACOMMIT)[-1].requested
+            at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
+            return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at)
+
+    def _compact(self, mdt: MetaClient, instant: Instant) -> None:
+        """Run a plan, and complete it under the table's lock."""
+        with claimed(mdt, instant, self._claiming) as claim:
+            scope = scope_of(self.meta.store.load(), mdt.store.load())
+            plan = compaction_plan(mdt.store, claim.instant)
+            tasks = [
+                CompactMetadataTask(claim.instant.requested, claim.run, number, operation, scope)
+                for number, operation in enumerate(plan.operations)
+            ]
+            results = self._run(mdt, plan, tasks)
+            stats = [result.stat for result in results if result.stat is not None]
+            claim.keep([stat.path or "" for stat in stats])
+            written = _compacted(stats)
+            done = mdt.store.complete(
+                claim.instant, written, lambda now: _check_alone(claim, now), action=Action.COMMIT
+            )
+            Markers(mdt.storage, done.requested).delete()
+
+    def _run(self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]) -> Sequence[FileResult]:
+        size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)
+        if size >= _SPREAD:
+            return self.engine.run_jobs(mdt.storage, tasks[0].instant, tasks)
+        return at_once(lambda task: task.run(mdt.storage, 0), tasks)
+
+
+def _must_wait(data: Timeline, metadata: Timeline) -> bool:
+    """Whether the metadata table has an instant that may yet be taken back; in layout 1, whether an older one may come.
+
+    There a compaction bears the newest delta commit's time, and an instant before it that completes later would be
+    lost on readers that take it for compacted.
+    """
+    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, State.COMPLETED, *_PENDING)}
+    if data.layout == 1:
+        newest = max(deltas, default="")
+        return any(i.requested <= newest for i in data.pending)
+    return any(i.requested in deltas for i in data.pending)
+
+
+def _compacted(stats: Sequence[WriteStat]) -> CommitMetadata:
+    by_partition: dict[str, tuple[WriteStat, ...]] = {}
+    for stat in stats:
+        partition = stat.partition_path or ""
+        by_partition[partition] = (*by_partition.get(partition, ()), stat)
+    said = commit_metadata(by_partition, _COMPACT)
+    return CommitMetadata(said.partition_to_write_stats, True, said.extra_metadata, said.operation_type)
+
+
+def _check_alone(claim: Claim, now: Timeline) -> None:
+    """Under the lock: the run is still ours, and nobody compacted meanwhile."""
+    claim.check_files()
+    own = claim.instant
+    if any(i.requested >= own.requested for i in now.of(Action.COMMIT)):
+        raise ConflictError(
+            "another process compacted the metadata table meanwhile",
+            table=claim.meta.storage.root,
+            instant=own.requested,
+        )

@@ -1,0 +1,64 @@
+"""Compact one file group of the metadata table: its base file and log files merged into a new base file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pudi.context import Storage
+from pudi.filegroup import LogScope
+from pudi.format import CompactionOperation
+from pudi.metadata import MetadataTable, all_columns
+from pudi.metadata.changes import encode_changes
+from pudi.task.compact import slice_of
+from pudi.task.metadata_files import write_base
+from pudi.task.write import FileResult
+from pudi.timeline import NO_COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class CompactMetadataTask:
+    """Compact one slice of the metadata table.
+
+    Attributes:
+        instant: requested time of the compaction.
+        run_number: a number that the write tokens of all files of this run hold.
+        number: place in the plan, also the first part of the write token.
+        operation: the slice.
+        scope: the instants whose log blocks count.
+    """
+
+    instant: str
+    run_number: int
+    number: int
+    operation: CompactionOperation
+    scope: LogScope
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the base file.
+
+        Args:
+            storage: the metadata table's files.
+            attempt: number of the attempt at this task.
+
+        Raises:
+            NotFoundError: a file of the slice is gone.
+            CorruptError: one can't be read.
+        """
+        operation, partition = self.operation, self.operation.partition_path
+        file_slice = slice_of(storage, operation)
+        records = MetadataTable.of_files(storage, self.scope).read_slice(partition, file_slice)
+        changes = encode_changes(all_columns(records))
+        stat = write_base(
+            storage, self.instant, partition, operation.file_id, changes, self.number, attempt, self.run_number
+        )
+        base = file_slice.base
+        return FileResult(
+            self.number,
+            records.num_rows,
+            replace(
+                stat,
+                prev_commit=NO_COMMIT if base is None else base.instant,
+                prev_base_file=None if base is None else base.name.name,
+                total_log_files_compacted=len(file_slice.logs),
+            ),
+        )

@@ -1,0 +1,360 @@
+"""Which record keys a write adds to file groups and takes out of them, as jobs; and what the record index makes of it.
+
+The first jobs look at one file group each and put its keys, by file group of the record index, into a file beside the
+markers. The second ones, one for each file group of the index, take up their part of these files. So no key passes
+the driver, on either engine.
+
+Source: BaseFileRecordParsingUtils.getRecordKeyStatuses, HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile
+from pudi.format import METADATA_DIR, Layout
+from pudi.format.log_block import BlockKind, decode_blocks
+from pudi.format.log_data import decode_data
+from pudi.format.log_deletes import decode_deletes
+from pudi.metadata.changes import Changes
+from pudi.metadata.keys import shard_of
+from pudi.metadata.records import RECORD_INDEX
+from pudi.plan.merging import Merging
+from pudi.schema import RECORD_KEY
+from pudi.schema.internal import SchemaHistory
+from pudi.storage import StorageBelow, open_input
+from pudi.task.merged import MergedSlices
+from pudi.task.metadata_files import append_changes, make_group, write_base
+from pudi.task.write import FileResult
+
+_KEY, _GONE = "key", "gone"
+_STAGED = pa.schema([pa.field(_KEY, pa.string()), pa.field(_GONE, pa.bool_())])
+_LOCATION, _SHARDS = b"location", b"shards"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReading:
+    """How the keys of slices are read; picklable.
+
+    Attributes:
+        schema: every column of the table, meta fields first.
+        merging: how log files are merged; None in a copy-on-write table.
+        history: the schemas by which files are read, in a table with schema on read.
+    """
+
+    schema: pa.Schema
+    merging: Merging | None = None
+    history: SchemaHistory | None = None
+
+    def with_instant(self, instant: str) -> KeyReading:
+        """The same for what is there once an instant is completed."""
+        if self.merging is None:
+            return self
+        scope = replace(self.merging.scope, completed=self.merging.scope.completed | {instant})
+        return replace(self, merging=replace(self.merging, scope=scope))
+
+    def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
+        """The keys of all records of a slice."""
+        if file_slice.logs and self.merging is not None:
+            reader = MergedSlices(storage, self.merging, self.schema, self.history)
+            return _whole(reader.read(file_slice, [RECORD_KEY])[RECORD_KEY])
+        return _keys_of(storage, file_slice.base_file)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedKeys(FileResult):
+    """What a `KeyTask` found.
+
+    Attributes:
+        path: the file with the keys; empty where there are none.
+        size: its bytes.
+        partition: partition path of the file group.
+        shards: numbers of the index's file groups among the partition's, or the table's, in the file's order.
+        records: how many keys there are for each of these.
+    """
+
+    path: str = ""
+    size: int = 0
+    partition: str = ""
+    shards: tuple[int, ...] = ()
+    records: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTask:
+    """Find out how a write changes the keys of one file group. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        reading: how keys are read, after the write.
+        partition: partition path.
+        location: value of the record index for keys of the file group.
+        shards: over how many file groups of the index the keys are spread.
+        path: where to put them.
+        before: the file group before the write; None where there was none.
+        after: as it is then; None where it's taken out of the table.
+        skip: rows of the base file that were there before, so that those behind them are all that is new.
+        logged: the log files that the write made.
+        adds: whether these may hold records of any new keys.
+        revives: whether they may hold records of keys that were deleted in older log files.
+    """
+
+    number: int
+    reading: KeyReading
+    partition: str
+    location: bytes
+    shards: int
+    path: str
+    before: FileSlice | None
+    after: FileSlice | None
+    skip: int = 0
+    logged: tuple[LogFile, ...] = ()
+    adds: bool = False
+    revives: bool = False
+
+    def run(self, storage: Storage, attempt: int) -> StagedKeys:
+        """Find them and write them down; see `FileJob.run`.
+
+        Raises:
+            NotFoundError: a file is gone.
+            CorruptError: one can't be read.
+        """
+        new, gone = self._changes(storage)
+        if not len(new) and not len(gone):
+            return StagedKeys(self.number, 0, None)
+        keys = pa.concat_arrays([new, gone])
+        flags = np.arange(len(keys)) >= len(new)
+        numbers = shard_of(keys, self.shards)
+        order = np.argsort(numbers, kind="stable")
+        rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
+        shards, begin = np.unique(numbers[order], return_index=True)
+        ends = [*begin[1:].tolist(), len(keys)]
+        content = self._encode(rows, shards.tolist(), list(zip(begin.tolist(), ends, strict=True)))
+        path = f"{self.path}.{attempt}"
+        storage.put(path, content)
+        counts = tuple(np.diff([*begin.tolist(), len(keys)]).tolist())
+        numbered = tuple(shards.tolist())
+        return StagedKeys(self.number, 0, None, (), path, len(content), self.partition, numbered, counts)
+
+    def _encode(self, rows: pa.Table, shards: list[int], spans: list[tuple[int, int]]) -> bytes:
+        sink = pa.BufferOutputStream()
+        schema = _STAGED.with_metadata({_LOCATION: self.location, _SHARDS: json.dumps(shards).encode()})
+        with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            for begin, end in spans:
+                writer.write_table(rows.slice(begin, end - begin))
+        return bytes(sink.getvalue())
+
+    def _changes(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
+        """Keys that are there from now on, and keys that are there no more."""
+        none = pa.array([], pa.string())
+        if self.logged:
+            return self._of_logs(storage)
+        if self.after is None:
+            return none, none if self.before is None else self.reading.keys(storage, self.before).unique()
+        if self.before is None:
+            return self.reading.keys(storage, self.after).unique(), none
+        if self.skip and not self.before.logs:
+            return _keys_of(storage, self.after.base_file, self.skip).unique(), none
+        old, new = (self.reading.keys(storage, each).unique() for each in (self.before, self.after))
+        return (
+            new.filter(pc.invert(pc.is_in(new, value_set=old))),
+            old.filter(pc.invert(pc.is_in(old, value_set=new))),
+        )
+
+    def _of_logs(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
+        """The keys that the write's own log blocks are about, by whether they're there after merging."""
+        touched, deleted = _logged_keys(storage, self.logged)
+        if not self.adds:
+            touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, touched)))
+        about = pa.concat_arrays([touched, deleted]).unique()
+        if not len(about) or self.after is None:
+            return about.slice(0, 0), about
+        there = pc.is_in(about, value_set=self.reading.keys(storage, self.after))
+        new = pc.and_(there, pc.is_in(about, value_set=touched))
+        return about.filter(new), about.filter(pc.invert(there))
+
+    def _deleted_before(self, storage: Storage, touched: pa.Array) -> pa.Array:
+        """Keys that older log blocks delete: an index that looks into base files alone still finds them there."""
+        if not self.revives or not len(touched) or self.before is None:
+            return touched.slice(0, 0)
+        return _logged_keys(storage, self.before.logs, records=False)[1]
+
+
+def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
+    """The record keys of a base file, but for those of its first rows."""
+    reader = BaseFileReader(storage, base)
+    if RECORD_KEY not in reader.schema.names:
+        raise reader.corrupt(f"no column {RECORD_KEY}")
+    if not skip:
+        return _whole(reader.read([RECORD_KEY])[RECORD_KEY])
+    passed, first = 0, 0
+    while first < reader.num_groups - 1 and passed + reader.metadata.row_group(first).num_rows <= skip:
+        passed += reader.metadata.row_group(first).num_rows
+        first += 1
+    return _whole(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
+
+
+def _logged_keys(storage: Storage, logs: Sequence[LogFile], *, records: bool = True) -> tuple[pa.Array, pa.Array]:
+    """Keys of records, and of deletes, in log files."""
+    touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
+    for log in logs:
+        for block in decode_blocks(storage.read(log.path), path=log.path):
+            if block.kind is BlockKind.DELETE:
+                deleted.append(decode_deletes(block).keys)
+            elif records and block.kind.is_data:
+                touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
+    return pa.concat_arrays(touched), pa.concat_arrays(deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """The part of a `KeyTask`'s file that one file group of the index takes up.
+
+    Attributes:
+        path: the file.
+        size: its bytes.
+        batch: the part's place in the file.
+        records: keys in it.
+    """
+
+    path: str
+    size: int
+    batch: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTask:
+    """Bring one file group of the record index up to date. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        requested: the instant.
+        layout: of the metadata table's timeline.
+        slice: the file group's latest slice.
+        portions: the keys.
+        bootstrap: whether a base file is written, of a file group that has none; else a log file.
+    """
+
+    number: int
+    requested: str
+    layout: Layout
+    slice: FileSlice
+    portions: tuple[Portion, ...]
+    bootstrap: bool = False
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the file; see `FileJob.run`.
+
+        Raises:
+            CorruptError: a file of the first jobs can't be read.
+        """
+        below = StorageBelow(storage, METADATA_DIR)
+        changes = merged_changes(_portions(storage, self.portions))
+        if self.bootstrap:
+            file_id = self.slice.file_id
+            stat = write_base(below, self.requested, RECORD_INDEX, file_id, changes, self.number, attempt)
+        else:
+            stat = append_changes(
+                below, self.layout, self.requested, self.slice, changes.sorted(), self.number, attempt
+            )
+        return FileResult(self.number, len(changes), stat)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTask:
+    """Make file groups of the record index. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        requested: the instant.
+        file_ids: the file groups.
+    """
+
+    number: int
+    requested: str
+    file_ids: tuple[str, ...]
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Make them; see `FileJob.run`."""
+        below = StorageBelow(storage, METADATA_DIR)
+        for file_id in self.file_ids:
+            make_group(below, self.requested, RECORD_INDEX, file_id)
+        return FileResult(self.number, 0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Count the records of base files. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        slices: whose base files.
+    """
+
+    number: int
+    slices: tuple[FileSlice, ...]
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Count them, as `received`; see `FileJob.run`."""
+        bases = [each.base for each in self.slices if each.base is not None]
+        rows = sum(int(BaseFileReader(storage, base).metadata.num_rows) for base in bases)
+        return FileResult(self.number, rows, None)
+
+
+def _portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    """Keys with flags, and the location of those that are there, file by file."""
+    for portion in portions:
+        with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
+            location = (reader.schema.metadata or {}).get(_LOCATION)
+            if location is None or portion.batch >= reader.num_record_batches:
+                raise CorruptError("the file doesn't hold the keys that it was written for", path=portion.path)
+            yield reader.get_batch(portion.batch), location
+
+
+def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
+    """Changes to one file group of the record index.
+
+    A key that one file group of the table lost and another one got is there (a record that moved); of one that
+    several got, which only plain inserts do, the last is kept.
+    """
+    batches, locations = [], []
+    for batch, location in portions:
+        batches.append(batch)
+        locations.append(location)
+    if not batches:
+        return Changes(pa.array([], pa.string()), pa.array([], pa.binary()))
+    rows = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches])
+    source = np.repeat(np.arange(len(batches)), [batch.num_rows for batch in batches])
+    keys, gone = _whole(rows[_KEY]), np.asarray(rows[_GONE]).astype(bool)
+    coded = pc.dictionary_encode(keys)
+    codes = np.asarray(coded.indices)
+    held = np.full(len(coded.dictionary), -1, dtype=np.int64)
+    there = np.flatnonzero(~gone)
+    held[codes[there]] = there
+    known = held >= 0
+    values = pa.array(locations, pa.binary()).take(pa.array(source[held[known]]))
+    return Changes(coded.dictionary.filter(pa.array(known)), values, coded.dictionary.filter(pa.array(~known)))
+
+
+def portions_by_shard(staged: Sequence[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:
+    """What the first jobs found, by partition path and number of the index's file group."""
+    found: dict[tuple[str, int], list[Portion]] = {}
+    for each in staged:
+        for batch, (shard, records) in enumerate(zip(each.shards, each.records, strict=True)):
+            portion = Portion(each.path, each.size, batch, records)
+            found.setdefault((each.partition, shard), []).append(portion)
+    return {key: tuple(portions) for key, portions in found.items()}
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole.cast(pa.string()) if whole.type != pa.string() else whole
