@@ -71,7 +71,10 @@ class MetadataListing:
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""
-        return self._ask(lambda table: self._partitions(self._records(table, [ALL_PARTITIONS])), FileListing.partitions)
+        return self._ask(
+            lambda table: self._partitions(self._records(table, [ALL_PARTITIONS])),
+            lambda listing: listing.partitions(),
+        )
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         """Files directly in a partition."""
