@@ -1,7 +1,7 @@
 """The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
 
 from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
-from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning
+from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning, files_listed
 from pudi.metadata.records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -58,6 +58,7 @@ __all__ = [
     "column_stats_records",
     "columns_of",
     "deleted_stats",
+    "files_listed",
     "group_prefix",
     "leaf_values",
     "log_file_stats",

@@ -111,9 +111,8 @@ class MetadataListing:
     def _all(self, table: MetadataTable) -> Mapping[str, Sequence[FileInfo]]:
         kept = self._kept.for_state(table.stamp)
         if kept.everything is None:
-            records = table.read(FILES)
-            kept.partitions, listed = _partitions(records), _listed(records)
-            kept.everything, kept.some = {each: listed.get(each, []) for each in kept.partitions}, {}
+            kept.everything, kept.some = files_listed(table), {}
+            kept.partitions = list(kept.everything)
         return dict(kept.everything)
 
     def _ask(self, metadata: Callable[[MetadataTable], _T], folders: Callable[[FileListing], _T]) -> _T:
@@ -140,6 +139,18 @@ class MetadataListing:
             MetadataWarning,
             stacklevel=2,
         )
+
+
+def files_listed(table: MetadataTable) -> Files:
+    """All partitions, sorted, with the files that the metadata table lists in them.
+
+    Raises:
+        CorruptError: the metadata table is damaged.
+        NotFoundError: a file of it is gone, cleaned since it was opened.
+    """
+    records = table.read(FILES)
+    listed = _listed(records)
+    return {partition: listed.get(partition, []) for partition in _partitions(records)}
 
 
 def _partitions(records: pa.Table) -> list[str]:

@@ -95,9 +95,7 @@ def _versions(base: pa.Table, blocks: Sequence[Block]) -> tuple[Versions, np.nda
     touched = base_codes >= 0
     count = len(newer_codes) - sum(len(keys) for keys in gone)
     codes = np.concatenate([base_codes[touched], newer_codes[:count]])
-    places = np.concatenate([np.zeros(int(touched.sum()), np.int64), *order]) if order else np.zeros(0, np.int64)
-    if not order:
-        places = np.zeros(int(touched.sum()), np.int64)
+    places = np.concatenate([np.zeros(int(touched.sum()), np.int64), *order])
     last = np.full(len(known), -1, dtype=np.int64)
     if gone:
         np.maximum.at(last, newer_codes[count:], np.concatenate(gone_at))

@@ -83,8 +83,8 @@ def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Sc
     names = [name for name in table.partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
     definitions = read_definitions(meta) if names else {}
     for name in names:
-        definition = definitions.get(name)
-        fields = definition.get("sourceFields") if isinstance(definition, dict) else None
+        definition = definitions.get(name) or {}
+        fields = definition.get("sourceFields")
         if not isinstance(fields, list) or len(fields) != 1 or fields[0] not in schema.names:
             continue
         values = asked_values(where, fields[0])

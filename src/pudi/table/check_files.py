@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action import MetaClient
-from pudi.filegroup import BaseFile, FileSlice, FileSystemView, StorageListing, open_base_file
+from pudi.filegroup import BaseFile, FileSlice, StorageListing, open_base_file
 from pudi.format import Action, parse_data_file
-from pudi.metadata import COLUMN_STATS, MetadataListing, MetadataTable, ranges_of, stats_of_records
+from pudi.metadata import COLUMN_STATS, MetadataTable, files_listed, ranges_of, stats_of_records
 from pudi.metadata.keys import column_stats_keys
 from pudi.metadata.records import FILES
 from pudi.schema import with_meta_fields
@@ -22,7 +22,7 @@ _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
 
 def listing_differences(
-    meta: MetaClient, table: MetadataTable, view: FileSystemView, slices: Sequence[FileSlice]
+    meta: MetaClient, table: MetadataTable, timeline: Timeline, slices: Sequence[FileSlice]
 ) -> Iterator[Difference]:
     """Files that are listed and aren't there, are there and aren't listed, or have another size.
 
@@ -32,16 +32,16 @@ def listing_differences(
     Args:
         meta: the table.
         table: its metadata table.
-        view: the table by its folders.
-        slices: its latest slices.
+        timeline: its timeline, loaded before.
+        slices: its latest slices by its folders.
     """
+    listed = files_listed(table)
     folders = StorageListing(meta.storage).all_files()
-    listing = MetadataListing(lambda: table, StorageListing(meta.storage))
-    listed = listing.all_files()
     for partition in sorted(folders.keys() - listed.keys()):
         yield Difference(FILES, partition, "the partition is not listed")
     needed = {path for each in slices for path in _paths(each)}
-    cleaning = any(i.action in _DELETING for i in meta.store.load().pending)
+    done = {i.requested for i in timeline.instants if i.is_completed}
+    cleaning = any(i.action in _DELETING and i.requested not in done for i in meta.store.load().instants)
     for partition in sorted(listed):
         there = {info.path: info.size for info in folders.get(partition, ()) if _is_data(info.path)}
         said = {info.path: info.size for info in listed[partition]}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.format import new_file_id
 from pudi.index import Buckets, Index
+from pudi.metadata.shards import RecordShards
 from pudi.plan import (
     InsertRoute,
     Operation,
@@ -28,14 +28,11 @@ from pudi.plan import (
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
 from pudi.task.append import BASE_ROW
-from pudi.task.tag import KeyLookup, RowFinder, key_finder, lookups_in
+from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
 """Files that a partition's task may number for itself."""
-
-Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or one that spreads the calls over threads."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,7 @@ def tag_partitions(
     lookups: Sequence[KeyLookup],
     index: Index,
     spread: Spread = map,
+    records: RecordShards | None = None,
     *,
     positions: bool = False,
 ) -> dict[str, TaggedPartition]:
@@ -82,6 +80,7 @@ def tag_partitions(
         lookups: slices that may hold keys of these partitions.
         index: how keys are looked for.
         spread: runs the independent parts.
+        records: the record index, where keys are looked up in that.
         positions: whether their rows in base files are wanted, where the index knows them.
     """
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
@@ -89,7 +88,9 @@ def tag_partitions(
         by_partition[lookup.file_slice.partition].append(lookup)
     encoded = spread(lambda rows: _distinct(keys.take(pa.array(rows))), partitions.values())
     distinct = dict(zip(partitions, encoded, strict=True))
-    finders = {partition: key_finder(distinct[partition][0], index) for partition in by_partition if lookups}
+    wanted = list(by_partition) if lookups else []
+    made = spread(lambda partition: key_finder(distinct[partition][0], index, records, partition), wanted)
+    finders = dict(zip(wanted, made, strict=True))
 
     def find(lookup: KeyLookup) -> tuple[np.ndarray, np.ndarray | None]:
         finder = finders[lookup.file_slice.partition]

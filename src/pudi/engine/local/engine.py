@@ -59,7 +59,9 @@ class LocalEngine:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
         if index.is_global and lookups:
             return LocalTagged(records, tag_everywhere(records.rows, partitions, storage, lookups, search, self._map))
-        tagged = tag_partitions(keys, partitions, storage, lookups, index, self._map, positions=search.positions)
+        tagged = tag_partitions(
+            keys, partitions, storage, lookups, index, self._map, search.records, positions=search.positions
+        )
         return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
