@@ -64,6 +64,9 @@ def decode_in_parts(block: LogBlock, columns: Collection[str] | None, most: int)
     if block.kind is BlockKind.PARQUET:
         yield from _parquet_in_parts(block, columns, most)
         return
+    if block.kind is BlockKind.HFILE:  # compressed in small blocks, and records are in the order of their keys
+        yield _decode_hfile(block, columns)
+        return
     begin, end = _spans(block)
     step = max(1, most // _SWELLS)
     if len(block.content) <= step:

@@ -104,23 +104,29 @@ def test_index_of_hudi_is_what_a_scan_finds(tmp_path: Path, table: str) -> None:
 @pytest.mark.parametrize("partition", [None, "", "nyc", "sao_paulo", "a/b=1", "2023-01-01", "0001", "x%y"])
 @pytest.mark.parametrize("number", [0, 12, 10_000])
 def test_names_of_file_groups(partition: str | None, number: int) -> None:
-    slices = [FileSlice("record_index", shard_id(n, partition), None) for n in (range(number + 1) if number < 99 else [])]
+    slices = [FileSlice("record_index", shard_id(n, partition), None) for n in range(number + 1 if number < 99 else 0)]
     if slices:
-        shards = RecordShards.of(LocalStorage("/nowhere"), slices, LogScope(frozenset()), partitioned=partition is not None)
+        nowhere, scope = LocalStorage("/nowhere"), LogScope(frozenset())
+        shards = RecordShards.of(nowhere, slices, scope, partitioned=partition is not None)
         assert shards.ranges == {partition: (0, number + 1)}
     if partition == "sao_paulo":
         assert shard_id(number, partition) == f"record-index-sao%5Fpaulo-{number:04}-0"
 
 
+def _slice(file_id: str) -> FileSlice:
+    name = parse_log_file(f".{file_id}_20260101000000000.log.1_0-0-0")
+    assert name is not None
+    return FileSlice("record_index", file_id, None, (LogFile("record_index", name, 0),))
+
+
 def test_indexes_of_the_other_kind_and_gaps_are_refused() -> None:
     storage, scope = LocalStorage("/nowhere"), LogScope(frozenset())
-    whole, part = (FileSlice("record_index", shard_id(0, p), None) for p in (None, "x"))
-    with pytest.raises(CorruptError, match="none of an index"):
-        RecordShards.of(storage, [whole, part], scope, partitioned=False)
-    with pytest.raises(CorruptError, match="gaps"):
-        RecordShards.of(storage, [FileSlice("record_index", shard_id(1), None)], scope, partitioned=False)
-    with pytest.raises(CorruptError, match="none of a record index"):
-        RecordShards.of(storage, [FileSlice("record_index", "files-0000-0", None)], scope, partitioned=False)
+    with pytest.raises(CorruptError, match="none of a record index over"):
+        RecordShards.of(storage, [_slice(shard_id(0)), _slice(shard_id(0, "x"))], scope, partitioned=False)
+    with pytest.raises(CorruptError, match="lacks file groups"):
+        RecordShards.of(storage, [_slice(shard_id(1))], scope, partitioned=False)
+    with pytest.raises(CorruptError, match="no file group"):
+        RecordShards.of(storage, [_slice("files-0000-0")], scope, partitioned=False)
 
 
 def _base(folder: Path, keys: list[str], value: bytes) -> BaseFile:

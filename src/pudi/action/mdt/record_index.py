@@ -19,7 +19,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import Options
 from pudi.errors import ConflictError, InvalidArgumentError
-from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
+from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import (
     CommitMetadata,
     LogFileName,
@@ -33,6 +33,7 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
+from pudi.metadata.validity import scope_of
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task import Engine
 from pudi.task.index_keys import (
@@ -96,17 +97,8 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
 def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
     """`open_shards` of an opened metadata table, as its own timeline has it."""
     slices = mdt.view(own).slices(RECORD_INDEX)
-    return RecordShards.of(
-        mdt.storage, slices, metadata_scope(mdt, own, timeline), partitioned=is_partitioned(meta, slices)
-    )
-
-
-def metadata_scope(mdt: MetaClient, own: Timeline, timeline: Timeline) -> LogScope:
-    """The instants of a metadata table whose log blocks count: those that are completed on both timelines."""
-    pending = frozenset(instant.requested for instant in timeline.pending)
-    completed = frozenset(instant.requested for instant in own.commits) - pending
-    start = own.start if mdt.store.has_history() else None
-    return LogScope(completed, pending | {instant.requested for instant in own.pending}, start)
+    scope = scope_of(timeline, own)
+    return RecordShards.of(mdt.storage, slices, scope, partitioned=is_partitioned(meta, slices))
 
 
 @dataclass(frozen=True, slots=True)
