@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_file, read_log_blocks
+from pudi.filegroup import AnyBaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
 from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, conform_read
@@ -306,7 +306,7 @@ class MergedSlices:
         return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
 
 
-def _portions(file: BaseFileReader | OrcFileReader, size: int, most: int) -> list[list[int] | None]:
+def _portions(file: AnyBaseFile, size: int, most: int) -> list[list[int] | None]:
     """Row groups to be read together: all of them, unless the file is too large."""
     if isinstance(file, BaseFileReader):
         sizes = [file.metadata.row_group(number).total_byte_size for number in range(file.num_groups)]
