@@ -17,7 +17,7 @@ from support.engines import Engine, LocalEngine, per_engine
 from support.golden import Golden
 from support.layouts import Layout
 from support.pudi_table import PudiTable
-from support.rows import PLACE_FIELDS, assert_same, from_arrow
+from support.rows import assert_same, from_arrow
 from support.trips import SCHEMA, table, trip
 
 Errors = type[Exception] | tuple[type[Exception], ...]

@@ -99,7 +99,8 @@ def take_back(meta: MetaClient, target: Instant) -> None:
         markers = Markers(meta.storage, target.requested)
         files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table is to know them
-            return roll_back(meta, target)
+            roll_back(meta, target)
+            return
         if files:
             meta.storage.delete(files)
         take_blocks_back(meta.storage, target.requested, target.requested, blocks)

@@ -19,7 +19,6 @@ from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, number_at
 from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 from pudi.schema import avro_to_arrow
 
-
 _FEW = 32
 """So many lists are read by a walk: a step of it is a microsecond, a step of all lists at once takes some dozens."""
 

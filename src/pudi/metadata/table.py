@@ -20,9 +20,9 @@ from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
+from pudi.metadata.groups import Shards
 from pudi.metadata.merge import Block, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
-from pudi.metadata.groups import Shards
 from pudi.metadata.validity import missing, scope_of
 from pudi.storage import StorageBelow
 from pudi.timeline import Timeline, TimelineStore
