@@ -162,7 +162,8 @@ def _of_values(
     chunks: list[Any], name: str, known: tuple[ValueType, str | None], kind: pa.DataType, values: Any
 ) -> _Stats:
     least, greatest = _extremes(values, kind)
-    return _Stats(name, *known, least, greatest, values.null_count, len(values), *_sizes(chunks))
+    low, high = (None, None) if least is None else (_zero(least, -0.0), _zero(greatest, 0.0))
+    return _Stats(name, *known, low, high, values.null_count, len(values), *_sizes(chunks))
 
 
 def _sizes(chunks: list[Any]) -> tuple[int, int]:
