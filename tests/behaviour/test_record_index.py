@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pudi
-from support.engines import LocalEngine
+from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions
+from support.model_global import GlobalModel
 from support.pudi_table import PudiTable
-from support.record_index import assert_record_index
+from support.record_index import assert_record_index, records_by_group
 from support.rows import PLACE_FIELDS, assert_same, from_arrow
-from support.trips import REPLACING, SCHEMA, steps
+from support.trips import REPLACING, SCHEMA, steps, table, trip
 
 METADATA = {"hoodie.metadata.enable": "true"}
 GLOBAL = {**METADATA, "hoodie.metadata.global.record.level.index.enable": "true"}
@@ -50,3 +52,68 @@ def test_every_verb_keeps_one_over_the_table(tmp_path: Path, layout: Layout) -> 
         assert metadata_partitions(made.path) == ["files", "record_index"]
         assert_record_index(made.path)
         assert_listing(made.path)
+
+
+def _model(layout: Layout, *, moves: bool) -> Any:
+    return GlobalModel(
+        layout.key_fields, layout.partition_fields, layout.ordering, layout.folders == "hive", moves=moves
+    )
+
+
+MOVES = {"hoodie.record.index.update.partition.path": "true"}
+BY_INDEX = [
+    ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX"}, Layout("simple", "plain", "event")),
+    ({**GLOBAL, "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX", **MOVES}, Layout("simple", "hive", "commit")),
+    ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("complex", "plain", "event", 8)),
+    ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("simple", "plain", "event", 6)),
+    ({**BY_PARTITION, "hoodie.index.type": "RECORD_LEVEL_INDEX"}, Layout("simple", "plain", "event")),
+    ({**BY_PARTITION, "hoodie.index.type": "RECORD_LEVEL_INDEX"}, Layout("complex", "flat", "event")),
+]
+SPREAD_OUT = {"hoodie.parquet.small.file.limit": "0"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "layout"),
+    per_engine(BY_INDEX, [BY_INDEX[1], BY_INDEX[4]], [BY_INDEX[0]]),
+    indirect=["engine"],
+)
+def test_writes_by_it(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:
+    over_all = "hoodie.metadata.global.record.level.index.enable" in options
+    moves = "hoodie.record.index.update.partition.path" in options
+    model = _model(layout, moves=moves) if over_all else layout.model()
+    trips = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout, {**options, **SPREAD_OUT})
+    for number, step in enumerate(steps(31, 12 if engine.name == "local" else 5)):
+        getattr(model, step.verb)(from_arrow(step.data), *trips.write(step.verb, step.data))
+        assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS, f"{number}: {step.verb}")
+        assert_record_index(trips.path, partitioned=not over_all)
+
+
+def test_the_other_kind_of_index_is_refused(tmp_path: Path) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), BY_PARTITION)
+    made.write("upsert", table([trip(1, 1)]))
+    made.options = {"hoodie.index.type": "RECORD_INDEX"}
+    with pytest.raises(pudi.InvalidArgumentError, match="RECORD_LEVEL_INDEX"):
+        made.write("upsert", table([trip(1, 2)]))
+
+
+def test_without_one_files_are_looked_into(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {"hoodie.index.type": "RECORD_INDEX"})
+    made.write("upsert", table([trip(1, 1)]))
+    made.write("upsert", table([trip(1, 2)]))
+    assert len(made.snapshot()) == 1
+    assert "has no record index" in caplog.text
+
+
+def test_it_is_made_of_what_is_there(tmp_path: Path) -> None:
+    for kind, version in (("cow", 9), ("mor", 9), ("mor", 6)):
+        made = PudiTable.create(
+            LocalEngine(), tmp_path / f"{kind}{version}", SCHEMA, Layout("simple", "plain", "event", version, kind),
+            {"hoodie.index.type": "GLOBAL_SIMPLE"},
+        )  # fmt: skip
+        for step in steps(5, 6):
+            getattr(made.table, step.verb)(step.data)
+        made.options = {**GLOBAL, "hoodie.metadata.record.index.min.filegroup.count": "3"}
+        made.write("upsert", table([trip(1, 5000)]))
+        assert metadata_partitions(made.path) == ["files", "record_index"]
+        assert_record_index(made.path)
+        assert len(records_by_group(made.path)) == 3

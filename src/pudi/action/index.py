@@ -31,7 +31,10 @@ _KEYS = (TYPE_KEY, COUNT_KEY, FIELDS_KEY)
 _MOVES = {
     "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
     "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
+    "RECORD_INDEX": "hoodie.record.index.update.partition.path",
+    "GLOBAL_RECORD_LEVEL_INDEX": "hoodie.record.index.update.partition.path",
 }
+_BY_RECORDS = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
 _SAMPLE_COMMITS = 10
 _SAMPLE_FILES = 16
 """How many commits back files are looked for, and in how many of them keys, where few don't tell."""
@@ -192,12 +195,12 @@ class _Finder:
                 f"they are not found; use {TYPE_KEY}=BUCKET",
                 table=table,
             )
-        if kind not in {None, "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"}:
+        if kind not in {None, "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", *_BY_RECORDS}:
             raise NotSupportedError(f"a table with {TYPE_KEY}={kind} can't be written yet", table=table)
         if kind not in _MOVES:
-            return Index(bloom=kind == "BLOOM")
+            return Index(bloom=kind == "BLOOM", records=kind in _BY_RECORDS)
         moves = bool(self.meta.config.partition_fields) and self.options.flag(_MOVES[kind])
-        return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM")
+        return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM", records=kind in _BY_RECORDS)
 
     def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
         """The bucket index, with the number of buckets that options or files say."""

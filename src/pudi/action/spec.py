@@ -66,6 +66,7 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
     return LogOptions(
         layout=meta.store.layout,
         avro=options.log_block_format == "avro",
+        hfile=options.log_block_format == "hfile",
         max_file_bytes=options.log_max_size,
         max_block_bytes=options.log_block_max_size,
         small_files=options.small_file_candidates,

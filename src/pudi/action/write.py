@@ -21,7 +21,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
-from pudi.action.mdt.record_index import stage_keys
+from pudi.action.mdt.record_index import shards_for, stage_keys
 from pudi.action.mdt.services import maintain_metadata
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
@@ -56,13 +56,7 @@ from pudi.plan import (
 )
 from pudi.plan.write import NO_INSERTS, Sizing, SortMode, with_flag
 from pudi.record import KeyGenerator, check_key_types
-from pudi.schema import (
-    add_meta_fields,
-    avro_to_arrow,
-    evolved_text,
-    with_meta_fields,
-    without_meta_fields,
-)
+from pudi.schema import add_meta_fields, avro_to_arrow, evolved_text, with_meta_fields, without_meta_fields
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine, FileResult, KeySearch
@@ -234,7 +228,9 @@ class Write:
         meta = self.meta
         with self._phase("list"):
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
-        limits = None if self._everywhere else self.engine.whole_limits
+        shards = shards_for(meta, timeline, self.index)
+        self.index = replace(self.index, records=shards is not None)  # without one keys are looked for in files
+        limits = None if self._everywhere or self.index.records else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
         new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
         if limits is not None and records.counts and not new_only:
@@ -244,8 +240,9 @@ class Write:
                 return records, whole
         with self._phase("tag"):
             looks = (self.operation.looks_up or new_only) and self.index.buckets is None
-            lookups = lookups_in(slices) if looks else []
-            tagged = self.engine.tag(records, meta.storage, lookups, self._search(records, timeline))
+            lookups = lookups_in(slices, self.index) if looks else []
+            search = self._search(records, timeline)
+            tagged = self.engine.tag(records, meta.storage, lookups, replace(search, records=shards))
             if new_only:
                 tagged = without_known(tagged, self.options, meta.storage.root)
             profile: WriteProfile = tagged.profile

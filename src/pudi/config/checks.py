@@ -52,8 +52,8 @@ _READ_LIMITS = (
     _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,
-        lambda config: config.base_file_format in {"PARQUET", "ORC"},
-        f"pudi reads PARQUET and ORC; {_WITH_HUDI}",
+        lambda config: config.base_file_format in {"PARQUET", "ORC", "HFILE"},
+        f"pudi reads PARQUET, ORC and HFILE; {_WITH_HUDI}",
     ),
     _Limit(
         "hoodie.table.multiple.base.file.formats.enable",

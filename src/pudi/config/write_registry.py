@@ -117,12 +117,13 @@ _INDEX = (
     _write(
         key="hoodie.index.type",
         doc="How a write finds the file of a key: in its partition by keys (SIMPLE) or by bloom filters first (BLOOM, "
-        "which also writes them into base files), in the whole table (GLOBAL_SIMPLE, GLOBAL_BLOOM), or by the key's "
-        "hash (BUCKET). A table whose files are buckets has BUCKET by itself.",
+        "which also writes them into base files), in the whole table (GLOBAL_SIMPLE, GLOBAL_BLOOM), by the metadata "
+        "table's record index (RECORD_INDEX or GLOBAL_RECORD_LEVEL_INDEX in the whole table, RECORD_LEVEL_INDEX in its "
+        "partition), or by the key's hash (BUCKET). A table whose files are buckets has BUCKET by itself.",
         default="SIMPLE",
-        choices=("SIMPLE", "BLOOM", "BUCKET", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"),
-        unsupported=("RECORD_INDEX", "RECORD_LEVEL_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "INMEMORY", "HBASE",
-                     "FLINK_STATE"),
+        choices=("SIMPLE", "BLOOM", "BUCKET", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX",
+                 "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
+        unsupported=("INMEMORY", "HBASE", "FLINK_STATE"),
     ),
     _flag(
         key="hoodie.simple.index.update.partition.path",
@@ -134,6 +135,11 @@ _INDEX = (
         key="hoodie.bloom.index.update.partition.path",
         doc="The same for GLOBAL_BLOOM.",
         default=True,
+    ),
+    _flag(
+        key="hoodie.record.index.update.partition.path",
+        doc="The same for RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX.",
+        default=False,
     ),
     _count(
         key="hoodie.bucket.index.num.buckets",
@@ -199,8 +205,7 @@ _LOGS = (
         doc="How records are held in log files. Hudi's default is avro, pudi's is parquet, "
         "which it writes and reads several times as fast, and which Hudi reads as well.",
         default="parquet",
-        choices=("parquet", "avro"),
-        unsupported=("hfile",),
+        choices=("parquet", "avro", "hfile"),
     ),
     _count(
         key="hoodie.logfile.max.size",

@@ -2,20 +2,23 @@
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.compactions import compacting_since, compaction_plan
+from pudi.filegroup.hfilebase import HFileBaseReader
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import LogScope, read_log_blocks, visible_blocks
 from pudi.filegroup.markers import Markers
-from pudi.filegroup.orcfile import OrcFileReader, open_base_file
+from pudi.filegroup.orcfile import AnyBaseFile, OrcFileReader, open_base_file
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.view import FileSystemView, Replacements
 
 __all__ = [
+    "AnyBaseFile",
     "BaseFile",
     "BaseFileReader",
     "BaseFileWriter",
     "FileListing",
     "FileSlice",
     "FileSystemView",
+    "HFileBaseReader",
     "LogFile",
     "LogScope",
     "Markers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import orc
@@ -10,6 +11,7 @@ from pyarrow import orc
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup.basefile import BaseFileReader, corrupt_file
+from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader
 from pudi.filegroup.slices import BaseFile
 from pudi.format import ColumnStatistics
 from pudi.storage import open_input
@@ -93,11 +95,17 @@ class OrcFileReader:
             self._check_clock(kind.field(number).type, f"{name}.{kind.field(number).name}")
 
 
-def open_base_file(storage: Storage, base: BaseFile) -> BaseFileReader | OrcFileReader:
+AnyBaseFile: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
+"""An opened base file of any format."""
+
+
+def open_base_file(storage: Storage, base: BaseFile) -> AnyBaseFile:
     """A base file opened for reading, by its format.
 
     Raises:
         NotFoundError: the file is gone.
         CorruptError: it isn't what its extension says.
     """
+    if base.name.extension == HFILE_EXTENSION:
+        return HFileBaseReader(storage, base)
     return OrcFileReader(storage, base) if base.name.extension == EXTENSION else BaseFileReader(storage, base)

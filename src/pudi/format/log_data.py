@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pudi.errors import NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_encode import encode_records, join
 from pudi.format.avro_rows import read_records
+from pudi.format.hfile_read import open_bytes
+from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
 
 CONTENT_VERSION = 3
@@ -28,19 +30,21 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
     """The records of a data block, by the block's own schema.
 
     Args:
-        block: an Avro or a Parquet block.
+        block: an Avro, a Parquet or an HFile block.
         columns: the top-level fields that are wanted, others are passed over; None for all.
 
     Returns:
-        The wanted columns that the block has, in its order and types (pudi's, in Avro blocks; physical ones in Parquet
-        blocks, to be conformed as a base file's).
+        The wanted columns that the block has, in its order and types (pudi's, in Avro and HFile blocks; physical ones
+        in Parquet blocks, to be conformed as a base file's).
 
     Raises:
         CorruptError: the content is not what the schema says.
-        NotSupportedError: a block of HFile's, or with types that pudi's tables don't have.
+        NotSupportedError: a block with types that pudi's tables don't have.
     """
     if block.kind is BlockKind.PARQUET:
         return _decode_parquet(block, columns)
+    if block.kind is BlockKind.HFILE:
+        return _decode_hfile(block, columns)
     if block.kind not in {BlockKind.AVRO, BlockKind.CDC}:
         raise NotSupportedError(
             f"{block.kind.name} blocks in a table's log files are not supported yet",
@@ -112,6 +116,14 @@ def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Tabl
         return file.read(wanted)
     except (pa.ArrowException, OSError) as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def _decode_hfile(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
+    try:
+        path = block.path or "a log file"
+        return read_rows(open_bytes(block.content, path=path), block_schema(block), columns, path=path)
+    except CorruptError as error:
+        raise block.corrupt(f"can't be decoded: {error.message}") from error
 
 
 def encode_avro(rows: pa.Table, schema_json: str) -> bytes:

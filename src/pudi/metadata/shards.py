@@ -20,6 +20,7 @@ from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
+from pudi.metadata.groups import Shards
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import decode_locations
 from pudi.metadata.records import RECORD_INDEX, group_prefix
@@ -53,10 +54,6 @@ def _escape(partition: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", partition)
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
-
-
 @dataclass(frozen=True, slots=True)
 class RecordShards:
     """The record index of a table at one moment; picklable.
@@ -81,21 +78,19 @@ class RecordShards:
         Raises:
             CorruptError: the file groups are not numbered from 0 on, or are those of an index of the other kind.
         """
-        groups: dict[str | None, dict[int, FileSlice]] = {}
-        for each in slices:
-            partition, number = _parsed(each, storage)
-            if partitioned == (partition is None):
-                kind = "by partition" if partitioned else "over the whole table"
-                raise _corrupt(f"file group {each.file_id!r} is none of an index {kind}", storage)
-            groups.setdefault(partition, {})[number] = each
+        known = Shards.of(RECORD_INDEX, slices).by_owner if slices else {}
         ordered: list[FileSlice] = []
         ranges: dict[str | None, tuple[int, int]] = {}
-        for partition in sorted(groups, key=lambda p: p or ""):
-            group = groups[partition]
-            if sorted(group) != list(range(len(group))):
-                raise _corrupt(f"file groups {sorted(group)} of {partition or 'the table'!r} have gaps", storage)
-            ranges[partition] = (len(ordered), len(group))
-            ordered += [group[number] for number in range(len(group))]
+        for owner in sorted(known, key=lambda partition: partition or ""):
+            if partitioned == (owner is WHOLE_TABLE):
+                kind = "by partition" if partitioned else "over the whole table"
+                raise CorruptError(
+                    f"file group {known[owner][0].file_id!r} is none of a record index {kind}; write with "
+                    "hoodie.metadata.index.drop=record_index, which takes it away, and make it anew",
+                    table=storage.root,
+                )
+            ranges[owner] = (len(ordered), len(known[owner]))
+            ordered += known[owner]
         return cls(storage, tuple(ordered), ranges, scope)
 
     @property
@@ -122,24 +117,6 @@ class RecordShards:
     def scan(self, number: int) -> pa.Table:
         """All keys of a file group; as `find`."""
         return read_shard(self.storage, self.slices[number], self.scope)
-
-
-def _parsed(file_slice: FileSlice, storage: Storage) -> tuple[str | None, int]:
-    """The data table's partition that a file group is for, and its number."""
-    prefix = group_prefix(RECORD_INDEX)
-    parts = file_slice.file_id[len(prefix) :].split("-") if file_slice.file_id.startswith(prefix) else []
-    *partition, number = parts[:-1] if len(parts) > 1 else [*parts, ""][:1]  # before 0.11 without the last part
-    if not number.isdecimal() or len(partition) > 1:
-        raise _corrupt(f"file group {file_slice.file_id!r} is none of a record index", storage)
-    return (_unescape(partition[0]) if partition else WHOLE_TABLE), int(number)
-
-
-def _corrupt(what: str, storage: Storage) -> CorruptError:
-    return CorruptError(
-        f"the record index of the metadata table is damaged: {what}; write with "
-        "hoodie.metadata.global.record.level.index.enable=false, which takes it away, and make it anew",
-        table=storage.root,
-    )
 
 
 def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: pa.Array | None = None) -> pa.Table:

@@ -16,6 +16,7 @@ class LogOptions:
         layout: the timeline's layout, which decides about names: in 1 (table version 6) a log file bears the instant of
             its slice's base, in 2 that of the delta commit.
         avro: whether records are written as Avro, else as Parquet.
+        hfile: whether they're written as HFiles.
         max_file_bytes: size from which on another file is begun (hoodie.logfile.max.size).
         max_block_bytes: bytes in memory of the records of one block (hoodie.logfile.data.block.max.size).
         small_files: how many small base files of a partition take inserts at most
@@ -24,6 +25,7 @@ class LogOptions:
 
     layout: Layout = 2
     avro: bool = False
+    hfile: bool = False
     max_file_bytes: int = 1 << 30
     max_block_bytes: int = 256 << 20
     small_files: int = 1

@@ -14,6 +14,7 @@ from pudi.context import Storage
 from pudi.filegroup import Markers, encode_parquet
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
+from pudi.format.hfile_rows import encode_rows
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.plan.append import Append, LogOptions
@@ -90,7 +91,9 @@ class LogAppender:
         for start in range(0, rows.num_rows, most):
             part = rows.slice(start, most)
             whole = self._with_meta(part, start)
-            if self._options.avro:
+            if self._options.hfile:
+                content, kind = encode_rows(_plain(whole), self.spec.avro_schema, part[RECORD_KEY]), BlockKind.HFILE
+            elif self._options.avro:
                 content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
                 content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET

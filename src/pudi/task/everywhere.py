@@ -15,8 +15,8 @@ from pudi.merge import DELETED
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
 from pudi.task.merged import MergedSlices
-from pudi.task.partition import Spread, TaggedPartition
-from pudi.task.tag import KeyLookup, KeySearch, key_finder
+from pudi.task.partition import TaggedPartition
+from pudi.task.tag import KeyLookup, KeySearch, Spread, key_finder
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def tag_everywhere(
         spread: runs the independent parts.
     """
     keys = rows[RECORD_KEY].combine_chunks()
-    finder = key_finder(keys, search.index)
+    finder = key_finder(keys, search.index, search.records, spread=spread)
     own = np.empty(rows.num_rows, dtype=np.int64)
     codes = {partition: number for number, partition in enumerate(partitions)}
     for partition, places in partitions.items():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.format import new_file_id
 from pudi.index import Buckets, Index
+from pudi.metadata.shards import RecordShards
 from pudi.plan import (
     InsertRoute,
     Operation,
@@ -27,14 +27,11 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.task.tag import KeyLookup, key_finder, lookups_in
+from pudi.task.tag import KeyLookup, Spread, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
 """Files that a partition's task may number for itself."""
-
-Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or one that spreads the calls over threads."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,7 @@ def tag_partitions(
     lookups: Sequence[KeyLookup],
     index: Index,
     spread: Spread = map,
+    records: RecordShards | None = None,
 ) -> dict[str, TaggedPartition]:
     """Find records' keys in file slices of their partitions.
 
@@ -76,16 +74,20 @@ def tag_partitions(
         lookups: slices that may hold keys of these partitions.
         index: how keys are looked for.
         spread: runs the independent parts.
+        records: the record index, where keys are looked up in that.
     """
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
     for lookup in lookups:
         by_partition[lookup.file_slice.partition].append(lookup)
     encoded = spread(lambda rows: _distinct(keys.take(pa.array(rows))), partitions.values())
     distinct = dict(zip(partitions, encoded, strict=True))
-    finders = {partition: key_finder(distinct[partition][0], index) for partition in by_partition if lookups}
+    wanted = list(by_partition) if lookups else []
+    made = spread(lambda partition: key_finder(distinct[partition][0], index, records, partition), wanted)
+    finders = dict(zip(wanted, made, strict=True))
 
     def find(lookup: KeyLookup) -> np.ndarray:
-        return finders[lookup.file_slice.partition].find(storage, lookup.file_slice)
+        places: np.ndarray = finders[lookup.file_slice.partition].find(storage, lookup.file_slice)
+        return places
 
     positions = dict(zip(lookups, spread(find, lookups), strict=True))
     tagged = {}

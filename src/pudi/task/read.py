@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.expr import ColumnBounds, columns, evaluate, prune
-from pudi.filegroup import BaseFileReader, FileSlice, OrcFileReader, open_base_file
+from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.format import ColumnStatistics
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.schema import COMMIT_TIME, FieldNames, conform_read
@@ -74,7 +74,7 @@ class SliceReader:
         assert plan.merging is not None
         return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
 
-    def candidate_groups(self, file: BaseFileReader | OrcFileReader, names: FieldNames | None = None) -> list[int]:
+    def candidate_groups(self, file: AnyBaseFile, names: FieldNames | None = None) -> list[int]:
         """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""
         groups = list(range(file.num_groups))
         where, times = self.plan.where, self.plan.commit_times
@@ -88,9 +88,7 @@ class SliceReader:
             and (times is None or _may_hold(bounds[group].get(COMMIT_TIME), times))
         ]
 
-    def _bounds(
-        self, file: BaseFileReader | OrcFileReader, names: FieldNames | None
-    ) -> list[dict[str, ColumnStatistics]]:
+    def _bounds(self, file: AnyBaseFile, names: FieldNames | None) -> list[dict[str, ColumnStatistics]]:
         """Statistics of the filtered columns by row group; a column whose type is not the table's has none."""
         bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.num_groups)]
         physical = file.schema

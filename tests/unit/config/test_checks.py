@@ -38,7 +38,7 @@ def test_a_plain_table_is_read_and_written() -> None:
         ("hoodie.table.version", "10"),
         ("hoodie.timeline.layout.version", "1"),
         ("hoodie.bootstrap.base.path", "s3://elsewhere"),
-        ("hoodie.table.base.file.format", "HFILE"),
+        ("hoodie.table.base.file.format", "LANCE"),
         ("hoodie.table.multiple.base.file.formats.enable", "true"),
         ("hoodie.table.storage.layout", "LSM"),
         ("hoodie.table.format", "iceberg"),

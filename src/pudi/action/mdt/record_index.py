@@ -6,6 +6,7 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,8 +18,8 @@ from pudi.action.mdt.index_defs import is_partitioned
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import Options
-from pudi.errors import ConflictError
-from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
+from pudi.errors import ConflictError, InvalidArgumentError
+from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import (
     CommitMetadata,
     LogFileName,
@@ -32,6 +33,7 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
+from pudi.metadata.validity import scope_of
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task import Engine
 from pudi.task.index_keys import (
@@ -44,6 +46,8 @@ from pudi.task.index_keys import (
 )
 from pudi.task.metadata_files import DEFAULT_TOKEN
 from pudi.timeline import NO_COMMIT, Instant, Timeline
+
+_log = logging.getLogger(__name__)
 
 LEAST_BY_PARTITION = "hoodie.metadata.record.level.index.min.filegroup.count"
 """Option: file groups for each partition of the table that an index by partition doesn't know yet."""
@@ -69,20 +73,32 @@ def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
     return shards_of(meta, mdt, own, timeline)
 
 
+def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShards | None:
+    """The record index that a write looks keys up in; None where it doesn't, or the table has none (yet).
+
+    Raises:
+        InvalidArgumentError: the table's index is of the other kind.
+        CorruptError: the index is damaged.
+    """
+    if not index.records:
+        return None
+    shards = open_shards(meta, timeline)
+    if shards is None:
+        _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
+        return None
+    if shards.ranges and shards.partitioned == index.is_global:
+        kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
+        raise InvalidArgumentError(
+            f"the table has a record index {other}: use hoodie.index.type={kind}", table=meta.storage.root
+        )
+    return shards
+
+
 def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
     """`open_shards` of an opened metadata table, as its own timeline has it."""
     slices = mdt.view(own).slices(RECORD_INDEX)
-    return RecordShards.of(
-        mdt.storage, slices, metadata_scope(mdt, own, timeline), partitioned=is_partitioned(meta, slices)
-    )
-
-
-def metadata_scope(mdt: MetaClient, own: Timeline, timeline: Timeline) -> LogScope:
-    """The instants of a metadata table whose log blocks count: those that are completed on both timelines."""
-    pending = frozenset(instant.requested for instant in timeline.pending)
-    completed = frozenset(instant.requested for instant in own.commits) - pending
-    start = own.start if mdt.store.has_history() else None
-    return LogScope(completed, pending | {instant.requested for instant in own.pending}, start)
+    scope = scope_of(timeline, own)
+    return RecordShards.of(mdt.storage, slices, scope, partitioned=is_partitioned(meta, slices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +313,8 @@ class _Tasks:
         stat = stats[-1]
         after = FileSlice(partition, file_id, _base_of(partition, stat))
         if not _needs_before(stat) and stat.prev_base_file:  # what was there stays in front, see SliceWriter.rewrite
-            task = self._task(partition, file_id, after, after)
-            return replace(task, skip=(stat.num_writes or 0) - (stat.num_inserts or 0))
+            skip = (stat.num_writes or 0) - (stat.num_inserts or 0)
+            return replace(self._task(partition, file_id, after if skip else None, after), skip=skip)
         return self._task(partition, file_id, before if stat.prev_base_file else None, after)
 
     def _task(self, partition: str, file_id: str, before: FileSlice | None, after: FileSlice | None) -> KeyTask:

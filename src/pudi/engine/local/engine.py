@@ -59,7 +59,8 @@ class LocalEngine:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
         if index.is_global and lookups:
             return LocalTagged(records, tag_everywhere(records.rows, partitions, storage, lookups, search, self._map))
-        return LocalTagged(records, tag_partitions(keys, partitions, storage, lookups, index, self._map))
+        tagged = tag_partitions(keys, partitions, storage, lookups, index, self._map, search.records)
+        return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""

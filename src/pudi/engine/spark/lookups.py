@@ -17,11 +17,13 @@ from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import functions, struct_type
 from pudi.filegroup import FileSlice
 from pudi.index import Buckets, Index
+from pudi.metadata.shards import RecordShards
 from pudi.plan import bucket_name
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
 from pudi.task.everywhere import newer_than_stored
 from pudi.task.groups import groups_of
+from pudi.task.located import by_group
 
 LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
 """Partition path, record key and file id: where a key is."""
@@ -94,6 +96,23 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
     return placed.mapInArrow(LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
 
 
+def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlice]) -> Any:
+    """Where keys are by the record index: rows of `LOCATION_SCHEMA`.
+
+    Args:
+        keyed: frame with partition path and record key.
+        records: the index, whose file groups are asked by one task each.
+        slices: the table's slices: a file group that isn't there any more has no records.
+    """
+    known = frozenset((each.partition, each.file_id) for each in slices)
+    keys = keyed.select(PARTITION_PATH, RECORD_KEY)
+    schema = keys.schema.jsonValue()
+    schema["fields"].append({"name": _BIN, "type": "integer", "nullable": False, "metadata": {}})
+    numbered = keys.mapInArrow(ShardColumn(records).run, struct_type(schema))
+    placed = _salted(numbered, max(1, len(records.slices))).select(_BIN, PARTITION_PATH, RECORD_KEY)
+    return placed.mapInArrow(RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
+
+
 def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
     """Keys of records that are older than what is stored of them: rows of `GONE_SCHEMA`.
 
@@ -156,6 +175,59 @@ class LookupTasks:
                 place, file_id = pa.scalar(file_slice.partition), pa.scalar(file_slice.file_id)
                 columns = [pa.repeat(place, len(hits)), keys.take(pa.array(hits)), pa.repeat(file_id, len(hits))]
                 yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardColumn:
+    """Adds the number of the record index's file group that knows each key; keys that none knows are left out.
+
+    Args:
+        records: the index.
+    """
+
+    records: RecordShards
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, of partition path and record key, with `_BIN`."""
+        for batch in batches:
+            keys = batch[RECORD_KEY].cast(pa.string())
+            numbers = np.full(len(keys), -1, dtype=np.int64)
+            if self.records.partitioned:
+                for (partition,), places in groups_of(pa.Table.from_batches([batch]), [PARTITION_PATH]):
+                    numbers[np.asarray(places)] = self.records.shards_of(keys.take(places), partition)
+            else:
+                numbers = self.records.shards_of(keys)
+            columns = [*batch.columns, pa.array(numbers.astype(np.int32))]
+            whole = pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, _BIN])
+            yield whole.filter(pa.array(numbers >= 0)) if (numbers < 0).any() else whole
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTasks:
+    """Looks keys up in one file group of the record index after the other.
+
+    Args:
+        records: the index.
+        known: partition path and file id of the table's file groups.
+    """
+
+    records: RecordShards
+    known: frozenset[tuple[str, str]]
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `LOCATION_SCHEMA` for rows with the file group's number, partition path and record key."""
+        received = [batch for batch in batches if batch.num_rows]
+        if not received:
+            return
+        rows = pa.Table.from_batches(received)
+        for (number,), places in groups_of(rows, [_BIN]):
+            keys = pc.unique(rows[RECORD_KEY].take(places).cast(pa.string()))
+            found = self.records.find(number, keys)
+            for (partition, file_id), hits in by_group(found, keys, np.arange(len(keys))):
+                if (partition, file_id) in self.known:
+                    texts = [pa.repeat(pa.scalar(text), len(hits)) for text in (partition, file_id)]
+                    columns = [texts[0], keys.take(pa.array(hits)), texts[1]]
+                    yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

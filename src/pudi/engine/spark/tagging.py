@@ -13,7 +13,15 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
-from pudi.engine.spark.lookups import LOCATION_SCHEMA, MOST_COPIES, Bins, BucketColumn, look_up, older_than_stored
+from pudi.engine.spark.lookups import (
+    LOCATION_SCHEMA,
+    MOST_COPIES,
+    Bins,
+    BucketColumn,
+    look_up,
+    look_up_records,
+    older_than_stored,
+)
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, spark_errors, struct_type
@@ -103,15 +111,18 @@ def _bucketed(records: SparkRecords, buckets: Buckets) -> SparkTagged:
 def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
     """Partition path, record key and file id of those of the records' keys that slices hold, kept.
 
-    By bloom filters tasks look into the slices, keys at hand. Else, and where that would take too many copies of the
-    keys, the files' keys are cut down to those whose hash is among the records' hashes, which are small enough to be
-    sent everywhere; only these are then matched with the records, by the keys themselves.
+    By a record index tasks ask its file groups. By bloom filters tasks look into the slices, keys at hand. Else, and
+    where that would take too many copies of the keys, the files' keys are cut down to those whose hash is among the
+    records' hashes, which are small enough to be sent everywhere; only these are then matched with the records, by the
+    keys themselves.
     """
     slices = [lookup.file_slice for lookup in lookups]
     total = sum(records.counts.values())
     sql = functions(records.keyed)
     bins = Bins.of(slices, search.index)
-    if search.index.bloom and bins.copies(records.counts) <= MOST_COPIES:
+    if search.records is not None:
+        located = records.keep(look_up_records(records.keyed, search.records, slices))
+    elif search.index.bloom and bins.copies(records.counts) <= MOST_COPIES:
         located = records.keep(look_up(records.keyed, storage, bins, search))
     else:
         made_of = RECORD_KEY if search.index.is_global else f"{PARTITION_PATH}, {RECORD_KEY}"

@@ -1,0 +1,95 @@
+"""Records of a table in HFiles: log blocks and base files in, Arrow tables out, and back.
+
+Each value is a record in Avro. A field named `key` is left empty in it where the entry's own key says it, and filled
+from there by readers, as Hudi does for the metadata table's records, whose key field that is.
+
+Source: FORMAT 6; HFileUtils.serializeRecordsToLogBlock, HoodieAvroHFileReaderImplBase.deserialize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.errors import CorruptError, NotSupportedError
+from pudi.format.avro_bytes import BadAvro, cut
+from pudi.format.avro_encode import encode_records
+from pudi.format.avro_rows import read_records
+from pudi.format.hfile_entries import Entries
+from pudi.format.hfile_read import HFileReader
+from pudi.format.hfile_write import encode_hfile
+from pudi.schema import avro_to_arrow
+
+KEY_FIELD = "key"
+"""The field that isn't stored twice (HoodieAvroHFileReaderImplBase.KEY_FIELD_NAME)."""
+
+
+def read_rows(
+    reader: HFileReader, schema_json: str, columns: Collection[str] | None = None, *, path: str, unions: bool = False
+) -> pa.Table:
+    """The records of an HFile, in the order of their keys.
+
+    Args:
+        reader: the file.
+        schema_json: Avro schema of the values.
+        columns: the top-level fields that are wanted; None for all.
+        path: the file's name, for messages.
+        unions: as in `avro_to_arrow`.
+
+    Raises:
+        CorruptError: the file is damaged, or holds something else.
+    """
+    parts = []
+    try:
+        for entries in reader.batches():
+            args = schema_json, entries.records, entries.value, entries.value_end, columns
+            parts.append(_with_keys(read_records(*args, unions=unions), entries))
+    except BadAvro as error:
+        raise CorruptError(f"the records of an HFile can't be decoded: {error}", path=path) from error
+    if parts:
+        return pa.concat_tables(parts)
+    schema = avro_to_arrow(schema_json, unions=unions)
+    return pa.schema([f for f in schema if columns is None or f.name in columns]).empty_table()
+
+
+def _with_keys(rows: pa.Table, entries: Entries) -> pa.Table:
+    """The rows with their keys where these stand in the entries alone."""
+    place = rows.schema.get_field_index(KEY_FIELD)
+    if place < 0 or rows.schema.field(place).type != pa.string():
+        return rows
+    empty = pc.equal(rows.column(place), "")
+    if not pc.any(empty).as_py():
+        return rows
+    keys = cut(entries.records, entries.key, entries.key_end, pa.string())
+    filled = pc.if_else(pc.fill_null(empty, False), keys, rows[KEY_FIELD])
+    return rows.set_column(place, rows.schema.field(place), filled)
+
+
+def encode_rows(rows: pa.Table, schema_json: str, keys: pa.Array) -> bytes:
+    """An HFile of a table's records.
+
+    Args:
+        rows: columns in the types that `avro_to_arrow` makes of the schema, in any order of rows.
+        schema_json: Avro schema of the records.
+        keys: record keys, each once.
+
+    Raises:
+        InvalidArgumentError: a key comes twice.
+        NotSupportedError: a column is named `key`, and isn't the record key: readers would take its empty texts for it.
+    """
+    keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    place = rows.schema.get_field_index(KEY_FIELD)
+    if place >= 0:
+        if not rows.column(place).combine_chunks().equals(keys):
+            raise NotSupportedError(
+                f"a column named {KEY_FIELD!r} that isn't the record key: in HFiles Hudi puts the key in its place"
+            )
+        blank = pa.array([""], pa.string()).take(pa.array(np.zeros(rows.num_rows, dtype=np.int64)))
+        rows = rows.set_column(place, rows.schema.field(place), blank)
+    values = encode_records(schema_json, rows)
+    stored = keys.cast(pa.binary())
+    order = pc.sort_indices(stored)
+    return encode_hfile(stored.take(order), values.take(order), avro_schema=schema_json)

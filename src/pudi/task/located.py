@@ -1,0 +1,92 @@
+"""Keys found by the record index, a file group of which tells file groups of the table for its share of the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import FileSlice
+from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards
+from pudi.schema import PARTITION_PATH, RECORD_KEY
+
+
+class RecordKeys:
+    """Some record keys whose file groups the record index has told; a finder as those that look into files.
+
+    Args:
+        keys: record keys, each once.
+        records: the index.
+        partition: the partition of the keys, where the index is by partition.
+        spread: runs the look-ups of its file groups.
+
+    Raises:
+        CorruptError: a file group of the index can't be read.
+    """
+
+    def __init__(
+        self,
+        keys: pa.Array,
+        records: RecordShards,
+        partition: str | None = WHOLE_TABLE,
+        spread: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] = map,
+    ) -> None:
+        keys = keys.cast(pa.string())
+        self._places: dict[tuple[str, str], list[np.ndarray]] = {}
+
+        def find(shard: tuple[int, np.ndarray]) -> list[tuple[tuple[str, str], np.ndarray]]:
+            number, places = shard
+            own = keys.take(pa.array(places))
+            return list(by_group(records.find(number, own), own, places))
+
+        for found in spread(find, list(_by_value(records.shards_of(keys, partition)))):
+            for group, places in found:
+                self._places.setdefault(group, []).append(places)
+
+    def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
+        """Places of those keys that are in a slice, ascending."""
+        parts = self._places.get((file_slice.partition, file_slice.file_id))
+        return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+
+def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
+    """Rows of the record index by file group: partition path and file id, with the places of their keys.
+
+    Args:
+        rows: what the index says of some of the keys.
+        keys: all that it was asked for.
+        places: for each of these its place.
+    """
+    if not rows.num_rows:
+        return
+    own = places[np.asarray(pc.index_in(rows[RECORD_KEY].combine_chunks(), value_set=keys))]
+    coded = [_coded(rows[name]) for name in (PARTITION_PATH, FILE_ID)]
+    (partitions, first), (files, second) = coded
+    pairs = first * len(files) + second
+    for pair, rows_of in _by_value(pairs):
+        group = partitions[pair // len(files)].as_py(), files[pair % len(files)].as_py()
+        yield group, own[rows_of]
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
+    """The distinct texts of a column, and for each row the number of its own."""
+    whole = column.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = whole.unify_dictionaries().combine_chunks()
+    if not pa.types.is_dictionary(whole.type):
+        whole = pc.dictionary_encode(whole)
+    return whole.dictionary, np.asarray(whole.indices).astype(np.int64)
+
+
+def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct value that is not negative with its places, ascending."""
+    order = np.argsort(values, kind="stable")
+    distinct, starts = np.unique(values[order], return_index=True)
+    if len(values):
+        for value, places in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
+            if value >= 0:
+                yield value, places

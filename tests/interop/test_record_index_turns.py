@@ -1,0 +1,61 @@
+"""Hudi and pudi take turns on one table by its record index, which either has made; it's what a full scan finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.engines import LocalEngine
+from support.hudi import HudiTable
+from support.layouts import Layout
+from support.model_global import GlobalModel
+from support.pudi_table import PudiTable
+from support.record_index import assert_record_index
+from support.rows import PLACE_FIELDS, assert_same, from_arrow
+from support.trips import SCHEMA, steps
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+METADATA = {"hoodie.metadata.enable": "true"}
+GLOBAL = {
+    **METADATA,
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+    "hoodie.metadata.record.index.max.filegroup.count": "3",
+}
+BY_PARTITION = {**METADATA, "hoodie.metadata.record.level.index.enable": "true"}
+MOVES = {"hoodie.record.index.update.partition.path": "true"}
+CASES = {
+    "staying": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX"}, Layout("simple", "plain", "event")),
+    "moving": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("simple", "hive", "commit")),
+    "moving-v8": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("complex", "plain", "event", 8)),
+    "by-partition": ({**BY_PARTITION, "hoodie.index.type": "RECORD_LEVEL_INDEX"}, Layout("simple", "plain", "event")),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
+def test_eight_rounds(spark: Any, tmp_path: Path, case: str, pudi_first: bool) -> None:
+    options, layout = CASES[case]
+    over_all = "hoodie.metadata.global.record.level.index.enable" in options
+    model: Any = layout.model()
+    if over_all:
+        described = layout.key_fields, layout.partition_fields, layout.ordering, layout.folders == "hive"
+        model = GlobalModel(*described, moves="hoodie.record.index.update.partition.path" in options)
+    mine = PudiTable(LocalEngine(), tmp_path / "trips", options)
+    hudi = HudiTable(spark, mine.path, layout.hudi_options("trips") | options)
+    if pudi_first:
+        PudiTable.create(LocalEngine(), mine.path, SCHEMA, layout)
+    for number, step in enumerate(steps(83 + pudi_first, 8, ("insert", "upsert", "upsert", "delete"))):
+        by_pudi = (number % 2 == 0) == pudi_first
+        if over_all:
+            model.restamps = not by_pudi
+        writer: PudiTable | HudiTable = mine if by_pudi else hudi
+        getattr(model, step.verb)(from_arrow(step.data), *writer.write(step.verb, step.data))
+        about = f"round {number}: after {step.verb} by {'pudi' if by_pudi else 'Hudi'}"
+        assert_same(mine.snapshot(), model.snapshot(), PLACE_FIELDS, about)
+        assert len(hudi.snapshot()) == len(mine.snapshot()), about
+        assert_record_index(mine.path, partitioned=not over_all)
