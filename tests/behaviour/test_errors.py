@@ -180,7 +180,7 @@ def test_a_partition_value_that_leaves_the_root(made: PudiTable, city: str) -> N
     ("options", "error", "names"),
     [
         ({"hoodie.upsert.shuffle.paralelism": "2"}, pudi.InvalidArgumentError, r"hoodie\.upsert\.shuffle\.parallelism"),
-        ({"hoodie.index.type": "RECORD_INDEX"}, pudi.NotSupportedError, "RECORD_INDEX"),
+        ({"hoodie.index.type": "INMEMORY"}, pudi.NotSupportedError, "INMEMORY"),
         ({"hoodie.index.type": "SIMPEL"}, pudi.InvalidArgumentError, "SIMPEL"),
         ({"hoodie.parquet.max.file.size": "big"}, pudi.InvalidArgumentError, r"hoodie\.parquet\.max\.file\.size"),
         (
@@ -268,7 +268,7 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
     [
         ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
-        ("hoodie.table.base.file.format", "HFILE"),
+        ("hoodie.table.base.file.format", "LANCE"),
         ("hoodie.bootstrap.base.path", "/elsewhere"),
         ("hoodie.table.storage.layout", "OTHER"),
     ],

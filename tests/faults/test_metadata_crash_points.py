@@ -1,4 +1,4 @@
-"""A writer that dies at any storage call leaves a metadata table that is right, and the next one repairs it."""
+"""A writer that dies at any call leaves a metadata table that lists what is there; the next one repairs it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
-from pudi.action.mdt.ready import ready_metadata
+from pudi.action.mdt.build_all import build_wanted
 from pudi.action.mdt.record_index import shards_for, stage_keys
 from pudi.action.mdt.services import maintain_metadata
 from pudi.action.mdt.statistics import indexed_columns
@@ -162,7 +162,7 @@ class Write:
             with self._phase("repair"):
                 settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
-                ready_metadata(meta, self.engine, self.resolved)
+                build_wanted(meta, self.engine, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)

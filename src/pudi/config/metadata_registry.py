@@ -20,23 +20,29 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     _flag(
         key="hoodie.metadata.index.column.stats.enable",
         doc="Whether the metadata table has statistics of columns, of files and of partitions: true, given explicitly, "
-        "makes them, false takes them away.",
+        "makes them where there is a metadata table, false takes them away.",
     ),
     _setting(
         key="hoodie.metadata.index.column.stats.column.list",
-        doc="Columns that there are statistics of, with commas between them, when they are made; by default the first "
-        "ones.",
+        doc="Columns that statistics are made of, with commas between them, fields of structs with dots; by default "
+        "the first ones.",
     ),
     _count(
         key="hoodie.metadata.index.column.stats.max.columns.to.index",
-        doc="How many columns there are statistics of where none are named.",
+        doc="How many columns statistics are made of, where none are named.",
         default=32,
-        minimum=1,
+        minimum=0,
     ),
     _count(
         key="hoodie.metadata.index.column.stats.file.group.count",
-        doc="File groups that the statistics of columns are spread over when they are made.",
+        doc="Number of file groups of statistics of files.",
         default=2,
+        minimum=1,
+    ),
+    _count(
+        key="hoodie.metadata.index.partition.stats.file.group.count",
+        doc="Number of file groups of statistics of partitions.",
+        default=1,
         minimum=1,
     ),
     _flag(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, BaseFileReader, LogFile, open_base_file
+from pudi.format import WriteStat
 from pudi.format.log_block import Header, decode_blocks
 from pudi.format.log_data import block_schema, decode_data
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values
 from pudi.schema import avro_to_arrow
 from pudi.task.file_stats import stats_of_log
+from pudi.task.write import FileResult
 
 
 def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -> pa.Table | None:
@@ -61,3 +65,28 @@ def _together(records: list[pa.Table]) -> pa.Table:
         return pa.concat_tables(
             [part.select(names) for part, names in zip(records, alike, strict=True)], promote_options="default"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StatsTask:
+    """Find the statistics of some files. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        spec: which columns.
+        files: the files.
+    """
+
+    number: int
+    spec: StatsSpec
+    files: tuple[BaseFile | LogFile, ...]
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Find them, in write statistics that say nothing else of the files; see `FileJob.run`."""
+        stats = [
+            WriteStat(
+                path=file.path, partition_path=file.partition, column_stats=stats_of_file(storage, file, self.spec)
+            )
+            for file in self.files
+        ]
+        return FileResult.of(self.number, 0, stats)

@@ -38,7 +38,7 @@ def test_a_plain_table_is_read_and_written() -> None:
         ("hoodie.table.version", "10"),
         ("hoodie.timeline.layout.version", "1"),
         ("hoodie.bootstrap.base.path", "s3://elsewhere"),
-        ("hoodie.table.base.file.format", "HFILE"),
+        ("hoodie.table.base.file.format", "LANCE"),
         ("hoodie.table.multiple.base.file.formats.enable", "true"),
         ("hoodie.table.storage.layout", "LSM"),
         ("hoodie.table.format", "iceberg"),
@@ -64,7 +64,6 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.compaction.payload.class", "com.example.Own"),
-        ("hoodie.table.metadata.partitions", "files,secondary_index_rider"),
     ],
 )
 def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) -> None:

@@ -120,7 +120,7 @@ def test_log_files_are_refused_by_name() -> None:
         seen(storage)
 
 
-@pytest.mark.parametrize("extension", ["hfile", "lance"])
+@pytest.mark.parametrize("extension", ["lance"])
 def test_base_files_of_other_formats_are_refused_by_name(extension: str) -> None:
     name = f"x/a-0_0-0-0_{T1}.{extension}"
     storage = table(extension, completed=(T1,), files={"x": [name[2:]]})

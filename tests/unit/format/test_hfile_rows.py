@@ -101,4 +101,4 @@ def test_blocks_of_the_metadata_table() -> None:
                     assert rows["key"].to_pylist() == [key.decode() for key in entries["key"].to_pylist()]
                     assert rows["type"].to_pylist() == [record["type"] for record in expected]
                     count += rows.num_rows
-    assert count > 20
+    assert count == 20

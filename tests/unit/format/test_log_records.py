@@ -255,9 +255,9 @@ def test_what_is_not_there_is_refused_before_anything_is_written() -> None:
         encode_avro(pa.table({"n": [1]}), schema)
 
 
-def test_hfile_blocks_are_refused_by_name() -> None:
-    with pytest.raises(NotSupportedError, match="HFILE"):
-        decode_data(block(b"", kind=BlockKind.HFILE))
+def test_blocks_of_no_records_are_refused_by_name() -> None:
+    with pytest.raises(NotSupportedError, match="COMMAND"):
+        decode_data(block(b"", kind=BlockKind.COMMAND))
 
 
 def test_parquet_that_is_none_is_corrupt() -> None:

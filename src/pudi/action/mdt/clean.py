@@ -81,8 +81,9 @@ def _unneeded(timeline: Timeline, files: Iterable[FileInfo], oldest: str) -> lis
             groups[parsed.file_id].append((parsed, info.path))
     doomed = []
     for members in groups.values():
-        bases = {name.instant for name, _ in members if isinstance(name, BaseFileName)}
-        bases = {instant for instant in bases if _done(timeline, instant)}
+        bases = {
+            name.instant for name, _ in members if isinstance(name, BaseFileName) and _done(timeline, name.instant)
+        }
         kept = max((instant for instant in bases if instant < oldest), default=None)
         if kept is not None:
             doomed += [path for name, path in members if _before(timeline, name, kept)]

@@ -13,7 +13,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS
-from pudi.metadata.records import RECORD_INDEX, group_prefix
+from pudi.metadata.records import COLUMN_STATS, RECORD_INDEX, group_prefix
 
 _PARTITIONED = "isPartitioned"
 
@@ -51,6 +51,18 @@ def record_index_definition(*, partitioned: bool) -> dict[str, object]:
         "sourceFields": [],
         "indexOptions": {_PARTITIONED: "true" if partitioned else "false"},
         "version": "V1",
+    }
+
+
+def column_stats_definition(columns: Sequence[str], version: int) -> dict[str, object]:
+    """The definition of statistics of columns (HoodieColumnStatsIndexUtils)."""
+    return {
+        "indexName": COLUMN_STATS,
+        "indexType": COLUMN_STATS,
+        "indexFunction": COLUMN_STATS,
+        "sourceFields": list(columns),
+        "indexOptions": {},
+        "version": f"V{version}",
     }
 
 

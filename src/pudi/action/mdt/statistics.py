@@ -109,13 +109,8 @@ class Statistics:
         if not touched or not self._spec.columns:
             return None
         live = self._live(now, touched)
-        names = pa.Table.from_pylist(
-            [{"partition": each.partition, "file": name} for each in live for name in _names(each)],
-            pa.schema([("partition", pa.string()), ("file", pa.string())]),
-        )
-        held = pa.concat_tables([self._files, self._older(table, names)])
-        known = held.join(names, ["partition", "file"], join_type="inner").select(STATS.names)
-        whole = self._sound(partition_stats(known, self._schema), names, known)
+        held = pa.concat_tables([self._files, self._older(table, _files_of(live))])
+        whole = of_whole_partitions(held, live, self._schema)
         told = set(_pairs(whole, "partition", "column"))
         stubs = deleted_stats([(partition, "") for partition in touched], self._spec.columns, partitions=True)
         untold = pa.array([pair not in told for pair in _pairs(stubs, "partition", "column")], pa.bool_())
@@ -164,13 +159,31 @@ class Statistics:
         places = pc.index_in(records["key"].combine_chunks(), keys)
         return stats_of_records(records, asked["partition"].combine_chunks().take(places))
 
-    @staticmethod
-    def _sound(whole: pa.Table, names: pa.Table, known: pa.Table) -> pa.Table:
-        """Without the columns of a partition of which one of its files has no statistics: nothing is known of them."""
-        files = Counter(names["partition"].to_pylist())
-        told = Counter(_pairs(known, "partition", "column"))
-        pairs = _pairs(whole, "partition", "column")
-        return whole.filter(pa.array([told[pair] == files[pair[0]] for pair in pairs], pa.bool_()))
+
+def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa.Schema) -> pa.Table:
+    """Statistics of partitions over the files of their newest slices.
+
+    A column of which one of a partition's files has no statistics is left out there: nothing is known of it.
+
+    Args:
+        stats: rows of `STATS`; those of other files don't count.
+        slices: the newest slices of the partitions.
+        schema: the table's columns, meta fields among them.
+    """
+    names = _files_of(slices)
+    known = stats.join(names, ["partition", "file"], join_type="inner").select(STATS.names)
+    whole = partition_stats(known, schema)
+    files = Counter(names["partition"].to_pylist())
+    told = Counter(_pairs(known, "partition", "column"))
+    pairs = _pairs(whole, "partition", "column")
+    return whole.filter(pa.array([told[pair] == files[pair[0]] for pair in pairs], pa.bool_()))
+
+
+def _files_of(slices: Iterable[FileSlice]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"partition": each.partition, "file": name} for each in slices for name in _names(each)],
+        pa.schema([("partition", pa.string()), ("file", pa.string())]),
+    )
 
 
 def _pairs(rows: pa.Table, *names: str) -> list[tuple[str, ...]]:

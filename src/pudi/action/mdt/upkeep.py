@@ -26,7 +26,7 @@ from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
 _ROLLBACK_SUFFIX = "006"
-"""Names rollbacks of the metadata table below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
+"""What rollbacks of the metadata table end with below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
 
 
 def in_step(
