@@ -9,8 +9,7 @@ requested belongs to the slice that it begins, and before, they name log files b
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -27,6 +26,7 @@ from pudi.action.rollback import repair, sweep, take_back
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
 from pudi.action.steps import add_partitions
+from pudi.action.timed import Timed
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError, NotSupportedError, PudiError
@@ -225,7 +225,7 @@ def run(meta: MetaClient, engine: Engine, instant: Instant, resolved: Options) -
 
 
 @dataclass(slots=True)
-class _Run:
+class _Run(Timed):
     """One run of a plan."""
 
     meta: MetaClient
@@ -290,13 +290,6 @@ class _Run:
             },
             operation_type=_OPERATIONS[self.instant.action],
         )
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        clock = self.meta.context.clock
-        began = clock.monotonic()
-        yield
-        self.phases[name] = self.phases.get(name, 0.0) + clock.monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)

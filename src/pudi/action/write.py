@@ -6,8 +6,7 @@ take no records, or replace file groups, are made of it in modules of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -36,6 +35,7 @@ from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
 from pudi.action.steps import add_partitions, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
+from pudi.action.timed import Timed
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError
@@ -105,7 +105,7 @@ def write(
 
 
 @dataclass
-class Write:
+class Write(Timed):
     """One write, from the check of its input to its result.
 
     Args:
@@ -395,10 +395,3 @@ class Write:
                 "another writer changed the table's schema meanwhile; read the table again and retry",
                 table=self.meta.storage.root,
             )
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        clock = self.meta.context.clock
-        began = clock.monotonic()
-        yield
-        self.phases[name] = self.phases.get(name, 0.0) + clock.monotonic() - began
