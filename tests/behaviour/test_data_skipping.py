@@ -55,6 +55,7 @@ def test_no_row_is_lost_on_spark(engine: Engine, golden_folder: Path, table: Gol
         assert_same(rows, engine.read(pudi.Table(path, options=OFF).scan(where=where)), about=where)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["cow_v6_basic", "mor_v8_basic", "mor_v9_basic", "cow_v9_types"])
 def test_no_row_is_lost_after_pudis_own_writes(golden_folder: Path, tmp_path: Path, name: str) -> None:
     source = next(table for table in INDEXED if table.name == name).unpack(golden_folder)

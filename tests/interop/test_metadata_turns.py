@@ -72,6 +72,7 @@ def take_turns(
     assert set(metadata_partitions(path)) >= {"files", "column_stats"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
     take_turns(spark, tmp_path / "trips", layout, seed=31)
@@ -83,6 +84,7 @@ def left_between(path: Path) -> bool:
     return bool(pending & {i.requested for i in timeline_of(path / ".hoodie" / "metadata").commits})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
 def test_hudi_repairs_a_write_that_died_between_both_commits(spark: Any, tmp_path: Path, layout: Layout) -> None:
     path = tmp_path / "trips"
