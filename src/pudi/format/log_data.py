@@ -148,7 +148,7 @@ def _starts(content: memoryview, count: int) -> list[int] | None:
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
     with _parquet_errors(block):
         file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
-        return file.read(_present(file, columns))
+        return file.read(_present(file, columns), use_threads=False)
 
 
 def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
@@ -158,11 +158,11 @@ def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: in
         size, rows = sum(group.total_byte_size for group in groups), max(1, file.metadata.num_rows)
         wanted = _present(file, columns)
         if size <= most // _SWELLS:
-            yield file.read(wanted)
+            yield file.read(wanted, use_threads=False)
             return
         schema = file.schema_arrow if wanted is None else pa.schema([file.schema_arrow.field(n) for n in wanted])
         per_part = min(rows, max(1, most // _SWELLS * rows // size))
-        for batch in file.iter_batches(per_part, columns=wanted):
+        for batch in file.iter_batches(per_part, columns=wanted, use_threads=False):
             yield pa.Table.from_batches([batch], schema=schema)
 
 
@@ -172,6 +172,8 @@ def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str]
 
 @contextmanager
 def _parquet_errors(block: LogBlock) -> Iterator[None]:
+    # What is in it decodes in this thread alone: after an error in one column, threads of Arrow's own would go on with
+    # others in memory that isn't theirs any more. Slices are read side by side as it is.
     try:
         yield
     except (pa.ArrowException, OSError) as error:
