@@ -122,8 +122,12 @@ def test_a_file_that_is_not_the_merged_slice_is_not_published(
 ) -> None:
     mine = copy("mor_v9_services")
     before = _rows(ARROW, mine)
-    write = BaseFileWriter.write
-    monkeypatch.setattr(BaseFileWriter, "write", lambda self, path, rows: write(self, path, rows.slice(1)))
+    write = BaseFileWriter.write_parts
+
+    def lose_one(self: BaseFileWriter, path: str, parts: Any, folder: str | None = None) -> Any:
+        return write(self, path, (rows.slice(1) for rows in parts), folder)
+
+    monkeypatch.setattr(BaseFileWriter, "write_parts", lose_one)
     with pytest.raises(pudi.CorruptError, match="merged slice"):
         mine.compact()
     monkeypatch.undo()

@@ -157,7 +157,7 @@ def _deleted(content: bytes) -> list[str]:
     while count := fastavro.schemaless_reader(deletes, "long"):
         for _ in range(count):
             keys.append(str(fastavro.schemaless_reader(deletes, ["null", "string"])))
-            assert fastavro.schemaless_reader(deletes, ["null", "string"]) is None
+            fastavro.schemaless_reader(deletes, ["null", "string"])  # the partition, which Hudi says
             assert deletes.read(2) == b"\4\0"
     return keys
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import create_properties, read_properties
 from pudi.config import TableConfig
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, TableNotFoundError
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
@@ -27,11 +27,18 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         meta: the table.
 
     Raises:
-        TableNotFoundError: the table says that it has one, and it isn't there.
-        CorruptError: its properties can't be read, or contradict the table's.
+        CorruptError: it isn't there, or its properties can't be read or contradict the table's.
     """
     storage = StorageBelow(meta.storage, METADATA_DIR)
-    config = TableConfig.parse(read_properties(storage, meta.context), table=storage.root)
+    try:
+        properties = read_properties(storage, meta.context)
+    except TableNotFoundError as error:
+        raise CorruptError(
+            "the properties name a metadata table that isn't there; write with hoodie.metadata.enable=false, which takes "
+            "it out of the properties, and it's made anew by the next write with true",
+            table=meta.storage.root,
+        ) from error
+    config = TableConfig.parse(properties, table=storage.root)
     if config.layout_version != meta.config.layout_version:
         raise CorruptError(
             f"the metadata table has a timeline of layout {config.layout_version}, the table one of "
