@@ -34,8 +34,8 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         properties = read_properties(storage, meta.context)
     except TableNotFoundError as error:
         raise CorruptError(
-            "the properties name a metadata table that isn't there; write with hoodie.metadata.enable=false, which takes "
-            "it out of the properties, and it's made anew by the next write with true",
+            "the properties name a metadata table that isn't there; write with hoodie.metadata.enable=false, which "
+            "takes it out of the properties, and it's made anew by the next write with true",
             table=meta.storage.root,
         ) from error
     config = TableConfig.parse(properties, table=storage.root)
