@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -91,20 +92,23 @@ def left_between(path: Path) -> bool:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
 def test_hudi_repairs_a_write_that_died_between_both_commits(spark: Any, tmp_path: Path, layout: Layout) -> None:
-    path = tmp_path / "trips"
-    PudiTable.create(LocalEngine(), path, SCHEMA, layout)
-    pudi = PudiTable(LocalEngine(), path, ON)
-    hudi = HudiTable(spark, path, layout.hudi_options("trips") | NO_COMPACTION | ON)
+    whole = tmp_path / "trips"
+    PudiTable.create(LocalEngine(), whole, SCHEMA, layout)
+    pudi = PudiTable(LocalEngine(), whole, ON)
     pudi.write("bulk_insert", table([trip(number, 10) for number in range(20)]))
     before = pudi.snapshot()
     lost = table([trip(number, 20, "lost") for number in range(5, 25)])
-    for number in range(200):
+    path = whole
+    for number in range(200):  # a table of its own for each, or the repair of the one before would move the place
+        path = Path(shutil.copytree(whole, tmp_path / f"trips{number}"))
         dying = FaultStorage(open_storage(str(path)), fail_at=number + 1, mode="crash", crash_after=True)
         with pytest.raises(SimulatedCrash):
             pudi_module.Table.of(MetaClient.open(str(path), None, {}, Context(), dying), dict(ON)).upsert(lost)
         if left_between(path):
             break
     assert left_between(path)
+    pudi = PudiTable(LocalEngine(), path, ON)
+    hudi = HudiTable(spark, path, layout.hudi_options("trips") | NO_COMPACTION | ON)
     assert_same(pudi.snapshot(), before, about="pudi, after the crash")
     assert_same(through_metadata(hudi), before, about="Hudi, after the crash")
     hudi.write("upsert", table([trip(number, 30, "Hudi") for number in range(3)]))
