@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pudi.context import FileInfo
+from pudi.context import FileInfo, collector_held
 from pudi.errors import NotFoundError
 from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
@@ -85,12 +85,14 @@ class FileSystemView:
 
     def all_slices(self) -> list[FileSlice]:
         """Latest slice of each file group in the table, by partition path and file id; raises as `slices`."""
-        return [s for partition, files in self._listing.all_files().items() for s in self._latest(partition, files)]
+        with collector_held():
+            return [s for partition, files in self._listing.all_files().items() for s in self._latest(partition, files)]
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each; raises as `slices`."""
-        listed = self._listing.files_of(partitions)
-        return [s for partition, files in listed.items() for s in self._latest(partition, files)]
+        with collector_held():
+            listed = self._listing.files_of(partitions)
+            return [s for partition, files in listed.items() for s in self._latest(partition, files)]
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""

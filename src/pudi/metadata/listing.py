@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.context import FileInfo
+from pudi.context import FileInfo, collector_held
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileListing
 from pudi.metadata.merge_files import entries_of
@@ -166,13 +165,8 @@ def _listed(records: pa.Table) -> Files:
     keys = records["key"].combine_chunks()
     folders = pc.if_else(pc.equal(keys, NO_PARTITION), "", pc.binary_join_element_wise(keys, "", "/"))
     paths = pc.binary_join_element_wise(folders.take(pa.array(entries.owner)), entries.names, "")
-    was_on = gc.isenabled()
-    gc.disable()  # many objects that hold no others are made at once
-    try:
+    with collector_held():
         infos = list(map(FileInfo, paths.to_pylist(), entries.sizes.tolist(), repeat(0)))
-    finally:
-        if was_on:
-            gc.enable()
     ends = np.searchsorted(entries.owner, np.arange(len(keys)), side="right").tolist()
     begins = [0, *ends][: len(ends)]
     spans = zip(keys.to_pylist(), begins, ends, strict=True)
