@@ -41,7 +41,7 @@ SPARK = {"cow_v9_types", "mor_v9_types_avrolog", "mor_v6_types_parquetlog", "mor
 @pytest.mark.parametrize("table", INDEXED, ids=lambda table: table.name)
 def test_no_row_is_lost(golden_folder: Path, table: Golden) -> None:
     path = str(table.unpack(golden_folder))
-    skipped = sum(_same(path, where) for where in _predicates(path, 12))
+    skipped = sum(_same(path, where) for where in _predicates(path, 7))
     assert skipped == 0 or table.name not in NOT_SKIPPED
 
 

@@ -59,7 +59,7 @@ def test_random_deltas(engine: Engine, tmp_path: Path, merging: str, version: in
     opened = pudi.Table(str(logs.path))
     assert_same(rows_of(engine, opened.scan()), logs.expected(), about="snapshot")
     assert_same(rows_of(engine, opened.scan(read_optimized=True)), logs.base, about="read optimized")
-    for number, instant in enumerate(done):
+    for number, instant in list(enumerate(done))[:: 1 if engine.name == "local" else 3]:
         expected = logs.expected(until=instant.requested)
         assert_same(rows_of(engine, opened.scan(as_of=instant.requested)), expected, about=f"as of {number}")
         since = instant.requested if version == 6 else instant.completion

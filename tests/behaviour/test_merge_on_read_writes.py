@@ -56,7 +56,7 @@ def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], 
         getattr(model, step.verb)(from_arrow(step.data), *trips.write(step.verb, step.data))
         assert_same(trips.snapshot(), model.snapshot(), PLACE_FIELDS, f"{number}: {step.verb}")
     assert logs(trips.path)
-    for commit in model.commits[1::3]:
+    for commit in model.commits[1 :: 3 if engine.name == "local" else 5]:
         assert_same(trips.as_of(commit.instant), model.as_of(commit.instant), PLACE_FIELDS, "as of")
         if layout.merging == "commit":  # incremental reads bring late events too, see FORMAT 10
             changed = trips.changes(commit.completion)

@@ -158,7 +158,7 @@ def test_every_crash_point(copies: Callable[[], Path], verb: str, crash_after: b
     assert seen == {False, True}, "the last calls come after the commit, the first before it"
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(10)
 @in_both
 @pytest.mark.parametrize("mode", ["error", "lost_answer"])
 def test_every_failing_call(copies: Callable[[], Path], verb: str, mode: str) -> None:

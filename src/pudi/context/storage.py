@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """One stored file.
+class FileInfo(NamedTuple):
+    """One stored file: a tuple, since a table may have a million of them.
 
     Attributes:
         path: path relative to the table's root, `/` separated, without a leading slash.

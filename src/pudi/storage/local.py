@@ -245,7 +245,7 @@ class LocalStorage:
         try:
             with os.scandir(self._folder(folder)) as entries:
                 for entry in entries:
-                    if not HIDDEN.fullmatch(entry.name) or entry.is_dir():
+                    if not entry.name.startswith(".") or not HIDDEN.fullmatch(entry.name) or entry.is_dir():
                         self._sort_in(entry, folder, linked, files)
         except (FileNotFoundError, NotADirectoryError):
             return files
@@ -256,7 +256,8 @@ class LocalStorage:
     def _sort_in(self, entry: os.DirEntry[str], folder: str, linked: set[str], listing: _Listing) -> None:
         files, names = listing
         path = _join(folder, entry.name)
-        if entry.is_symlink():
+        plain = entry.is_file(follow_symlinks=False)  # nearly all are, and the system has said so already
+        if not plain and entry.is_symlink():
             real = self._follow(entry.path, path)
             if entry.is_dir():
                 if real in linked:
@@ -264,11 +265,11 @@ class LocalStorage:
                         f"symlinks lead to {real} more than once; remove them", table=self._root, path=path
                     )
                 linked.add(real)
-        if entry.is_dir():
+        if not plain and entry.is_dir():
             names.append(entry.name)
             return
         try:
-            facts = entry.stat()
+            facts = entry.stat(follow_symlinks=not plain)
         except FileNotFoundError:  # deleted since the folder was read
             return
         if stat.S_ISREG(facts.st_mode):
