@@ -154,9 +154,23 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np.ndarray]:
     """For each base row the newer row of its key, or -1; and the base rows that have one."""
-    found = pc.index_in(base[key], value_set=_whole(newer[key]))
-    partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
+    partner = _by_place(base[key], newer[key]) if pa.types.is_integer(base.schema.field(key).type) else None
+    if partner is None:
+        found = pc.index_in(base[key], value_set=_whole(newer[key]))
+        partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
     return partner, np.flatnonzero(partner >= 0)
+
+
+def _by_place(base: pa.ChunkedArray, newer: pa.ChunkedArray) -> np.ndarray | None:
+    """For each base row the newer row of its number, or -1; None where base rows aren't numbered without gaps."""
+    stored, wanted = np.asarray(base), np.asarray(newer)
+    if not len(stored) or np.any(np.diff(stored) != 1):
+        return None
+    places = wanted - stored[0]
+    held = np.flatnonzero((places >= 0) & (places < len(stored)))
+    partner = np.full(len(stored), -1, dtype=np.int64)
+    partner[places[held]] = held
+    return partner
 
 
 def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overlay:

@@ -70,11 +70,27 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
 
 
 def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
-    """For each row the number of its key by first appearance, and how many keys there are."""
-    encoded = pc.dictionary_encode(rows[key].combine_chunks())
+    """For each row the number of its key (by first appearance, unless keys are numbers), and how many keys there are."""
+    column = rows[key].combine_chunks()
+    if pa.types.is_integer(column.type) and (dense := _dense(np.asarray(column))) is not None:
+        return dense
+    encoded = pc.dictionary_encode(column)
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
     return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
+
+
+def _dense(numbers: np.ndarray) -> tuple[np.ndarray, int] | None:
+    """As `_codes`, by a place for each number there might be; None where that would be many places for few numbers."""
+    if not len(numbers) or numbers.min() < 0 or numbers.max() > _PLACES_EACH * len(numbers):
+        return None
+    present = np.zeros(int(numbers.max()) + 1, dtype=bool)
+    present[numbers] = True
+    ranks = np.cumsum(present) - 1
+    return ranks[numbers], int(ranks[-1]) + 1
+
+
+_PLACES_EACH = 16
 
 
 def _winners(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import InvalidArgumentError
@@ -86,4 +85,4 @@ class StorageBelow:
         return f"{self.folder}/{path}" if path else self.folder
 
     def _below(self, info: FileInfo) -> FileInfo:
-        return replace(info, path=info.path[len(self.folder) + 1 :])
+        return info._replace(path=info.path[len(self.folder) + 1 :])

@@ -210,12 +210,13 @@ class MergedSlices:
         counts = LogCounts.of(blocks, records)
         del blocks  # with the contents that they hold
         if buckets is None:
-            newer = fold(held, RECORD_KEY, self.merging.rule)
+            key = ROW if by_row else RECORD_KEY
+            newer = fold(held, key, self.merging.rule)
             del held
             groups = self._base(file_slice, of_logs if mixes else of_base)
             if by_row:
                 groups = self._base_rows(file_slice, of_base, newer, staying)
-            yield from self._over_groups(groups, newer, replace(counts, keys=len(newer)), ROW if by_row else RECORD_KEY)
+            yield from self._over_groups(groups, newer, replace(counts, keys=len(newer)), key)
             return
         with buckets:
             yield from self._over_buckets(self._base(file_slice, of_logs if mixes else self._light), buckets, counts)
@@ -264,8 +265,8 @@ class MergedSlices:
 
         Where base rows that stay aren't wanted, only those come that there are newer versions of.
         """
-        places = np.unique(np.asarray(newer.rows[ROW]))
         target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in (staying or ())])
+        places = np.zeros(0, dtype=np.int64) if staying is not None else np.sort(np.asarray(newer.rows[ROW]))
         if staying is None and not target.names:
             yield places, pa.table({ROW: pa.array(places, pa.int64())})
             return

@@ -260,20 +260,19 @@ class CompareTasks:
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()
 
 
-@dataclass(frozen=True, slots=True)
-class BucketColumn:
-    """Adds the bucket of each record, as its location.
+def bucket_of(frame: Any, buckets: Buckets) -> Any:
+    """A column with the bucket of each record of a frame, as its location.
 
     Args:
+        frame: records with their keys.
         buckets: how the table is divided.
     """
+    import pandas as pd  # noqa: PLC0415 - optional
 
-    buckets: Buckets
+    def named(keys: pd.Series) -> pd.Series:
+        numbers, codes = np.unique(buckets.of(pa.array(keys, pa.string())), return_inverse=True)
+        names = np.array([bucket_name(number) for number in numbers.tolist()], dtype=object)  # buckets, not records
+        return pd.Series(names[codes])
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with `FILE_ID`."""
-        for batch in batches:
-            numbers, codes = np.unique(self.buckets.of(batch[RECORD_KEY]), return_inverse=True)
-            names = pa.array([bucket_name(number) for number in numbers.tolist()], pa.string())  # buckets, not records
-            columns = [*batch.columns, names.take(pa.array(codes))]
-            yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, FILE_ID])
+    named.__annotations__ = {"keys": pd.Series, "return": pd.Series}  # Spark goes by them, and texts it can't look up
+    return functions(frame).pandas_udf(named, "string")(RECORD_KEY)

@@ -17,7 +17,7 @@ from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     MOST_COPIES,
     Bins,
-    BucketColumn,
+    bucket_of,
     look_up,
     look_up_records,
     older_than_stored,
@@ -97,15 +97,12 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
 
 
 def _bucketed(records: SparkRecords, buckets: Buckets) -> SparkTagged:
-    """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's."""
+    """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's.
 
-    def with_bucket(frame: Any) -> Any:
-        schema = frame.schema.jsonValue()
-        schema["fields"].append({"name": FILE_ID, "type": "string", "nullable": False, "metadata": {}})
-        return frame.mapInArrow(BucketColumn(buckets).run, struct_type(schema))
-
+    Only the keys go through Python; the rest of a record waits for the answer.
+    """
     keyed = records.keyed
-    return SparkTagged(records, with_bucket(keyed), with_bucket(keyed.select(PARTITION_PATH, RECORD_KEY, HASH)))
+    return SparkTagged(records, keyed.withColumn(FILE_ID, bucket_of(keyed, buckets)))
 
 
 def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
