@@ -70,7 +70,7 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
 
 
 def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
-    """For each row the number of its key (by first appearance, unless keys are numbers), and how many keys there are."""
+    """For each row the number of its key (by first appearance, but for numbers), and how many keys there are."""
     column = rows[key].combine_chunks()
     if pa.types.is_integer(column.type) and (dense := _dense(np.asarray(column))) is not None:
         return dense
