@@ -285,13 +285,13 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
-    """Make file groups of the record index, or of a secondary one. Picklable.
+    """Make file groups of the metadata table. Picklable.
 
     Attributes:
         number: place among the tasks.
         requested: the instant.
         file_ids: the file groups.
-        partition: the index's partition of the metadata table.
+        partition: partition of the metadata table.
     """
 
     number: int

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import read_definitions
+from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
 from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError, CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
 from pudi.metadata.groups import Shards
+from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import SECONDARY_INDEX_PREFIX
 from pudi.metadata.secondary import secondary_value
 from pudi.task import Engine
@@ -23,57 +24,27 @@ from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_sha
 from pudi.task.secondary_keys import SecondaryReading
 from pudi.timeline import Instant, Timeline
 
-_FIRST_OF_V2 = 9
-"""Table version from which on secondary indexes are of version 2 where nothing else is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecondaryIndex:
-    """What a table says of one secondary index.
-
-    Attributes:
-        partition: its partition of the metadata table.
-        column: the indexed column.
-        version: 1 or 2; the first one spreads keys by the whole of them, see `secondary_shard_of`.
-    """
-
-    partition: str
-    column: str
-    version: int
-
-    @property
-    def whole_key(self) -> bool:
-        """Whether keys are spread by the whole of them."""
-        return self.version == 1
-
-
-def secondary_indexes(meta: MetaClient) -> list[SecondaryIndex]:
+def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
     """The secondary indexes of a table's metadata table.
 
     Raises:
-        CorruptError: the definition of one is missing, or makes no sense.
+        CorruptError: nothing says what one is over.
     """
     names = [name for name in meta.config.metadata_partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
-    definitions = read_definitions(meta) if names else {}
-    return [_secondary_index(meta, name, definitions.get(name)) for name in names]
+    specs = [defined_index(meta, name) for name in names]
+    for spec in specs:
+        if len(spec.columns) != 1:
+            raise CorruptError(
+                f"nothing says what the index {spec.partition} is over; write with hoodie.metadata.index.drop="
+                f"{spec.partition}, which takes it away, and make it anew",
+                table=meta.storage.root,
+            )
+    return specs
 
 
-def _secondary_index(meta: MetaClient, name: str, said: object) -> SecondaryIndex:
-    definition = said if isinstance(said, dict) else {}
-    fields = definition.get("sourceFields")
-    version = definition.get("version") or f"V{default_secondary_version(meta)}"
-    if not isinstance(fields, list) or len(fields) != 1 or version not in {"V1", "V2"}:
-        raise CorruptError(
-            f"nothing says what the index {name} is over; write with hoodie.metadata.index.drop={name}, which takes it "
-            "away, and make it anew",
-            table=meta.storage.root,
-        )
-    return SecondaryIndex(name, str(fields[0]), int(version[1]))
-
-
-def default_secondary_version(meta: MetaClient) -> int:
-    """The version of a table's secondary indexes where nothing else is said."""
-    return 2 if meta.config.version >= _FIRST_OF_V2 else 1
+def hashes_whole_keys(index: IndexSpec) -> bool:
+    """Whether a secondary index spreads its keys by the whole of them, see `secondary_shard_of`."""
+    return index.version == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +116,11 @@ def stage_secondary(
     for index in indexes:
         count = len(Shards.of(index.partition, view.slices(index.partition)).all)
         staged.append(StagedSecondary(meta, engine, instant.requested, index.partition, count, ()))
-        of_index = SecondaryReading(reading, index.column)
+        of_index = SecondaryReading(reading, index.columns[0])
         for place, (before, after) in enumerate(pairs):
             path = f"{staging_dir(instant.requested)}/{index.partition}-{place}"
             task = KeyTask(len(jobs), of_index, "", secondary_value(), count, path, before, after)
-            jobs.append(replace(task, whole_key=index.whole_key))
+            jobs.append(replace(task, whole_key=hashes_whole_keys(index)))
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
     found: list[list[StagedKeys]] = [[] for _ in indexes]
     for result in results:
