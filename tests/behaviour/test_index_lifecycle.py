@@ -140,7 +140,7 @@ def test_a_write_that_began_before_the_index(
         return written
 
     monkeypatch.setattr(Write, "_write_files", slow)
-    trips.upsert(table(trip(n, 12) for n in (0, 2, 31)), options={"hoodie.clean.failed.writes.policy": "LAZY"})
+    trips.upsert(table(trip(n, 12) for n in (0, 2, 31)))
     assert metadata_partitions(tmp_path / "trips") == sorted({"files", kind, *companions(kind, layout)})
     assert_kept(trips)
 
@@ -177,7 +177,7 @@ def test_planned_and_built_by_whoever_comes(tmp_path: Path) -> None:
     assert [each.instant for each in trips.run_pending()] == plans
     assert_kept(trips)
     assert {each.state for each in trips.indexes()} == {"ready"}
-    assert trips.run_pending(options={}) == [] if trips.config.table_type != "COPY_ON_WRITE" else True
+    assert trips.run_pending() == []
 
 
 @pytest.mark.parametrize(

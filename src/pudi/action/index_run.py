@@ -30,7 +30,7 @@ from pudi.action.result import CommitResult
 from pudi.action.timed import Timed
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
-from pudi.errors import ConflictError, InvalidArgumentError, PudiError
+from pudi.errors import ConflictError, PudiError
 from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
 from pudi.format.index_plan import IndexedPartition
 from pudi.metadata.index_spec import IndexKind
@@ -91,12 +91,6 @@ class IndexRun(Timed):
 
     def _once(self) -> tuple[Instant, Stats]:
         with self._claimed() as (pending, plan):
-            if len(plan) != 1:
-                names = ", ".join(each.partition for each in plan)
-                raise InvalidArgumentError(
-                    f"the plan {pending.requested} is to build {names or 'nothing'}; pudi builds indexes one by one",
-                    table=self.meta.storage.root,
-                )
             if pending.is_completed:
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
@@ -230,7 +224,8 @@ class IndexRun(Timed):
                 if found is None or found.is_completed:
                     return
                 left = give_back_index(meta, found)
-                if left is not None and not keeps_plan:
+                made = {each.partition for each in plan_of(meta, found)} <= set(meta.config.metadata_partitions)
+                if left is not None and (made or not keeps_plan):
                     discard_index(meta, left)
         except PudiError:
             return  # the first error is the one to tell; the next one that comes finds this run dead

@@ -103,11 +103,27 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> 
     _with_metadata(meta, resolved)
     done = []
     for instant in pending:
-        if is_dead_building(meta, instant, WriteOptions.of(resolved)):
-            done.append(IndexRun(meta, engine, instant, resolved).run())
-        else:
+        plan = plan_of(meta, instant)
+        if not is_dead_building(meta, instant, WriteOptions.of(resolved)):
             _log.info("the indexing %s is being run by another process", instant.requested)
+        elif len(plan) != 1:
+            _log.warning("the indexing %s is left alone: pudi builds indexes one by one", instant.requested)
+        elif not _is_made(meta, instant, plan[0].partition):
+            done.append(IndexRun(meta, engine, instant, resolved).run())
     return done
+
+
+def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
+    """Whether somebody has made a planned index in another way; then the plan is taken off the timeline."""
+    with meta.lock:
+        meta.reload()
+        current = meta.store.load().find(instant.requested, Action.INDEXING)
+        if current is None or current.is_completed:
+            return True
+        made = current.state is State.REQUESTED and partition in meta.config.metadata_partitions
+        if made:
+            discard_index(meta, current)
+        return made
 
 
 def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:

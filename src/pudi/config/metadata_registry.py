@@ -47,7 +47,8 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.index.bloom.filter.enable",
-        doc="Whether the metadata table has the base files' bloom filters: false, given explicitly, takes them away.",
+        doc="Whether the metadata table has the base files' bloom filters: true, given explicitly, makes them where "
+        "there is a metadata table, false takes them away.",
     ),
     _count(
         key="hoodie.metadata.index.bloom.filter.file.group.count",

@@ -9,7 +9,7 @@ from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
 from pudi.action.indexing import run_pending_indexes
 from pudi.config import Options
 from pudi.errors import NotSupportedError
-from pudi.format import Action, State
+from pudi.format import Action
 from pudi.table.check import CheckResult, check_table
 from pudi.table.verbs import engine_of
 
@@ -118,8 +118,7 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)
-        indexes = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
-        done = run_pending(meta, engine, resolved) if meta.merges_on_read or not indexes else []
+        done = run_pending(meta, engine, resolved) if meta.merges_on_read else []
         return [*done, *run_pending_indexes(meta, engine, resolved)]
 
 

@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.mdt.being_built import partitions_of
 from pudi.action.mdt.client import create_metadata, open_metadata
 from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
@@ -60,7 +61,8 @@ def settle_metadata(meta: MetaClient, options: Options) -> None:
         doomed = _unwanted(meta.config, options)
         indexing = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
         if indexing and not metadata_switched_off(options):  # a partition that is being built is somebody's work
-            doomed -= set(meta.config.metadata_partitions_inflight) - set(metadata_dropped(options, doomed))
+            planned = {partition for instant in indexing for partition in partitions_of(meta, instant)}
+            doomed -= planned - set(metadata_dropped(options, doomed))
         if doomed:
             drop_partitions(meta, doomed)
 

@@ -10,22 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action.mdt.build import next_instant, set_partitions
-from pudi.action.mdt.building import Building, Stats, build_whole
-from pudi.action.mdt.index_defs import write_definition
+from pudi.action.mdt.building import Building, Stats
 from pudi.action.mdt.record_index import LEAST_BY_PARTITION, key_reading
-from pudi.action.meta_client import MetaClient
-from pudi.concurrency import Heartbeat
-from pudi.config import Options
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, instant_to_millis, staging_dir
-from pudi.metadata.index_spec import IndexSpec, record_index_spec
+from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.locations import encode_location
-from pudi.metadata.records import FILES, RECORD_INDEX
+from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
-from pudi.storage import delete_folder
-from pudi.task import Engine
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
 from pudi.timeline import Timeline
 
@@ -50,53 +43,6 @@ _COUNTERS = 16
 
 _COUNTED_FROM = 256 << 20
 """Bytes of a table, or partition, from which on its records are counted: with fewer there are never too many."""
-
-
-def wanted_index(options: Options) -> bool | None:
-    """Whether options ask for a record index by partition (true), over the whole table (false), or none (None)."""
-    if options.given.get(BY_PARTITION) is True:
-        return True
-    return False if options.given.get(GLOBAL) is True else None
-
-
-def build_record_index(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """Before a write: make the record index that the user asks for, where there is none.
-
-    Args:
-        meta: the table, with a metadata table; without one nothing is done.
-        engine: who does the work.
-        options: the writer's.
-
-    Raises:
-        InvalidArgumentError: both kinds of index are asked for.
-    """
-    partitioned = wanted_index(options)
-    if partitioned is None or FILES not in meta.config.metadata_partitions:
-        return
-    if partitioned and options.given.get(GLOBAL) is True:
-        raise InvalidArgumentError(f"{BY_PARTITION} and {GLOBAL}: choose one of them", table=meta.storage.root)
-    if RECORD_INDEX in meta.config.metadata_partitions:
-        return
-    with meta.lock:
-        meta.reload()
-        ready = meta.config.metadata_partitions
-        if RECORD_INDEX in ready or FILES not in ready:
-            return
-        timeline = meta.store.load()
-        requested = next_instant(meta, timeline)
-        heart = Heartbeat(
-            meta.storage, requested, meta.context, options.integer("hoodie.client.heartbeat.interval_in_ms")
-        )
-        set_partitions(meta, ready=ready, building=(RECORD_INDEX,))
-        spec = record_index_spec(partitioned=partitioned)
-        heart.start()
-        try:
-            build_whole(RecordIndexBuilder(Building(meta, engine, options, spec, timeline, requested)))
-        finally:
-            heart.stop()
-            delete_folder(meta.storage, staging_dir(requested))
-        write_definition(meta, spec)
-        set_partitions(meta, ready=(*ready, RECORD_INDEX), building=())
 
 
 @dataclass(slots=True)

@@ -6,27 +6,21 @@ initializePartitionStatsIndex.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pudi.action.mdt.build import group_ids, next_instant, set_partitions, write_bases
-from pudi.action.mdt.building import Building, Stats, build_whole
+from pudi.action.mdt.build import group_ids, write_bases
+from pudi.action.mdt.building import Building, Stats
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import write_definition
 from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
-from pudi.concurrency import Heartbeat
-from pudi.config import Options
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
-from pudi.format import staging_dir
 from pudi.metadata import (
     COLUMN_STATS,
-    FILES,
     PARTITION_STATS,
     STATS,
     StatsSpec,
@@ -38,12 +32,9 @@ from pudi.metadata import (
 from pudi.metadata.changes import encode_changes
 from pudi.metadata.index_spec import IndexKind, IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields
-from pudi.storage import delete_folder
-from pudi.task import Engine
 from pudi.task.index_stats import StatsTask
 from pudi.timeline import Timeline
 
-_WANTED = "hoodie.metadata.index.column.stats.enable"
 _COLUMNS = "hoodie.metadata.index.column.stats.column.list"
 _MOST_COLUMNS = "hoodie.metadata.index.column.stats.max.columns.to.index"
 _GROUPS = "hoodie.metadata.index.column.stats.file.group.count"
@@ -52,57 +43,6 @@ _TASKS = 64
 """Most tasks that look at files."""
 _FIRST_WITH_PARTITIONS = 8
 """The table version from which on there are statistics of partitions, where the table has some."""
-
-_log = logging.getLogger(__name__)
-
-
-def build_statistics(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """Before a write: make the statistics that the user asks for, where there are none.
-
-    Below version 8 not while a write is pending, whose log files can't be told from others.
-
-    Args:
-        meta: the table, with a metadata table; without one nothing is done.
-        engine: who does the work.
-        options: the writer's; hoodie.metadata.index.column.stats.enable=true, given explicitly, asks for them.
-
-    Raises:
-        NotFoundError: a file of the table is gone.
-        CorruptError: one can't be read.
-    """
-    if options.given.get(_WANTED) is not True or not _lacks(meta):
-        return
-    with meta.lock:
-        meta.reload()
-        if not _lacks(meta):
-            return
-        timeline = meta.store.load()
-        if meta.store.layout == 1 and timeline.pending:
-            _log.warning(
-                "no statistics of columns were made: %s is pending on the table", timeline.pending[0].requested
-            )
-            return
-        ready = meta.config.metadata_partitions
-        set_partitions(meta, ready=ready, building=[COLUMN_STATS])
-        asked = IndexSpec(IndexKind.COLUMN_STATS, COLUMN_STATS)
-        builder = ColumnStatsBuilder(Building(meta, engine, options, asked, timeline, next_instant(meta, timeline)))
-        spec, requested = builder.spec(), builder.work.requested
-        builder.work = replace(builder.work, spec=spec)
-        interval = options.integer("hoodie.client.heartbeat.interval_in_ms")
-        heart = Heartbeat(meta.storage, requested, meta.context, interval)
-        heart.start()
-        try:
-            made = build_whole(builder)
-        finally:
-            heart.stop()
-            delete_folder(meta.storage, staging_dir(requested))
-        write_definition(meta, spec)
-        set_partitions(meta, ready=(*ready, *made), building=())
-
-
-def _lacks(meta: MetaClient) -> bool:
-    ready = meta.config.metadata_partitions
-    return FILES in ready and COLUMN_STATS not in ready
 
 
 @dataclass(slots=True)
