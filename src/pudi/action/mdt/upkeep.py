@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 
 from pudi.action.mdt.blooms import blooms_of_commit
 from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.expression import expression_changes
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.record_index import Staged, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
 from pudi.action.mdt.staged import NOTHING_STAGED, StagedChanges, is_of_records
-from pudi.action.mdt.statistics import Statistics
+from pudi.action.mdt.statistics import FileStatistics, column_statistics
 from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
 from pudi.errors import ConflictError
@@ -68,6 +69,7 @@ def in_step(
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
         if BLOOM_FILTERS in table.partitions:
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
+        found.update(expression_changes(meta, instant, written, staged.expressions, now, table))
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, staged, written))
 
@@ -124,10 +126,10 @@ def rolled_back(
     roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
 
 
-def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
+def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics | None:
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    return Statistics(meta, instant, written)
+    return column_statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
