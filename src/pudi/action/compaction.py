@@ -18,8 +18,8 @@ from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
-from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.staged import stage_changes
+from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
@@ -252,8 +252,10 @@ class _Run(Timed):
                 claim.keep([stat.path or "" for stat in stats])
                 add_partitions(meta, claim.instant, stats)
                 metadata = self._metadata(timeline, plan, stats, schema_json)
-                staged = stage_changes(meta, self.engine, claim.instant, metadata, timeline, self.resolved, Index())
-                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), staged)
+                stage = partial(
+                    stage_changes, meta, self.engine, claim.instant, metadata, timeline, self.resolved, Index()
+                )
+                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
                 done = meta.store.complete(claim.instant, metadata, check, action=claim.instant.action.comparable)
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)

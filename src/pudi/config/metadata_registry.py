@@ -49,6 +49,12 @@ METADATA_OPTIONS: tuple[Option, ...] = (
         key="hoodie.metadata.index.bloom.filter.enable",
         doc="Whether the metadata table has the base files' bloom filters: false, given explicitly, takes them away.",
     ),
+    _count(
+        key="hoodie.metadata.index.bloom.filter.file.group.count",
+        doc="Number of file groups of the base files' bloom filters.",
+        default=4,
+        minimum=1,
+    ),
     _flag(
         key="hoodie.metadata.global.record.level.index.enable",
         doc="Whether the metadata table has a record index: false, given explicitly, takes it away.",
@@ -100,8 +106,8 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.index.secondary.enable",
-        doc="Whether a secondary index is made of the column that hoodie.metadata.index.secondary.column names; the table "
-        "must have a record index.",
+        doc="Whether a secondary index is made of the column that hoodie.metadata.index.secondary.column names; the "
+        "table must have a record index.",
         default=True,
     ),
     _setting(
@@ -114,8 +120,8 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.index.expression.enable",
-        doc="Whether an expression index is made of the column that hoodie.metadata.index.expression.column names: true, "
-        "given explicitly, makes it where there is a metadata table and no such index yet.",
+        doc="Whether an expression index is made of the column that hoodie.metadata.index.expression.column names: "
+        "true, given explicitly, makes it where there is a metadata table and no such index yet.",
         default=False,
     ),
     _setting(
@@ -133,8 +139,8 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _setting(
         key="hoodie.metadata.index.expression.options",
-        doc="The expression as name=value, with commas between them: `expr` is the function, `format`, `pos`, `len` and "
-        "the like what it takes beside the column.",
+        doc="The expression as name=value, with commas between them: `expr` is the function, `format`, `pos`, `len` "
+        "and the like what it takes beside the column.",
     ),
     _count(
         key="hoodie.metadata.index.expression.file.group.count",

@@ -5,6 +5,7 @@ An answer is "may match" unless the statistics prove otherwise: what is unknown,
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pudi.expr import sqltypes
 from pudi.errors import InvalidArgumentError
+from pudi.expr import sqltypes
 from pudi.expr.arrow import evaluate
 from pudi.expr.calls import apply_call, keeps_order
 from pudi.expr.like import prefix_range
@@ -272,10 +273,8 @@ class _Pruner:
             return self._known(known, type_)
         sides = [pa.nulls(self._files, type_)] * 2
         if keeps_order(call):
-            try:
+            with contextlib.suppress(pa.ArrowException, InvalidArgumentError):
                 sides = [apply_call(call, side) for side in (inner.low, inner.high)]
-            except (pa.ArrowException, InvalidArgumentError):
-                pass
         return _sound(sides[0], sides[1], inner.all_null, inner.some_null)
 
     def _column(self, column: Column) -> _Range:

@@ -145,7 +145,7 @@ def apply_call(call: Call, values: pa.Array | pa.ChunkedArray) -> pa.Array:
         InvalidArgumentError: a point in time is in no year from 1 to 9999.
     """
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if call.name == "lower" or call.name == "upper":
+    if call.name in {"lower", "upper"}:
         return _cased(values, call.name)
     if call.name in _TEXT:
         strip = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[call.name]

@@ -343,7 +343,9 @@ def _call(node: exp.Expression, depth: int) -> Expr:
     constants = [_convert(each, depth + 1) for each in given[1:]]
     if not all(isinstance(each, Literal) and isinstance(each.value, str | int) for each in constants):
         raise NotSupportedError(f"{_name(node)} with anything but constants behind its value in where: {_shown(node)}")
-    return Call(name, _convert(given[0], depth + 1), tuple(each.value for each in constants if isinstance(each, Literal)))
+    return Call(
+        name, _convert(given[0], depth + 1), tuple(each.value for each in constants if isinstance(each, Literal))
+    )
 
 
 _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] = {

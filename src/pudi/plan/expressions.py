@@ -96,7 +96,7 @@ def skip_by_keys(plan: ReadPlan, partition: str, keys: pa.Array, read: ReadKeys)
 
 
 def _tells(value: Expr) -> bool:
-    """Whether statistics of an expression's results tell anything: those of another zone only if they can be widened."""
+    """Whether statistics of results tell anything: those of another time zone only where they can be widened."""
     return not isinstance(value, Call) or not depends_on_zone(value) or keeps_order(value)
 
 
@@ -161,5 +161,3 @@ def _may(info: Mapping[str, object] | None, texts: pa.Array) -> bool:
     assert isinstance(content, bytes)
     bloom = BloomFilter.from_base64(content.decode("ascii", "replace"), kind)  # type: ignore[arg-type]
     return bool(pc.any(bloom.might_contain(texts)).as_py())
-
-

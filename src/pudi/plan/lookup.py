@@ -110,7 +110,11 @@ def _literals(exprs: Iterable[Expr]) -> Values | None:
     """The values of constants; NULL equals nothing."""
     found = []
     for each in exprs:
-        if not isinstance(each, Literal) or not isinstance(each.value, str | int | datetime.date | None) or each.value is True:
+        if (
+            not isinstance(each, Literal)
+            or not isinstance(each.value, str | int | datetime.date | None)
+            or each.value is True
+        ):
             return None
         found.append(each.value)
     return frozenset(value for value in found if value is not None)

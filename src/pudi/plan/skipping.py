@@ -104,7 +104,9 @@ def files_of(slices: Sequence[FileSlice]) -> SliceFiles:
         for file in (*(() if each.base is None else (each.base,)), *each.logs)
     ]
     partitions, names, numbers = zip(*held, strict=True) if held else ((), (), ())
-    return SliceFiles(pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64))
+    return SliceFiles(
+        pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64)
+    )
 
 
 def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Ranges:

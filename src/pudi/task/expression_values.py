@@ -1,6 +1,6 @@
-"""What an expression index keeps of a file: its rows in, statistics or a bloom filter of an expression's results out.
+"""What an expression index keeps of a file: its rows in, statistics or a bloom filter of results out.
 
-Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and getExpressionIndexRecordsUsingBloomFilter.
+Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and its like for bloom filters.
 """
 
 from __future__ import annotations

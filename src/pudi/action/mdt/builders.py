@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pudi.action.mdt.build_blooms import BloomFiltersBuilder
 from pudi.action.mdt.build_expression import ExpressionIndexBuilder
 from pudi.action.mdt.build_index import RecordIndexBuilder
 from pudi.action.mdt.build_secondary import SecondaryIndexBuilder
@@ -17,6 +18,7 @@ BUILDERS: Mapping[IndexKind, Callable[[Building], IndexBuilder]] = {
     IndexKind.COLUMN_STATS: ColumnStatsBuilder,
     IndexKind.SECONDARY_INDEX: SecondaryIndexBuilder,
     IndexKind.EXPRESSION_INDEX: ExpressionIndexBuilder,
+    IndexKind.BLOOM_FILTERS: BloomFiltersBuilder,
 }
 """Builders by kind of index."""
 

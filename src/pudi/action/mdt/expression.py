@@ -14,17 +14,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pudi.action.mdt.being_built import kept_partitions
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import key_reading
-from pudi.action.mdt.statistics import FileStatistics
+from pudi.action.mdt.statistics import FileStatistics, data_file
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
-from pudi.format import BloomOptions, CommitMetadata, parse_base_file, parse_log_file
-from pudi.metadata import STATS, MetadataTable, StatsSpec, stats_of_files
+from pudi.format import BloomOptions, CommitMetadata
+from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.bloom_changes import bloom_changes
-from pudi.metadata.changes import Changes
+from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
 from pudi.metadata.value_types import leaf_type, value_type
@@ -46,7 +47,7 @@ def expression_indexes(meta: MetaClient) -> list[IndexSpec]:
     Raises:
         CorruptError: the definition of one makes no sense.
     """
-    names = [name for name in meta.config.metadata_partitions if name.startswith(EXPRESSION_INDEX_PREFIX)]
+    names = [name for name in kept_partitions(meta) if name.startswith(EXPRESSION_INDEX_PREFIX)]
     return [defined_index(meta, name) for name in names]
 
 
@@ -179,8 +180,8 @@ def expression_changes(
 ) -> dict[str, Changes | None]:
     """The changes to expression indexes, by partition of the metadata table; under the table's lock.
 
-    What an index says of whole partitions is worked out anew for those that the commit touches. One that another process
-    made meanwhile is told there that nothing is known of them.
+    What an index says of whole partitions is worked out anew for those that the commit touches. One that is being
+    built, or that another process made meanwhile, is told there that nothing is known of them.
 
     Args:
         meta: the table.
@@ -193,8 +194,6 @@ def expression_changes(
     known = {each.index.partition: each for each in staged}
     changes: dict[str, Changes | None] = {}
     for index in expression_indexes(meta):
-        if index.partition not in table.partitions:
-            continue
         each = known.get(index.partition, StagedExpression(index, None))
         if index.method == BLOOM_FILTERS:
             filters = [(kept.partition, kept.file, instant.requested, kept.bloom) for kept in each.kept if kept.bloom]
@@ -213,19 +212,30 @@ def _of_statistics(
     table: MetadataTable,
 ) -> Changes | None:
     column, spec = staged.index.columns[0], staged.spec
-    files = stats_of_kept(staged.kept)
-    kind = pa.null() if spec is None else spec.value.type
     statistics = FileStatistics(
         meta,
         instant,
         written,
         staged.index.partition,
         StatsSpec((column,), staged.index.version),
-        pa.schema([(column, kind)]),
-        files,
+        pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
+        stats_of_kept(staged.kept),
     )
-    parts = [statistics.of_files(), statistics.of_partitions(now, table) if meta.config.is_partitioned else None]
+    parts = [statistics.of_files()]
+    if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
+        parts.append(statistics.of_partitions(now, table))
+    elif meta.config.is_partitioned:
+        parts.append(_unknown_partitions(staged.index, written))
     return together([part for part in parts if part is not None])
+
+
+def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | None:
+    """What says that nothing is known of the partitions that a commit touches."""
+    touched = sorted({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
+    if not touched:
+        return None
+    stats = deleted_stats([(partition, "") for partition in touched], index.columns, partitions=True)
+    return encode_changes(partition_stats_records(stats, index.version, of_expression=True))
 
 
 def stats_of_kept(kept: Iterable[Kept]) -> pa.Table:
@@ -245,13 +255,5 @@ def together(parts: Sequence[Changes]) -> Changes | None:
 
 def _files(written: CommitMetadata) -> list[BaseFile | LogFile]:
     """The files that a commit wrote."""
-    found: list[BaseFile | LogFile] = []
-    for partition, stats in written.partition_to_write_stats.items():
-        for stat in stats:
-            name, size = (stat.path or "").rpartition("/")[2], stat.file_size_in_bytes or 0
-            base, log = parse_base_file(name), parse_log_file(name)
-            if base is not None:
-                found.append(BaseFile(partition, base, size))
-            elif log is not None and not log.cdc:
-                found.append(LogFile(partition, log, size))
-    return found
+    stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
+    return [file for file in map(data_file, stats) if file is not None]
