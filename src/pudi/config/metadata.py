@@ -11,7 +11,7 @@ from pudi.errors import NotSupportedError
 METADATA_KEY = "hoodie.metadata.enable"
 
 _KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
-_KEPT_BY_NAME = ("secondary_index_",)
+_KEPT_BY_NAME = ("secondary_index_", "expr_index_")
 """What the partitions of indexes that have names of their own begin with."""
 _DROP = "hoodie.metadata.index.drop"
 _SWITCHES = {

@@ -105,6 +105,50 @@ METADATA_OPTIONS: tuple[Option, ...] = (
         kind=float,
         default=2.0,
     ),
+    _flag(
+        key="hoodie.metadata.index.secondary.enable",
+        doc="Whether a secondary index is made of the column that hoodie.metadata.index.secondary.column names; the "
+        "table must have a record index.",
+        default=True,
+    ),
+    _setting(
+        key="hoodie.metadata.index.secondary.column",
+        doc="The column that a secondary index is made of, where there is a metadata table and no such index yet.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.secondary.name",
+        doc="Name of the secondary index that is made; by default that of its column.",
+    ),
+    _flag(
+        key="hoodie.metadata.index.expression.enable",
+        doc="Whether an expression index is made of the column that hoodie.metadata.index.expression.column names: "
+        "true, given explicitly, makes it where there is a metadata table and no such index yet.",
+        default=False,
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.column",
+        doc="The column that an expression index is made of.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.name",
+        doc="Name of the expression index that is made; by default that of its column.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.type",
+        doc="What an expression index keeps of each file: column_stats or bloom_filters.",
+        default="column_stats",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.options",
+        doc="The expression as name=value, with commas between them: `expr` is the function, `format`, `pos`, `len` "
+        "and the like what it takes beside the column.",
+    ),
+    _count(
+        key="hoodie.metadata.index.expression.file.group.count",
+        doc="Number of file groups of an expression index.",
+        default=2,
+        minimum=1,
+    ),
     _setting(
         key="hoodie.metadata.index.drop",
         doc="Partitions of the metadata table to take away, such as `secondary_index_rider`, with commas between them.",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pudi.action.mdt.being_built import being_built
 from pudi.action.mdt.build import build_metadata, next_instant, set_partitions
 from pudi.action.mdt.build_index import BY_PARTITION, GLOBAL
+from pudi.action.mdt.build_named import named_indexes_asked
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.index_defs import write_definition
@@ -37,12 +38,12 @@ def build_wanted(meta: MetaClient, engine: Engine, options: Options) -> None:
         options: the writer's; those count that are given explicitly.
 
     Raises:
-        InvalidArgumentError: both kinds of record index are asked for.
+        InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
         NotFoundError: a file of the table is gone.
         CorruptError: one can't be read.
     """
     build_metadata(meta, options)
-    for asked in _asked(options, meta.storage.root):
+    for asked in (*_asked(options, meta.storage.root), *named_indexes_asked(meta, options)):
         if _lacks(meta, asked.partition):
             with meta.lock:
                 meta.reload()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pudi.action.mdt.build_blooms import BloomFiltersBuilder
+from pudi.action.mdt.build_expression import ExpressionIndexBuilder
 from pudi.action.mdt.build_index import RecordIndexBuilder
+from pudi.action.mdt.build_secondary import SecondaryIndexBuilder
 from pudi.action.mdt.build_stats import ColumnStatsBuilder
 from pudi.action.mdt.building import Building, IndexBuilder
 from pudi.errors import NotSupportedError
@@ -14,6 +16,8 @@ from pudi.metadata.index_spec import IndexKind
 BUILDERS: Mapping[IndexKind, Callable[[Building], IndexBuilder]] = {
     IndexKind.RECORD_INDEX: RecordIndexBuilder,
     IndexKind.COLUMN_STATS: ColumnStatsBuilder,
+    IndexKind.SECONDARY_INDEX: SecondaryIndexBuilder,
+    IndexKind.EXPRESSION_INDEX: ExpressionIndexBuilder,
     IndexKind.BLOOM_FILTERS: BloomFiltersBuilder,
 }
 """Builders by kind of index."""

@@ -162,7 +162,7 @@ def _after(partition: str, file_id: str, stats: Sequence[WriteStat], before: Fil
         base, log = parse_base_file(name), parse_log_file(name)
         if base is not None:
             return FileSlice(partition, file_id, BaseFile(partition, base, size))
-        if log is not None:
+        if log is not None and not log.cdc:
             logs.append(LogFile(partition, log, size))
     older = () if before is None else before.logs
     return FileSlice(partition, file_id, None if before is None else before.base, (*older, *logs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pudi.action.mdt.expression import StagedExpression, stage_expressions
 from pudi.action.mdt.record_index import Staged, stage_keys
 from pudi.action.mdt.secondary import stage_secondary
 from pudi.action.meta_client import MetaClient
@@ -21,9 +22,11 @@ class StagedChanges:
 
     Attributes:
         keys: in indexes of records.
+        expressions: in expression indexes.
     """
 
     keys: tuple[Staged, ...] = ()
+    expressions: tuple[StagedExpression, ...] = ()
 
 
 NOTHING_STAGED = StagedChanges()
@@ -56,4 +59,5 @@ def stage_changes(
     """
     records = stage_keys(meta, engine, instant, written, timeline, index, options)
     secondary = stage_secondary(meta, engine, instant, written, timeline)
-    return StagedChanges((*(() if records is None else (records,)), *secondary))
+    expressions = stage_expressions(meta, engine, instant, written, timeline)
+    return StagedChanges((*(() if records is None else (records,)), *secondary), expressions)

@@ -13,10 +13,11 @@ from pudi.action.mdt.being_built import being_built
 from pudi.action.mdt.blooms import blooms_of_commit, keeps_blooms
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
+from pudi.action.mdt.expression import expression_changes
 from pudi.action.mdt.record_index import Staged, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
 from pudi.action.mdt.staged import NOTHING_STAGED, StagedChanges, is_of_records
-from pudi.action.mdt.statistics import Statistics
+from pudi.action.mdt.statistics import FileStatistics, column_statistics
 from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
 from pudi.errors import ConflictError
@@ -73,6 +74,7 @@ def in_step(
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
         if BLOOM_FILTERS in kept:
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
+        found.update(expression_changes(meta, instant, written, staged.expressions, now, table))
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         keys = _of_records(meta, kept, written, staged, stage)
         commit_changes(open_metadata(meta), instant.requested, changes, keys, set(building.values()))
@@ -137,10 +139,10 @@ def rolled_back(
     roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
 
 
-def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> Statistics | None:
+def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics | None:
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    return Statistics(meta, instant, written)
+    return column_statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
