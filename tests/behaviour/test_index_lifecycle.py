@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.action.mdt.build_blooms import BloomFiltersBuilder
+from pudi.action.mdt.build_expression import ExpressionIndexBuilder
 from pudi.action.mdt.build_index import RecordIndexBuilder
+from pudi.action.mdt.build_secondary import SecondaryIndexBuilder
 from pudi.action.mdt.build_stats import ColumnStatsBuilder
 from pudi.action.write import Write
 from pudi.errors import CorruptError
@@ -241,3 +243,51 @@ def test_the_command(tmp_path: Path) -> None:
         assert found[0] == code, found
         assert said in found[1], found
     assert metadata_partitions(path) == ["column_stats", "files"]
+
+
+NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
+    "secondary_index_rider": (SecondaryIndexBuilder, {"kind": "secondary_index", "columns": "rider"}),
+    "expr_index_by_day": (
+        ExpressionIndexBuilder,
+        {
+            "kind": "column_stats",
+            "columns": "ts",
+            "name": "by_day",
+            "expr": "from_unixtime",
+            "options": {"format": "yyyy-MM-dd"},
+        },
+    ),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[4]], ids=str)
+@pytest.mark.parametrize("name", NAMED)
+def test_those_with_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: Layout) -> None:
+    builder, asked = NAMED[name]
+    trips = made(tmp_path / "trips", layout)
+    trips.create_index("record_index")
+    fill = builder.fill
+
+    def beside(building: Any) -> object:
+        other = pudi.Table(tmp_path / "trips")
+        other.upsert(table([trip(0, 12, "bob"), trip(2, 12, "eve"), trip(31, 12, "bob")]))
+        written = fill(building)
+        other.delete(table([trip(5, 0)]))
+        return written
+
+    monkeypatch.setattr(builder, "fill", beside)
+    trips.create_index(**asked)
+    monkeypatch.undo()
+    assert name in metadata_partitions(tmp_path / "trips")
+    assert_kept(trips)
+    trips.upsert(table([trip(3, 13, "bob"), trip(40, 13, "zoe")]))
+    assert_kept(trips)
+    for rider in ("bob", "ann", "zoe"):
+        found = trips.scan(columns=["uuid"], where=f"rider = '{rider}'").to_arrow().num_rows
+        assert found == sum(each == rider for each in trips.scan(columns=["rider"]).to_arrow()["rider"].to_pylist())
+    if name.startswith("secondary"):
+        with pytest.raises(pudi.InvalidArgumentError, match="needs record_index"):
+            trips.drop_index("record_index")
+    trips.drop_index(name.removeprefix("secondary_index_").removeprefix("expr_index_"))
+    assert metadata_partitions(tmp_path / "trips") == ["files", "record_index"]
