@@ -14,7 +14,6 @@ from support.rows import assert_same, from_arrow
 
 NOT_WRITTEN = ("cdc", "orc", "nometa", "autokey", "consistent_bucket")
 """Parts of names of tables that aren't written yet, for other reasons than their metadata tables."""
-NOT_KEPT = ("secondary_index_", "expr_index_")
 CASES = [each for each in tables("") if not any(part in each.name for part in NOT_WRITTEN)]
 
 
@@ -24,11 +23,29 @@ def test_an_upsert_keeps_it(golden_folder: Path, tmp_path: Path, golden: Golden)
     table = pudi.Table(path)
     before = table.scan(meta_fields=False).to_arrow()
     kept = set(table.config.metadata_partitions)
-    foreign = {name for name in kept if name.startswith(NOT_KEPT)}
-    result = table.upsert(before.slice(0, 3), options={"hoodie.metadata.index.drop": ",".join(sorted(foreign))})
+    result = table.upsert(before.slice(0, 3))
     assert result is not None
     assert_same(from_arrow(pudi.Table(path).scan(meta_fields=False).to_arrow()), from_arrow(before))
-    assert set(metadata_partitions(path)) == kept - foreign
+    assert set(metadata_partitions(path)) == kept
     if kept:
         assert_listing(path)
         assert timeline_of(path / ".hoodie" / "metadata").commit(result.instant) is not None
+        assert [
+            str(each) for each in pudi.Table(path).check().differences if each.index.startswith("secondary_index_")
+        ] == []
+
+
+def test_keys_are_looked_for_by_bloom_filters(golden_folder: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(Golden("mor_v9_rli").unpack(golden_folder), tmp_path / "t"))
+    table = pudi.Table(path)
+    before = table.scan(meta_fields=False).to_arrow()
+    key = before["uuid"][0].as_py()
+    where = f"uuid IN ('{key}', 'nobody')"
+    table.upsert(before.slice(0, 3), options={"hoodie.metadata.index.drop": "record_index,secondary_index_idx_rider"})
+    assert "bloom_filters kept" in table.scan(where=where).explain()
+    assert table.scan(where=where, columns=["uuid"]).to_arrow()["uuid"].to_pylist() == [key]
+    table.compact()  # what had log files may have keys in them, and stayed
+    scan = table.scan(where=where)
+    assert scan.to_arrow()["uuid"].to_pylist() == [key]
+    assert "index       bloom_filters kept 1 of" in scan.explain()
+    assert table.scan(where="uuid = 'nobody'").to_arrow().num_rows == 0

@@ -18,6 +18,7 @@ from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
@@ -41,6 +42,7 @@ from pudi.format import (
     millis_to_instant,
     parse_log_file,
 )
+from pudi.index import Index
 from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.task import Engine, FileJob
@@ -250,7 +252,10 @@ class _Run(Timed):
                 claim.keep([stat.path or "" for stat in stats])
                 add_partitions(meta, claim.instant, stats)
                 metadata = self._metadata(timeline, plan, stats, schema_json)
-                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan))
+                stage = partial(
+                    stage_changes, meta, self.engine, claim.instant, metadata, timeline, self.resolved, Index()
+                )
+                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
                 done = meta.store.complete(claim.instant, metadata, check, action=claim.instant.action.comparable)
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)

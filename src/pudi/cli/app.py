@@ -12,6 +12,8 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.action import CommitResult
+from pudi.action.index_request import IndexRequest
+from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
 from pudi.errors import PudiError
 from pudi.version import __version__
@@ -96,6 +98,37 @@ def check(
         typer.echo(str(found))
         if not found.ok:
             raise typer.Exit(2)
+
+
+@app.command()
+def index(
+    path: Annotated[str, typer.Argument(help="The table's root: a folder, or a URL such as s3://bucket/table.")],
+    action: Annotated[IndexVerb, typer.Argument(help="What to do.")] = IndexVerb.SHOW,
+    what: Annotated[
+        str | None, typer.Argument(help="create: record_index, column_stats, …; drop: the index's name.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="A column of the index; more than once for more.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of a secondary or expression index.")] = None,
+    expr: Annotated[str | None, typer.Option(help="Function of an expression index, such as from_unixtime.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="A Hudi option, or a setting of the function, as KEY=VALUE."),
+    ] = None,
+    storage_option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the storage as KEY=VALUE; more than once for more.")
+    ] = None,
+) -> None:
+    """Show a table's indexes, create one, drop one, or run those that are planned."""
+    with _errors():
+        run_index(
+            pudi.Table(path, storage_options=_pairs("--storage-option", storage_option) or None),
+            action,
+            IndexRequest(what or "", tuple(column or ()), name, expr, _pairs("--option", option)),
+            plan_only=plan_only,
+        )
 
 
 def _pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:

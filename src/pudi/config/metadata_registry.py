@@ -47,7 +47,14 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.index.bloom.filter.enable",
-        doc="Whether the metadata table has the base files' bloom filters: false, given explicitly, takes them away.",
+        doc="Whether the metadata table has the base files' bloom filters: true, given explicitly, makes them where "
+        "there is a metadata table, false takes them away.",
+    ),
+    _count(
+        key="hoodie.metadata.index.bloom.filter.file.group.count",
+        doc="Number of file groups of the base files' bloom filters.",
+        default=4,
+        minimum=1,
     ),
     _flag(
         key="hoodie.metadata.global.record.level.index.enable",
@@ -97,6 +104,50 @@ METADATA_OPTIONS: tuple[Option, ...] = (
         doc="By how much the record index is expected to grow, when the number of its file groups is decided.",
         kind=float,
         default=2.0,
+    ),
+    _flag(
+        key="hoodie.metadata.index.secondary.enable",
+        doc="Whether a secondary index is made of the column that hoodie.metadata.index.secondary.column names; the "
+        "table must have a record index.",
+        default=True,
+    ),
+    _setting(
+        key="hoodie.metadata.index.secondary.column",
+        doc="The column that a secondary index is made of, where there is a metadata table and no such index yet.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.secondary.name",
+        doc="Name of the secondary index that is made; by default that of its column.",
+    ),
+    _flag(
+        key="hoodie.metadata.index.expression.enable",
+        doc="Whether an expression index is made of the column that hoodie.metadata.index.expression.column names: "
+        "true, given explicitly, makes it where there is a metadata table and no such index yet.",
+        default=False,
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.column",
+        doc="The column that an expression index is made of.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.name",
+        doc="Name of the expression index that is made; by default that of its column.",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.type",
+        doc="What an expression index keeps of each file: column_stats or bloom_filters.",
+        default="column_stats",
+    ),
+    _setting(
+        key="hoodie.metadata.index.expression.options",
+        doc="The expression as name=value, with commas between them: `expr` is the function, `format`, `pos`, `len` "
+        "and the like what it takes beside the column.",
+    ),
+    _count(
+        key="hoodie.metadata.index.expression.file.group.count",
+        doc="Number of file groups of an expression index.",
+        default=2,
+        minimum=1,
     ),
     _setting(
         key="hoodie.metadata.index.drop",

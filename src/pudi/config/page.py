@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pudi.config.compaction_registry import COMPACTION_OPTIONS
 from pudi.config.job_registry import JOB_OPTIONS
 from pudi.config.memory import MEMORY_OPTIONS
+from pudi.config.metadata_registry import METADATA_OPTIONS
 from pudi.config.option import Option, Status, text_of
 from pudi.config.read_registry import READ_OPTIONS
 from pudi.config.table_registry import TABLE_OPTIONS
@@ -45,6 +46,8 @@ def options_page() -> str:
             _settings(TABLE_OPTIONS),
             "## Of a writer\n",
             _settings(WRITE_OPTIONS),
+            "## Of the metadata table and indexes\n",
+            _settings(METADATA_OPTIONS),
             "## Of a compaction\n",
             _settings(COMPACTION_OPTIONS),
             "## Of readers and compactions\n",

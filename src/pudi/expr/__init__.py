@@ -5,28 +5,47 @@ from __future__ import annotations
 from pudi.expr.arrow import evaluate, to_arrow
 from pudi.expr.assign import constant, evaluate_all, replace_columns
 from pudi.expr.binder import bind, bind_value, negate
-from pudi.expr.bounds import BoundsArrays, ColumnBounds, prune, prune_many
+from pudi.expr.bounds import BoundsArrays, ColumnBounds, call_key, prune, prune_many
+from pudi.expr.calls import apply_call, depends_on_zone, index_call, keeps_order, widened
 from pudi.expr.parser import parse
 from pudi.expr.spark_sql import ARITHMETIC_ERROR, to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
-from pudi.expr.tree import Cast, Column, Expr, columns, conjunction, leaf_columns, partition_only, split_conjuncts
+from pudi.expr.tree import (
+    Call,
+    Cast,
+    Column,
+    Expr,
+    columns,
+    conjunction,
+    leaf_columns,
+    partition_only,
+    split_conjuncts,
+    type_of,
+    walk,
+)
 
 __all__ = [
     "ARITHMETIC_ERROR",
     "BoundsArrays",
+    "Call",
     "Cast",
     "CastKind",
     "Column",
     "ColumnBounds",
     "Expr",
+    "apply_call",
     "bind",
     "bind_value",
+    "call_key",
     "cast_kind",
     "columns",
     "conjunction",
     "constant",
+    "depends_on_zone",
     "evaluate",
     "evaluate_all",
+    "index_call",
+    "keeps_order",
     "leaf_columns",
     "negate",
     "parse",
@@ -37,4 +56,7 @@ __all__ = [
     "split_conjuncts",
     "to_arrow",
     "to_spark_sql",
+    "type_of",
+    "walk",
+    "widened",
 ]

@@ -12,11 +12,13 @@ import pyarrow.types as pt
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr import sqltypes
+from pudi.expr.calls import apply_call
 from pudi.expr.like import to_regex
 from pudi.expr.sqltypes import CastKind, cast_kind
 from pudi.expr.tree import (
     And,
     Arith,
+    Call,
     Cast,
     Column,
     Compare,
@@ -29,6 +31,7 @@ from pudi.expr.tree import (
     Not,
     Or,
     leaf_columns,
+    rewritten,
     type_of,
     walk,
 )
@@ -58,7 +61,7 @@ def to_arrow(expr: Expr) -> pc.Expression:
     NaN rows as a dataset filter; it never does on rows already read.
 
     Args:
-        expr: a bound expression.
+        expr: a bound expression without functions, which only `evaluate` has.
     """
     return _condition(expr, None)
 
@@ -69,8 +72,9 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     Raises:
         InvalidArgumentError: overflow or division by zero in a row.
     """
-    needed = sorted({column.path[0] for column in leaf_columns(expr)})
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    expr, table = _without_calls(expr, table)
+    needed = sorted({column.path[0] for column in leaf_columns(expr)})
     # A column is kept even where none is needed: it carries the number of rows.
     source = table.select(needed or table.column_names[:1])
     from pyarrow import acero  # noqa: PLC0415 - loads pandas, which `import pudi` must not
@@ -85,6 +89,23 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
         return plan.to_table(use_threads=False)["result"].combine_chunks()
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(f"where can't be computed for every row: {error}, in {expr}") from error
+
+
+def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:
+    """The expression with functions' results as columns, and the rows with these: Acero hasn't all functions."""
+    known: dict[Call, Column] = {}
+
+    def change(node: Expr) -> Expr | None:
+        nonlocal table
+        if not isinstance(node, Call):
+            return None
+        if node not in known:
+            known[node] = Column((f"\0{len(known)}",), node.type)
+            values = evaluate(node.arg, table)
+            table = table.append_column(known[node].path[0], apply_call(node, values))
+        return known[node]
+
+    return rewritten(expr, change), table
 
 
 def may_fail(expr: Expr) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import fields, replace
 from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr.arrow import evaluate
 from pudi.expr.literals import number_literal
-from pudi.expr.tree import Column, Expr, Literal, type_of
+from pudi.expr.tree import Column, Expr, Literal, rewritten, type_of
 
 
 def constant(value: object) -> Literal:
@@ -48,16 +46,7 @@ def constant(value: object) -> Literal:
 
 def replace_columns(expr: Expr, change: Callable[[Column], Column]) -> Expr:
     """The tree with other columns in place of its columns."""
-    if isinstance(expr, Column):
-        return change(expr)
-    changed: dict[str, Any] = {}
-    for part in fields(expr):  # type: ignore[arg-type]  # every node is a dataclass
-        value = getattr(expr, part.name)
-        if isinstance(value, Expr):
-            changed[part.name] = replace_columns(value, change)
-        elif isinstance(value, tuple):
-            changed[part.name] = tuple(replace_columns(v, change) if isinstance(v, Expr) else v for v in value)
-    return replace(expr, **changed) if changed else expr  # type: ignore[type-var]
+    return rewritten(expr, lambda node: change(node) if isinstance(node, Column) else None)
 
 
 def evaluate_all(expr: Expr, rows: pa.Table) -> pa.Array | pa.ChunkedArray:

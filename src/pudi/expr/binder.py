@@ -15,12 +15,14 @@ import pyarrow.types as pt
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail
+from pudi.expr.calls import bound_call
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
 from pudi.expr.tree import (
     BOOLEAN,
     And,
     Arith,
+    Call,
     Cast,
     Column,
     Compare,
@@ -158,6 +160,11 @@ def _value(expr: Expr, schema: pa.Schema) -> Expr:
             return _neg(_value(arg, schema))
         case Cast(arg, target):
             return _explicit_cast(_value(arg, schema), target)
+        case Call(name, arg, options):
+            value = _value(arg, schema)
+            if isinstance(value, Literal):
+                raise NotSupportedError(f"a function of a constant in where: {expr}")
+            return bound_call(name, value, options)
     return _boolean(expr, schema)
 
 

@@ -5,6 +5,7 @@ An answer is "may match" unless the statistics prove otherwise: what is unknown,
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pudi.errors import InvalidArgumentError
 from pudi.expr import sqltypes
 from pudi.expr.arrow import evaluate
+from pudi.expr.calls import apply_call, keeps_order
 from pudi.expr.like import prefix_range
 from pudi.expr.sqltypes import CastKind, cast_kind
 from pudi.expr.tree import (
     And,
+    Call,
     Cast,
     Column,
     Compare,
@@ -119,6 +123,11 @@ def prune_many(expr: Expr, stats: Mapping[str, BoundsArrays], files: int) -> _Ma
         files: number of files.
     """
     return _Pruner(stats, files).may_match(expr)
+
+
+def call_key(call: Call) -> str:
+    """What bounds of a function's results are under among those of columns."""
+    return f"\0{call}"
 
 
 def _key(column: Column) -> str | None:
@@ -252,15 +261,28 @@ class _Pruner:
                     high = pa.nulls(self._files, type_)
                     low = pa.nulls(self._files, type_)
                 return _sound(low, high, inner.all_null, inner.some_null)
+            case Call(_, arg, _, type_):
+                return self._call(expr, self._range(arg), type_)
         unknown = pa.nulls(self._files, type_of(expr))
         return _Range(unknown, unknown, np.full(self._files, False), np.full(self._files, True))
+
+    def _call(self, call: Call, inner: _Range, type_: pa.DataType | None) -> _Range:
+        """By bounds of the results themselves, or of a value whose order the function keeps."""
+        known = self._stats.get(call_key(call))
+        if known is not None:
+            return self._known(known, type_)
+        sides = [pa.nulls(self._files, type_)] * 2
+        if keeps_order(call):
+            with contextlib.suppress(pa.ArrowException, InvalidArgumentError):
+                sides = [apply_call(call, side) for side in (inner.low, inner.high)]
+        return _sound(sides[0], sides[1], inner.all_null, inner.some_null)
 
     def _column(self, column: Column) -> _Range:
         key = _key(column)
         known = self._stats.get(key) if key is not None else None
-        if known is None:
-            known = BoundsArrays()
-        type_ = column.type
+        return self._known(BoundsArrays() if known is None else known, column.type)
+
+    def _known(self, known: BoundsArrays, type_: pa.DataType | None) -> _Range:
         low, high = (self._side(side, type_) for side in (known.min, known.max))
         nulls, rows = (_counts(side, self._files) for side in (known.null_count, known.row_count))
         if sqltypes.is_float(type_):

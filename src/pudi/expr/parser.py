@@ -11,8 +11,9 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects import Spark
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr.calls import NAMES
 from pudi.expr.literals import number_literal
-from pudi.expr.tree import And, Arith, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
+from pudi.expr.tree import And, Arith, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
 
 _MAX_LENGTH = 1_000_000
 _MAX_DEPTH = 48
@@ -48,6 +49,18 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
+_FUNCTIONS = {name.upper(): name for name in NAMES} | {"SUBSTR": "substring", "LCASE": "lower", "UCASE": "upper"}
+
+
+class _Parser(Spark.Parser):
+    """Leaves our functions as they're written: sqlglot would turn formats into those of Python."""
+
+    FUNCTIONS = {name: make for name, make in Spark.Parser.FUNCTIONS.items() if name not in _FUNCTIONS}  # noqa: RUF012
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: read for name, read in Spark.Parser.FUNCTION_PARSERS.items() if name not in _FUNCTIONS
+    }
+
+
 def parse(sql: str) -> Expr:
     """Reads one SQL expression into an unbound tree.
 
@@ -69,7 +82,7 @@ def parse(sql: str) -> Expr:
         text = _join_quotes(sql, _tokens(sql))
         tokens = _tokens(text)
         _check_tokens(text, tokens)
-        found = Spark().parser().parse_into(exp.Condition, tokens, text)
+        found = _Parser(dialect=Spark()).parse_into(exp.Condition, tokens, text)
         if len(found) != 1 or found[0] is None:
             raise InvalidArgumentError(f"where must be one SQL expression: {_clip(sql)}")
         return _convert(found[0], 0)
@@ -321,6 +334,20 @@ def _bytes(node: exp.Expression, depth: int) -> Expr:
         raise InvalidArgumentError(f"X'{digits}' is not hexadecimal") from error
 
 
+def _call(node: exp.Expression, depth: int) -> Expr:
+    name = _FUNCTIONS.get(str(node.this).upper())
+    given = node.args.get("expressions") or []
+    if name is None or not given:
+        raise NotSupportedError(f"{_name(node)} in where: {_shown(node)}")
+    _only(node, "this", "expressions")
+    constants = [_convert(each, depth + 1) for each in given[1:]]
+    if not all(isinstance(each, Literal) and isinstance(each.value, str | int) for each in constants):
+        raise NotSupportedError(f"{_name(node)} with anything but constants behind its value in where: {_shown(node)}")
+    return Call(
+        name, _convert(given[0], depth + 1), tuple(each.value for each in constants if isinstance(each, Literal))
+    )
+
+
 _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] = {
     exp.Column: _column,
     exp.Dot: _column,
@@ -339,4 +366,5 @@ _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] =
     exp.Escape: _like,
     exp.Cast: _cast,
     exp.TryCast: _cast,
+    exp.Anonymous: _call,
 }

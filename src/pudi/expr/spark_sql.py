@@ -15,10 +15,12 @@ from pudi.errors import NotSupportedError
 from pudi.expr import sqltypes
 from pudi.expr.arrow import may_be_nan, may_fail
 from pudi.expr.like import with_backslash
+from pudi.expr.spark_calls import call_sql
 from pudi.expr.sqltypes import CastKind, cast_kind, sql_name
 from pudi.expr.tree import (
     And,
     Arith,
+    Call,
     Cast,
     Column,
     Compare,
@@ -101,7 +103,7 @@ def _fails(expr: Expr) -> bool:
 
 
 def _any(expr: Expr, guard: str) -> str:
-    if not isinstance(expr, Column | Literal | Arith | Neg | Cast):
+    if not isinstance(expr, Column | Literal | Arith | Neg | Cast | Call):
         return _condition(expr, guard)
     sql = _value(expr)
     if not _fails(expr):
@@ -123,6 +125,8 @@ def _value(expr: Expr) -> str:
             return _column(expr)
         case Literal(value, type_):
             return _literal(value, type_)
+        case Call(_, arg):
+            return call_sql(expr, _value(arg), _text, f"{ARITHMETIC_ERROR}no year from 1 to 9999 in {expr}")
         case Neg(arg, type_) if sqltypes.is_integer(type_):
             return f"try_subtract({_literal(0, type_)}, {_value(arg)})"
         case Neg(arg):

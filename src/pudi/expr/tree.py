@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -152,6 +153,25 @@ class Cast(Expr):
     __str__ = Expr.__str__
 
 
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """`name(arg, options…)`: a function of one value; see `pudi.expr.calls`.
+
+    Attributes:
+        name: in lower case.
+        arg: the value.
+        options: plain constants behind it.
+        type: Arrow type, None before binding.
+    """
+
+    name: str
+    arg: Expr
+    options: tuple[object, ...] = ()
+    type: pa.DataType | None = None
+
+    __str__ = Expr.__str__
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct operands of a node, from left to right."""
     match expr:
@@ -161,7 +181,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return args
         case In(arg, values):
             return (arg, *values)
-        case Not(arg) | IsNull(arg) | Neg(arg) | Cast(arg) | Like(arg):
+        case Not(arg) | IsNull(arg) | Neg(arg) | Cast(arg) | Like(arg) | Call(_, arg):
             return (arg,)
     return ()
 
@@ -175,9 +195,29 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(reversed(children(node)))
 
 
+def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """The tree with other nodes in place of some, parents before children.
+
+    Args:
+        expr: the tree.
+        change: what stands in place of a node, which isn't looked into then; None to leave it.
+    """
+    other = change(expr)
+    if other is not None:
+        return other
+    changed: dict[str, Any] = {}
+    for part in fields(expr):  # type: ignore[arg-type]  # every node is a dataclass
+        value = getattr(expr, part.name)
+        if isinstance(value, Expr):
+            changed[part.name] = rewritten(value, change)
+        elif isinstance(value, tuple):
+            changed[part.name] = tuple(rewritten(v, change) if isinstance(v, Expr) else v for v in value)
+    return replace(expr, **changed) if changed else expr  # type: ignore[type-var]
+
+
 def type_of(expr: Expr) -> pa.DataType:
     """The Arrow type of a bound node's value."""
-    if isinstance(expr, Column | Literal | Arith | Neg | Cast):
+    if isinstance(expr, Column | Literal | Arith | Neg | Cast | Call):
         if expr.type is None:
             raise TypeError(f"{expr} is not bound to a schema yet")
         return expr.type
@@ -248,12 +288,14 @@ def describe(expr: Expr) -> str:
             return f"-{_operand(arg)}"
         case Cast(arg, type_):
             return f"CAST({describe(arg)} AS {sql_name(type_) or type_})"
+        case Call(name, arg, options):
+            return f"{name}({', '.join([describe(arg), *map(_describe_value, options)])})"
     return type(expr).__name__
 
 
 def _operand(expr: Expr) -> str:
     text = describe(expr)
-    return text if isinstance(expr, Column | Literal | Cast) else f"({text})"
+    return text if isinstance(expr, Column | Literal | Cast | Call) else f"({text})"
 
 
 def _describe_value(value: object) -> str:

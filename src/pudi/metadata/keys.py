@@ -67,6 +67,11 @@ def expression_partition_key(column: str, partition: str) -> str:
     return _xx(column) + _xx(EXPRESSION_PARTITION) + _xx(partition_identifier(partition))
 
 
+def expression_partition_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
+    """`expression_partition_key` of each row of two string arrays."""
+    return _joined(_each(columns, _xx), pa.scalar(_xx(EXPRESSION_PARTITION)), _each(partitions, _of_partition))
+
+
 def bloom_key(partition: str, file: str) -> str:
     """Key of the bloom filter of a base file; arguments as in `column_stats_key`."""
     return _xx(partition_identifier(partition)) + _md5(file)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.metadata.file_stats import FILE_STATS
-from pudi.metadata.keys import column_stats_keys, partition_stats_keys
+from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.records import RECORD_SCHEMA, RecordType
 from pudi.metadata.stat_values import decimal_bytes, decimals_of, floats_of, held_floats, held_integers, integers_of
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
@@ -123,10 +123,17 @@ def column_stats_records(stats: pa.Table, version: int) -> pa.Table:
     return _records(keys, stats, version, RecordType.COLUMN_STATS)
 
 
-def partition_stats_records(stats: pa.Table, version: int) -> pa.Table:
-    """Records of the partition `partition_stats`; arguments as for `column_stats_records`."""
+def partition_stats_records(stats: pa.Table, version: int, *, of_expression: bool = False) -> pa.Table:
+    """Records of the partition `partition_stats`, or of an expression index, about partitions of the table.
+
+    Args:
+        stats: a table of `STATS`.
+        version: of the index's values, see `StatsSpec`.
+        of_expression: whether they are of an expression index, which has statistics of files too.
+    """
     stats = stats.combine_chunks()
-    keys = partition_stats_keys(*(_whole(stats[name]) for name in ("column", "partition")))
+    make = expression_partition_keys if of_expression else partition_stats_keys
+    keys = make(*(_whole(stats[name]) for name in ("column", "partition")))
     return _records(keys, stats, version, RecordType.PARTITION_STATS)
 
 

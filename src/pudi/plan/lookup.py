@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.expr.tree import And, Column, Compare, Expr, In, Literal, Or
+from pudi.expr.calls import depends_on_zone
+from pudi.expr.tree import And, Call, Column, Compare, Expr, In, Literal, Or, type_of
 
 MOST_VALUES = 10_000
 """Values that are looked up at most; a predicate that asks for more is none about single records."""
@@ -26,19 +28,45 @@ def asked_values(where: Expr, column: str) -> Values | None:
     Returns:
         None where the predicate says nothing of the kind; no values where no row can match.
     """
+    return _asked(where, lambda side: _is(side, column))
+
+
+def asked_results(where: Expr, value: Expr) -> pa.Array | None:
+    """The results that an expression has in every row for which a predicate is true, as texts.
+
+    Args:
+        where: a bound predicate.
+        value: the expression: a bound column, or a function of it.
+
+    Returns:
+        None where the predicate says nothing of the kind, there are too many, or their texts depend on more than the
+        values: on a time zone, or on the character set of Hudi's process.
+    """
+    kind = type_of(value)
+    told = pt.is_string(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)
+    if not told or (isinstance(value, Call) and depends_on_zone(value)):
+        return None
+    values = _asked(where, lambda side: side == value)
+    if values is None or len(values) > MOST_VALUES:
+        return None
+    texts = sorted(map(str, values))
+    return pa.array(texts, pa.string()) if all(map(str.isascii, texts)) else None
+
+
+def _asked(where: Expr, is_it: Callable[[Expr], bool]) -> Values | None:
     if isinstance(where, And):
-        known = [found for found in (asked_values(part, column) for part in where.args) if found is not None]
+        known = [found for found in (_asked(part, is_it) for part in where.args) if found is not None]
         return frozenset.intersection(*known) if known else None
     if isinstance(where, Or):
-        parts = [asked_values(part, column) for part in where.args]
+        parts = [_asked(part, is_it) for part in where.args]
         if any(part is None for part in parts):
             return None
         return frozenset[object]().union(*(part for part in parts if part is not None))
     if isinstance(where, Compare) and where.op == "=":
         for side, other in ((where.left, where.right), (where.right, where.left)):
-            if _is(side, column):
+            if is_it(side):
                 return _literals([other])
-    if isinstance(where, In) and _is(where.arg, column):
+    if isinstance(where, In) and is_it(where.arg):
         return _literals(where.values)
     return None
 
@@ -82,7 +110,11 @@ def _literals(exprs: Iterable[Expr]) -> Values | None:
     """The values of constants; NULL equals nothing."""
     found = []
     for each in exprs:
-        if not isinstance(each, Literal) or not isinstance(each.value, str | int | None) or each.value is True:
+        if (
+            not isinstance(each, Literal)
+            or not isinstance(each.value, str | int | datetime.date | None)
+            or each.value is True
+        ):
             return None
         found.append(each.value)
     return frozenset(value for value in found if value is not None)

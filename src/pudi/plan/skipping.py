@@ -49,7 +49,7 @@ class IndexSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class SliceFiles:
     """The files of slices, and for each the number of its slice."""
 
     partitions: pa.Array
@@ -78,7 +78,7 @@ def _tellable(column: Column, source: IndexSource) -> bool:
 
 
 def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -> ReadPlan:
-    files = _files_of(plan.slices)
+    files = files_of(plan.slices)
     folders = pc.unique(files.partitions).to_pylist()
     names = list(asked)
     prefixes = [column_prefix(name) for name in names]
@@ -88,29 +88,38 @@ def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -
     bounds = {}
     for name, column in asked.items():
         keys = column_stats_keys(pa.repeat(name, len(files.names)), files.partitions, files.names)
-        found = _ranges(records, keys, column)
-        bounds[name] = _bounds(united(found, files.slices, len(plan.slices)))
+        assert column.type is not None
+        found = ranges_by_key(records, keys, column.type)
+        bounds[name] = bounds_of(united(found, files.slices, len(plan.slices)))
     assert plan.where is not None
-    kept = prune_many(plan.where, bounds, len(plan.slices)) | _made_by_merger(plan)
-    return _without(plan, kept, COLUMN_STATS)
+    kept = prune_many(plan.where, bounds, len(plan.slices)) | made_by_merger(plan)
+    return without(plan, kept, COLUMN_STATS)
 
 
-def _files_of(slices: Sequence[FileSlice]) -> _Files:
+def files_of(slices: Sequence[FileSlice]) -> SliceFiles:
+    """The files of slices."""
     held = [
         (each.partition, file.name.name, number)
         for number, each in enumerate(slices)
         for file in (*(() if each.base is None else (each.base,)), *each.logs)
     ]
-    partitions, names, numbers = zip(*held, strict=True)
-    return _Files(pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64))
+    partitions, names, numbers = zip(*held, strict=True) if held else ((), (), ())
+    return SliceFiles(
+        pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64)
+    )
 
 
-def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
-    """Bounds of a column by the records of some keys; unknown where there is no such record."""
+def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Ranges:
+    """Bounds of a column by the records of some keys; unknown where there is no such record.
+
+    Args:
+        records: records with statistics.
+        keys: the keys.
+        kind: the column's type.
+    """
     told = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
     told = told.filter(told["ColumnStatsMetadata"].is_valid())
-    assert column.type is not None
-    found = ranges_of(stats_of_records(told), column.type)
+    found = ranges_of(stats_of_records(told), kind)
     places = pc.index_in(keys, value_set=told["key"].combine_chunks())
     there = np.asarray(places.is_valid())
     known, free = (np.zeros(len(keys), dtype=bool) for _ in range(2))
@@ -121,7 +130,8 @@ def _ranges(records: pa.Table, keys: pa.Array, column: Column) -> Ranges:
     return Ranges(least, greatest, known, free, nulls, values)
 
 
-def _bounds(ranges: Ranges) -> BoundsArrays:
+def bounds_of(ranges: Ranges) -> BoundsArrays:
+    """Bounds as pruning takes them."""
     unknown = pa.array(~ranges.known)
     nulls, values = (
         pc.if_else(unknown, pa.scalar(None, pa.int64()), each) for each in (ranges.null_count, ranges.value_count)
@@ -130,14 +140,15 @@ def _bounds(ranges: Ranges) -> BoundsArrays:
     return BoundsArrays(ranges.least, ranges.greatest, nulls, values, has_nan)
 
 
-def _made_by_merger(plan: ReadPlan) -> _Mask:
+def made_by_merger(plan: ReadPlan) -> _Mask:
     """Slices whose rows a user's merger makes: its values need be in no file."""
     if plan.merging is None or plan.merging.rule.merger is None:
         return np.zeros(len(plan.slices), dtype=bool)
     return np.array([bool(each.logs) for each in plan.slices])
 
 
-def _without(plan: ReadPlan, kept: _Mask, index: str) -> ReadPlan:
+def without(plan: ReadPlan, kept: _Mask, index: str) -> ReadPlan:
+    """The plan over some of its slices, with what it says of the index that left the others out."""
     slices = tuple(each for each, keep in zip(plan.slices, kept, strict=True) if keep)
     skipped = (*plan.skipped, (index, len(plan.slices) - len(slices), len(plan.slices)))
     return replace(plan, slices=slices, skipped=skipped)

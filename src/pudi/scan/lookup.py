@@ -47,7 +47,7 @@ def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> ReadPlan 
     """
     if plan.where is None or RECORD_INDEX not in table.partitions or plan.history is not None:
         return None
-    index, keys = RECORD_INDEX, _by_key(plan.where, meta, plan.schema)
+    index, keys = RECORD_INDEX, keys_asked(plan.where, meta, plan.schema)
     if keys is None:
         index, keys = _by_value(plan.where, meta, table, plan.schema)
     if keys is None:
@@ -58,7 +58,7 @@ def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> ReadPlan 
     return replace(plan, slices=slices, skipped=skipped)
 
 
-def _by_key(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
+def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
     """The record keys that a predicate asks for; None where it asks for none."""
     named = None if RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
     if named is not None:

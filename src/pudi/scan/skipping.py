@@ -6,11 +6,15 @@ import logging
 from dataclasses import dataclass, replace
 
 from pudi.action import MetaClient
+from pudi.action.mdt.expression import index_value
+from pudi.action.mdt.index_defs import defined_index
 from pudi.config import Options, metadata_switched_off
 from pudi.errors import PudiError
-from pudi.metadata import COLUMN_STATS, RECORD_INDEX, MetadataTable
+from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX, MetadataTable
 from pudi.plan import IndexSource, ReadPlan, skip_slices
-from pudi.scan.lookup import look_up
+from pudi.plan.expressions import ExpressionIndex, ReadKeys, skip_by_expressions, skip_by_keys
+from pudi.plan.lookup import MOST_VALUES
+from pudi.scan.lookup import keys_asked, look_up
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
 
@@ -48,26 +52,54 @@ class Skipper:
                 found = look_up(plan, self.meta, table)
                 if found is not None:
                     return found
-            return skip_slices(plan, self._source(table))
+            plan = skip_slices(plan, self._source(table))
+            plan = skip_by_expressions(plan, self._expressions(plan, table), _by_keys(table))
+            return self._by_bloom_filters(plan, table)
         except PudiError as error:
             _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
             return replace(plan, skipped=())
 
+    def _expressions(self, plan: ReadPlan, table: MetadataTable) -> list[ExpressionIndex]:
+        """The expression indexes that pudi knows the expressions of."""
+        names = [name for name in table.partitions if name.startswith(EXPRESSION_INDEX_PREFIX)]
+        found = []
+        for spec in (defined_index(self.meta, name) for name in names):
+            value = index_value(spec, plan.schema)
+            if value is not None and value.type is not None and spec.columns[0] not in self._millis:
+                found.append(ExpressionIndex(spec.partition, spec.columns[0], value, spec.method == BLOOM_FILTERS))
+        return found
+
+    def _by_bloom_filters(self, plan: ReadPlan, table: MetadataTable) -> ReadPlan:
+        """The plan over those of its slices that may hold the record keys that are asked for, if any are."""
+        if BLOOM_FILTERS not in table.partitions or plan.where is None or plan.history is not None:
+            return plan
+        keys = keys_asked(plan.where, self.meta, plan.schema)
+        if keys is None or len(keys) > MOST_VALUES or not plan.slices:
+            return plan
+        return skip_by_keys(plan, BLOOM_FILTERS, keys, _by_keys(table))
+
+    @property
+    def _millis(self) -> frozenset[str]:
+        return frozenset(name.split(".")[0] for name in unwritable_columns(self.meta.schema_json(self.seen)))
+
     def _source(self, table: MetadataTable) -> IndexSource:
-        meta = self.meta
-        millis = frozenset(name.split(".")[0] for name in unwritable_columns(meta.schema_json(self.seen)))
         return IndexSource(
             lambda partition, prefixes: table.read(partition, prefixes=prefixes),
             frozenset(table.partitions),
-            millis=millis,
+            millis=self._millis,
         )
+
+
+def _by_keys(table: MetadataTable) -> ReadKeys:
+    return lambda partition, keys: table.read(partition, keys=keys)
 
 
 def skipper(
     meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
 ) -> Skipper | None:
     """What leaves slices out; None where the table has no index that could, or the user wants none of it."""
-    if not {COLUMN_STATS, RECORD_INDEX} & set(meta.config.metadata_partitions):
+    useful = {COLUMN_STATS, RECORD_INDEX, BLOOM_FILTERS}
+    if not any(name in useful or name.startswith(EXPRESSION_INDEX_PREFIX) for name in meta.config.metadata_partitions):
         return None
     if metadata_switched_off(options) or not options.flag(SKIPPING):
         return None

@@ -107,13 +107,13 @@ def test_plain_key_generators_are_written(kind: str) -> None:
 
 def test_what_the_metadata_table_has_is_kept_or_taken_away_on_request() -> None:
     check_writable(config(**{"hoodie.table.metadata.partitions": "files,column_stats"}), TABLE, Options())
-    hudis = config(**{"hoodie.table.metadata.partitions": "files,expr_index_day"})
-    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.index\.drop=expr_index_day"):
+    hudis = config(**{"hoodie.table.metadata.partitions": "files,vector_index_day"})
+    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.index\.drop=vector_index_day"):
         check_writable(hudis, TABLE, Options())
-    drops = resolve({"hoodie.metadata.index.drop": "expr_index_day"})
+    drops = resolve({"hoodie.metadata.index.drop": "vector_index_day"})
     check_writable(hudis, TABLE, drops)
     check_writable(hudis, TABLE, NO_METADATA)
-    assert metadata_dropped(drops, hudis.metadata_partitions) == ["expr_index_day"]
+    assert metadata_dropped(drops, hudis.metadata_partitions) == ["vector_index_day"]
     assert metadata_dropped(resolve({"hoodie.metadata.index.column.stats.enable": "false"}), ["column_stats"])
     assert not metadata_dropped(Options(), ["column_stats"])
     check_writable(hudis.without_metadata_table(table=TABLE), TABLE)

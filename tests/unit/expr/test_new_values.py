@@ -78,7 +78,7 @@ def test_a_constant_of_a_narrow_float_is_rounded() -> None:
         ("3000000000", pa.int32(), InvalidArgumentError),
         ("nope", pa.int32(), InvalidArgumentError),
         ("tags", pa.list_(pa.int32()), NotSupportedError),
-        ("upper(name)", pa.string(), NotSupportedError),
+        ("reverse(name)", pa.string(), NotSupportedError),
         (..., pa.string(), InvalidArgumentError),
     ],
     ids=str,

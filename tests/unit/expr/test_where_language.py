@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 @pytest.mark.parametrize(
     ("sql", "named"),
     [
-        ("lower(city) = 'x'", "the function LOWER"),
+        ("reverse(city) = 'x'", "the function REVERSE"),
         ("my_udf(city)", "the function MY_UDF"),
         ("id IN (SELECT 1)", "QUERY"),
         ("id = (SELECT 1)", "SUBQUERY"),

@@ -1,23 +1,89 @@
-"""Make what the user asks for of the metadata table, before a write."""
+"""Make what the user asks for of the metadata table, before a write, under the table's lock."""
 
 from __future__ import annotations
 
-from pudi.action.mdt.build import build_metadata
-from pudi.action.mdt.build_index import build_record_index
-from pudi.action.mdt.build_stats import build_statistics
+from collections.abc import Iterator
+
+from pudi.action.mdt.being_built import being_built
+from pudi.action.mdt.build import build_metadata, next_instant, set_partitions
+from pudi.action.mdt.build_index import BY_PARTITION, GLOBAL
+from pudi.action.mdt.build_named import named_indexes_asked
+from pudi.action.mdt.builders import builder_of
+from pudi.action.mdt.building import Building, build_whole
+from pudi.action.mdt.index_defs import write_definition
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency import Heartbeat
 from pudi.config import Options
+from pudi.errors import InvalidArgumentError
+from pudi.format import staging_dir
+from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
+from pudi.metadata.records import FILES
+from pudi.storage import delete_folder
 from pudi.task import Engine
+
+_BEAT = "hoodie.client.heartbeat.interval_in_ms"
+_SWITCHES = {
+    "hoodie.metadata.index.column.stats.enable": IndexKind.COLUMN_STATS,
+    "hoodie.metadata.index.bloom.filter.enable": IndexKind.BLOOM_FILTERS,
+}
+"""Options that ask for an index of one kind."""
 
 
 def build_wanted(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """Make the metadata table, the record index and the statistics of columns that the user asks for, one by one.
+    """Make the metadata table and the indexes that the user asks for, where there are none, one by one.
 
     Args:
         meta: the table.
         engine: who does the work.
-        options: the writer's.
+        options: the writer's; those count that are given explicitly.
+
+    Raises:
+        InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
+        NotFoundError: a file of the table is gone.
+        CorruptError: one can't be read.
     """
     build_metadata(meta, options)
-    build_record_index(meta, engine, options)
-    build_statistics(meta, engine, options)
+    for asked in (*_asked(options, meta.storage.root), *named_indexes_asked(meta, options)):
+        if _lacks(meta, asked.partition):
+            with meta.lock:
+                meta.reload()
+                if _lacks(meta, asked.partition) and asked.partition not in being_built(meta):
+                    _build(meta, engine, options, asked)
+
+
+def _asked(options: Options, table: str) -> Iterator[IndexSpec]:
+    """The indexes that options ask for."""
+    of_partitions, of_all = (options.given.get(key) is True for key in (BY_PARTITION, GLOBAL))
+    if of_partitions and of_all:
+        raise InvalidArgumentError(f"{BY_PARTITION} and {GLOBAL}: choose one of them", table=table)
+    if of_partitions or of_all:
+        yield record_index_spec(partitioned=of_partitions)
+    for key, kind in _SWITCHES.items():
+        if options.given.get(key) is True:
+            yield IndexSpec(kind, kind.value)
+
+
+def _lacks(meta: MetaClient, partition: str) -> bool:
+    ready = meta.config.metadata_partitions
+    return FILES in ready and partition not in ready
+
+
+def _build(meta: MetaClient, engine: Engine, options: Options, asked: IndexSpec) -> None:
+    """Build an index in one go."""
+    timeline = meta.store.load()
+    requested = next_instant(meta, timeline)
+    work = Building(meta, engine, options, asked, timeline, requested)
+    builder = builder_of(work)
+    spec = builder.spec()
+    builder = builder_of(Building(meta, engine, options, spec, timeline, requested))
+    ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
+    set_partitions(meta, ready=ready, building={*others, spec.partition})
+    heart = Heartbeat(meta.storage, requested, meta.context, options.integer(_BEAT))
+    heart.start()
+    try:
+        made = build_whole(builder)
+    finally:
+        heart.stop()
+        delete_folder(meta.storage, staging_dir(requested))
+    write_definition(meta, spec)
+    set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))

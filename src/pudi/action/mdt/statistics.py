@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.mdt.index_defs import read_definitions
+from pudi.action.mdt.being_built import kept_partitions
+from pudi.action.mdt.index_defs import defined_index
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
-from pudi.errors import ConflictError, CorruptError
-from pudi.filegroup import FileListing, FileSlice, FileSystemView
-from pudi.format import Action, CommitMetadata, State, WriteStat
+from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
+from pudi.format import Action, CommitMetadata, State, WriteStat, parse_base_file, parse_log_file
 from pudi.metadata import (
     COLUMN_STATS,
+    FILE_STATS,
     STATS,
     MetadataTable,
     StatsSpec,
@@ -35,11 +36,9 @@ from pudi.metadata import (
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.keys import column_stats_keys
 from pudi.schema import avro_to_arrow, with_meta_fields
+from pudi.task.index_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
 
-_VERSIONS = {"V1": 1, "V2": 2}
-_FIRST_OF_V2 = 9
-"""The table version from which on indexes of statistics are of version 2 (HoodieIndexVersion.getCurrentVersion)."""
 _LAST = "9" * 17
 
 
@@ -55,46 +54,37 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     Raises:
         CorruptError: the definition makes no sense.
     """
-    if COLUMN_STATS not in meta.config.metadata_partitions:
+    if COLUMN_STATS not in kept_partitions(meta):
         return None
-    defined = read_definitions(meta).get(COLUMN_STATS) or {}
-    named, said = defined.get("sourceFields") or (), defined.get("version")
-    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
-        raise CorruptError("the definition of the index column_stats names no columns", table=meta.storage.root)
-    if said is not None and said not in _VERSIONS:
-        raise CorruptError(f"the index column_stats is of an unknown version {said!r}", table=meta.storage.root)
-    version = _VERSIONS[said] if said else default_version(meta)
-    return stats_spec(schema, version, populated=meta.config.populate_meta_fields, named=tuple(named))
+    defined = defined_index(meta, COLUMN_STATS)
+    return stats_spec(schema, defined.version, populated=meta.config.populate_meta_fields, named=defined.columns)
 
 
-def default_version(meta: MetaClient) -> int:
-    """The version of statistics in a table that doesn't say."""
-    return 1 if meta.config.version < _FIRST_OF_V2 else 2
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """Statistics of the files that one commit brings, and what they change.
 
-
-class Statistics:
-    """What one commit changes about statistics of columns.
-
-    Args:
+    Attributes:
         meta: the table.
         instant: its instant, about to be completed.
-        written: what it did; its write statistics hold those of each file's columns.
-
-    Raises:
-        ConflictError: files have no statistics: the metadata table began to have such while they were written.
+        written: what it did.
+        partition: the partition of the metadata table that has statistics of files.
+        spec: the columns.
+        schema: their types.
+        files: the statistics, rows of `STATS`.
     """
 
-    def __init__(self, meta: MetaClient, instant: Instant, written: CommitMetadata) -> None:
-        self._meta, self._instant, self._written = meta, instant, written
-        self._schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
-        spec = indexed_columns(meta, self._schema)
-        assert spec is not None, "only for tables with statistics"
-        self._spec = spec
-        self._files = stats_of_files(self._of_stat(stat) for stat in _data_stats(written))
+    meta: MetaClient
+    instant: Instant
+    written: CommitMetadata
+    partition: str
+    spec: StatsSpec
+    schema: pa.Schema
+    files: pa.Table
 
     def of_files(self) -> Changes | None:
         """The changes to `column_stats`; None for none."""
-        return self._changes(self._files, of_partitions=False)
+        return self._changes(self.files, of_partitions=False)
 
     def of_partitions(self, now: Timeline, table: MetadataTable) -> Changes | None:
         """The changes to `partition_stats`: of each partition that files came to or went from, over all its files.
@@ -103,61 +93,74 @@ class Statistics:
             now: the timeline, under the lock.
             table: the metadata table as it is before this commit.
         """
-        touched = sorted(
-            {*self._written.partition_to_write_stats, *(self._written.partition_to_replace_file_ids or {})}
-        )
-        if not touched or not self._spec.columns:
+        touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
+        if not touched or not self.spec.columns:
             return None
         live = self._live(now, touched)
-        held = pa.concat_tables([self._files, self._older(table, _files_of(live))])
-        whole = of_whole_partitions(held, live, self._schema)
+        held = pa.concat_tables([self.files, self._older(table, _files_of(live))])
+        whole = of_whole_partitions(held, live, self.schema)
         told = set(_pairs(whole, "partition", "column"))
-        stubs = deleted_stats([(partition, "") for partition in touched], self._spec.columns, partitions=True)
+        stubs = deleted_stats([(partition, "") for partition in touched], self.spec.columns, partitions=True)
         untold = pa.array([pair not in told for pair in _pairs(stubs, "partition", "column")], pa.bool_())
         return self._changes(pa.concat_tables([whole, stubs.filter(untold)]), of_partitions=True)
-
-    def _of_stat(self, stat: WriteStat) -> tuple[str, str, pa.Table]:
-        if stat.column_stats is None:
-            raise ConflictError(
-                "the metadata table began to have statistics of columns while this was written; write again",
-                table=self._meta.storage.root,
-                instant=self._instant.requested,
-            )
-        return stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats
 
     def _changes(self, stats: pa.Table, *, of_partitions: bool) -> Changes | None:
         if not stats.num_rows:
             return None
-        make = partition_stats_records if of_partitions else column_stats_records
-        return encode_changes(make(stats, self._spec.version))
+        if not of_partitions:
+            return encode_changes(column_stats_records(stats, self.spec.version))
+        of_expression = self.partition != COLUMN_STATS
+        return encode_changes(partition_stats_records(stats, self.spec.version, of_expression=of_expression))
 
     def _live(self, now: Timeline, touched: Iterable[str]) -> list[FileSlice]:
         """The latest slices of some partitions, as readers see them once the instant is completed."""
-        own = self._instant
+        own = self.instant
         others = (i for i in now.instants if i.requested != own.requested)
         action = Action.COMMIT if own.action is Action.REPLACECOMMIT else own.action.comparable
         done = Instant(own.requested, action, State.COMPLETED, _LAST, now.layout)
         after = replace(now, instants=tuple(sorted((*others, done))))
-        replaced = self._written.partition_to_replace_file_ids or {}
-        listing = _WithOwn(self._meta.listing(now), _data_stats(self._written))
-        logs = self._meta.merges_on_read
-        slices = FileSystemView(after, listing, self._meta.store, logs=logs).slices_of(touched)
+        replaced = self.written.partition_to_replace_file_ids or {}
+        listing = _WithOwn(self.meta.listing(now), _data_stats(self.written))
+        logs = self.meta.merges_on_read
+        slices = FileSystemView(after, listing, self.meta.store, logs=logs).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
         """The statistics that the metadata table has of files."""
-        fresh = set(_pairs(self._files, "partition", "file"))
+        fresh = set(_pairs(self.files, "partition", "file"))
         wanted = [pair for pair in _pairs(names, "partition", "file") if pair not in fresh]
         asked = pa.Table.from_pylist(
-            [{"column": c, "partition": p, "file": f} for p, f in wanted for c in self._spec.columns],
+            [{"column": c, "partition": p, "file": f} for p, f in wanted for c in self.spec.columns],
             pa.schema([(name, pa.string()) for name in ("column", "partition", "file")]),
         )
         if not asked.num_rows:
             return STATS.empty_table()
         keys = column_stats_keys(*(asked[name].combine_chunks() for name in asked.column_names))
-        records = table.read(COLUMN_STATS, keys=keys)
+        records = table.read(self.partition, keys=keys)
         places = pc.index_in(records["key"].combine_chunks(), keys)
         return stats_of_records(records, asked["partition"].combine_chunks().take(places))
+
+
+def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics:
+    """The statistics of columns of the files that a commit brings.
+
+    Args:
+        meta: the table.
+        instant: its instant, about to be completed.
+        written: what it did; its write statistics hold those of each file's columns.
+    """
+    schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
+    spec = indexed_columns(meta, schema)
+    assert spec is not None, "only for tables with statistics"
+    found = []
+    for stat in _data_stats(written):
+        own = stat.column_stats
+        if own is None:  # the metadata table began to have such while this was written
+            file = data_file(stat)
+            own = None if file is None else stats_of_file(meta.storage, file, spec)
+        own = FILE_STATS.empty_table() if own is None else own
+        found.append((stat.partition_path or "", (stat.path or "").rpartition("/")[2], own))
+    return FileStatistics(meta, instant, written, COLUMN_STATS, spec, schema, stats_of_files(found))
 
 
 def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa.Schema) -> pa.Table:
@@ -226,6 +229,15 @@ def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Change
     """
     stats = deleted_stats(files, spec.columns)
     return encode_changes(column_stats_records(stats, spec.version)) if stats.num_rows else None
+
+
+def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
+    """The file that write statistics are of; None for one of change data."""
+    partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
+    base, log = parse_base_file(name), parse_log_file(name)
+    if log is not None:
+        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes)
+    return None if base is None else BaseFile(partition, base, stat.file_size_in_bytes)
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:

@@ -1,0 +1,112 @@
+"""Make an expression index of a table, by the engine's tasks.
+
+Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeExpressionIndexPartition,
+HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pudi.action.mdt.build import group_ids, write_bases
+from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.expression import expression_spec, kept_of, stats_of_kept, together
+from pudi.action.mdt.record_index import key_reading
+from pudi.action.mdt.statistics import of_whole_partitions
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.filegroup import FileSlice
+from pudi.metadata import column_stats_records, partition_stats_records
+from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.changes import Changes, encode_changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS
+from pudi.metadata.value_types import leaf_type
+from pudi.schema import avro_to_arrow
+from pudi.task.expression_values import ExpressionSpec, Kept
+
+_FIRST_WITH_EXPRESSIONS = 8
+_GROUPS = "hoodie.metadata.index.expression.file.group.count"
+_EXPRESSION = "expr"
+"""The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
+
+
+@dataclass(slots=True)
+class ExpressionIndexBuilder:
+    """Fills an expression index."""
+
+    work: Building
+
+    def spec(self) -> IndexSpec:
+        """The index over an expression of one column; see `IndexBuilder`."""
+        work, asked = self.work, self.work.spec
+        meta, name, table = work.meta, asked.partition, work.meta.storage.root
+        if meta.config.version < _FIRST_WITH_EXPRESSIONS:
+            raise NotSupportedError(
+                f"{name}: tables of version {meta.config.version} have no expression indexes; upgrade with Apache Hudi",
+                table=table,
+            )
+        if len(asked.columns) != 1:
+            raise InvalidArgumentError(f"{name}: an expression index is over one column", table=table)
+        method = asked.method or COLUMN_STATS
+        if method not in {COLUMN_STATS, BLOOM_FILTERS}:
+            raise InvalidArgumentError(
+                f"{name}: an expression index keeps {COLUMN_STATS} or {BLOOM_FILTERS}, not {method!r}", table=table
+            )
+        schema = avro_to_arrow(meta.schema_json(work.timeline))
+        kind = leaf_type(schema, asked.columns[0])
+        if kind is None:
+            raise InvalidArgumentError(f"{name}: the table has no column {asked.columns[0]!r}", table=table)
+        function = asked.function or asked.options.get(_EXPRESSION, "identity")
+        options = {_EXPRESSION: function, **asked.options} if function != "identity" else dict(asked.options)
+        full = replace(asked, method=method, function=function, options=options)
+        if expression_spec(full, schema) is None:
+            said = ", ".join(f"{key}={value}" for key, value in options.items())
+            raise NotSupportedError(
+                f"{name}: pudi makes no expression index of {function} over column {asked.columns[0]!r} of type {kind} "
+                f"({said}); use Apache Hudi's CREATE INDEX",
+                table=table,
+            )
+        return full
+
+    def groups(self) -> Sequence[str]:
+        """As many as the option says."""
+        return group_ids(self.work.spec.partition, self.work.options.integer(_GROUPS))
+
+    def fill(self) -> Stats:
+        """Write what the rows of the table's files say, and what follows from them about whole partitions."""
+        work = self.work
+        schema = avro_to_arrow(work.meta.schema_json(work.timeline))
+        spec = expression_spec(work.spec, schema)
+        assert spec is not None, "by spec()"
+        slices = work.slices()
+        files = [file for each in slices for file in (*([] if each.base is None else [each.base]), *each.logs)]
+        reading = key_reading(work.meta, work.timeline)
+        kept = kept_of(work.meta, work.engine, work.requested, reading, spec, files)
+        changes = self._changes(spec, kept, slices)
+        if changes is None:
+            return {work.spec.partition: ()}
+        mdt = open_metadata(work.meta)
+        return {
+            work.spec.partition: write_bases(mdt, work.requested, work.spec.partition, self.groups(), changes.sorted())
+        }
+
+    def finish(self, now: object) -> Stats:
+        """Nothing comes with it."""
+        return {}
+
+    def _changes(self, spec: ExpressionSpec, kept: Sequence[Kept], slices: Sequence[FileSlice]) -> Changes | None:
+        if spec.bloom is not None:
+            filters = [(each.partition, each.file, each.instant, each.bloom) for each in kept if each.bloom is not None]
+            return bloom_changes(filters) if filters else None
+        stats = stats_of_kept(kept)
+        if not stats.num_rows:
+            return None
+        parts = [encode_changes(column_stats_records(stats, spec.version))]
+        if self.work.meta.config.is_partitioned:
+            whole = of_whole_partitions(stats, slices, pa.schema([(spec.column, spec.value.type)]))
+            parts.append(encode_changes(partition_stats_records(whole, spec.version, of_expression=True)))
+        return together(parts)

@@ -1,0 +1,100 @@
+"""Make a secondary index of a table that has a record index, by the engine's tasks.
+
+Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeSecondaryIndexPartition,
+HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from pudi.action.mdt.build import group_ids
+from pudi.action.mdt.build_index import RecordIndexBuilder
+from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.record_index import key_reading
+from pudi.action.mdt.secondary import hashes_whole_keys
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.filegroup import FileSlice
+from pudi.format import WriteStat, staging_dir
+from pudi.metadata.index_spec import IndexSpec, record_index_spec
+from pudi.metadata.records import RECORD_INDEX
+from pudi.metadata.secondary import may_be_secondary, secondary_value
+from pudi.metadata.value_types import leaf_type
+from pudi.schema import avro_to_arrow
+from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.secondary_keys import SecondaryReading
+
+_FIRST_WITH_SECONDARY = 8
+IDENTITY = "identity"
+"""What stands for a column's own values in a definition (HoodieExpressionIndex.IDENTITY_TRANSFORM)."""
+
+
+@dataclass(slots=True)
+class SecondaryIndexBuilder:
+    """Fills a secondary index."""
+
+    work: Building
+    _count: int = field(default=0, init=False)
+
+    def spec(self) -> IndexSpec:
+        """The index over one column of the table; see `IndexBuilder`."""
+        work, meta = self.work, self.work.meta
+        root, name = meta.storage.root, work.spec.partition
+        if meta.config.version < _FIRST_WITH_SECONDARY:
+            raise NotSupportedError(
+                f"{name}: tables of version {meta.config.version} have no secondary indexes; upgrade with Apache Hudi",
+                table=root,
+            )
+        if len(work.spec.columns) != 1:
+            raise InvalidArgumentError(f"{name}: a secondary index is over one column", table=root)
+        kind = leaf_type(avro_to_arrow(meta.schema_json(work.timeline)), work.spec.columns[0])
+        if kind is None:
+            raise InvalidArgumentError(f"{name}: the table has no column {work.spec.columns[0]!r}", table=root)
+        if not may_be_secondary(kind):
+            raise InvalidArgumentError(
+                f"{name}: no secondary index is made over column {work.spec.columns[0]!r} of type {kind}; texts, "
+                "numbers, dates and points in time have them",
+                table=root,
+            )
+        if RECORD_INDEX not in meta.config.metadata_partitions:
+            raise InvalidArgumentError(
+                f"{name}: a secondary index leads to record keys, which a record index finds; make that one first, "
+                "or give option hoodie.metadata.global.record.level.index.enable=true",
+                table=root,
+            )
+        return replace(work.spec, function=IDENTITY)
+
+    def groups(self) -> Sequence[str]:
+        """As many file groups as a record index would get, since there are as many records."""
+        record_index = RecordIndexBuilder(replace(self.work, spec=record_index_spec(partitioned=False)))
+        self._count = len(record_index.groups())
+        return group_ids(self.work.spec.partition, self._count)
+
+    def fill(self) -> Stats:
+        """Write each pair of value and key, by tasks: no key passes this process."""
+        return {self.work.spec.partition: self._bases(self._staged(self.work.slices()))}
+
+    def finish(self, now: object) -> Stats:
+        """Nothing comes with it."""
+        return {}
+
+    def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
+        work, spec = self.work, self.work.spec
+        reading = SecondaryReading(key_reading(work.meta, work.timeline), spec.columns[0])
+        folder, value = staging_dir(work.requested), secondary_value()
+        whole = hashes_whole_keys(spec)
+        jobs = [
+            KeyTask(n, reading, "", value, self._count, f"{folder}/{spec.partition}-{n}", None, each, whole_key=whole)
+            for n, each in enumerate(slices)
+        ]
+        return [each for each in work.run(jobs) if isinstance(each, StagedKeys) and each.shards]
+
+    def _bases(self, staged: Sequence[StagedKeys]) -> tuple[WriteStat, ...]:
+        ids, work = group_ids(self.work.spec.partition, self._count), self.work
+        tasks = []
+        for number, ((_, shard), portions) in enumerate(portions_by_shard(staged).items()):
+            target = FileSlice(work.spec.partition, ids[shard], None)
+            layout = work.meta.store.layout
+            tasks.append(ShardTask(number, work.requested, layout, target, portions, bootstrap=True))
+        return tuple(stat for result in work.run(tasks) for stat in result.stats)

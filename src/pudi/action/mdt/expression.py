@@ -1,0 +1,259 @@
+"""Expression indexes of a table: what a commit changes about them.
+
+An index over an expression that pudi doesn't know says nothing of new files: readers look into those, as into any
+file that an index doesn't know.
+
+Source: FORMAT 7.2 and 7.4; SparkHoodieBackedTableMetadataWriter.getExpressionIndexUpdates.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.action.mdt.being_built import kept_partitions
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.record_index import key_reading
+from pudi.action.mdt.statistics import FileStatistics, data_file
+from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.errors import InvalidArgumentError
+from pudi.expr import Call, Column, index_call
+from pudi.filegroup import BaseFile, LogFile
+from pudi.format import BloomOptions, CommitMetadata
+from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
+from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.changes import Changes, encode_changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.records import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
+from pudi.metadata.value_types import leaf_type, value_type
+from pudi.schema import avro_to_arrow
+from pudi.task import Engine
+from pudi.task.expression_values import ExpressionResult, ExpressionSpec, ExpressionTask, Kept
+from pudi.task.index_keys import KeyReading
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+_TASKS = 64
+"""Most tasks that look at files."""
+
+
+def expression_indexes(meta: MetaClient) -> list[IndexSpec]:
+    """The expression indexes of a table's metadata table.
+
+    Raises:
+        CorruptError: the definition of one makes no sense.
+    """
+    names = [name for name in kept_partitions(meta) if name.startswith(EXPRESSION_INDEX_PREFIX)]
+    return [defined_index(meta, name) for name in names]
+
+
+def index_value(spec: IndexSpec, schema: pa.Schema) -> Call | Column | None:
+    """The expression of an index, bound; None where pudi doesn't know it, or the table has no such column.
+
+    Args:
+        spec: the index.
+        schema: the table's columns.
+    """
+    kind = leaf_type(schema, spec.columns[0]) if len(spec.columns) == 1 else None
+    if kind is None:
+        return None
+    return index_call(spec.function, spec.options, Column(tuple(spec.columns[0].split(".")), kind))
+
+
+def expression_spec(spec: IndexSpec, schema: pa.Schema) -> ExpressionSpec | None:
+    """How an index is kept; None where it can't be told what it says of new files.
+
+    Args:
+        spec: the index.
+        schema: the table's columns.
+    """
+    value = index_value(spec, schema)
+    if value is None or value.type is None or value_type(value.type) is None:
+        return None
+    if spec.version == 1 and pa.types.is_decimal(value.type):  # of which version 1 has only some
+        return None
+    if spec.method != BLOOM_FILTERS:
+        return ExpressionSpec(spec.columns[0], value, spec.version)
+    bloom = _bloom_options(spec)
+    return None if bloom is None else ExpressionSpec(spec.columns[0], value, spec.version, bloom)
+
+
+def _bloom_options(spec: IndexSpec) -> BloomOptions | None:
+    """How an index's filters are made, by the names that Hudi has for it (BLOOM_FILTER_CONFIG_MAPPING)."""
+    default, said = BloomOptions(), spec.options
+    kind = {"SIMPLE": "SIMPLE", "DYNAMIC_V0": "DYNAMIC_V0"}.get(said.get("filtertype", default.kind).upper())
+    try:
+        return BloomOptions(
+            num_entries=int(said.get("numentries", default.num_entries)),
+            fpp=float(said.get("fpp", default.fpp)),
+            max_entries=int(said.get("maxentries", default.max_entries)),
+            kind=kind or "",  # type: ignore[arg-type]
+        )
+    except (ValueError, InvalidArgumentError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedExpression:
+    """What one commit changes in an expression index.
+
+    Attributes:
+        index: the index.
+        spec: how it's kept; None where pudi doesn't know the expression.
+        kept: what is kept of the new files.
+    """
+
+    index: IndexSpec
+    spec: ExpressionSpec | None
+    kept: tuple[Kept, ...] = ()
+
+
+def stage_expressions(
+    meta: MetaClient, engine: Engine, instant: Instant, written: CommitMetadata, timeline: Timeline
+) -> tuple[StagedExpression, ...]:
+    """Find out what expression indexes are to keep of the files of a commit.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        instant: the commit, not yet completed.
+        written: what it did.
+        timeline: as it was when the commit was planned.
+    """
+    indexes = expression_indexes(meta)
+    files = _files(written) if indexes else []
+    staged = []
+    for index in indexes:
+        spec = expression_spec(index, avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
+        if spec is None:
+            _log.warning("the index %s isn't told of new files: pudi doesn't know its expression", index.partition)
+            staged.append(StagedExpression(index, None))
+            continue
+        reading = key_reading(meta, timeline)
+        reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, reading.history)
+        staged.append(StagedExpression(index, spec, kept_of(meta, engine, instant.requested, reading, spec, files)))
+    return tuple(staged)
+
+
+def kept_of(
+    meta: MetaClient,
+    engine: Engine,
+    requested: str,
+    reading: KeyReading,
+    spec: ExpressionSpec,
+    files: Sequence[BaseFile | LogFile],
+) -> tuple[Kept, ...]:
+    """What an expression index keeps of files, by the engine's tasks.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        requested: requested time of the instant that it's for, which has a heartbeat.
+        reading: how files are read.
+        spec: the index.
+        files: the files.
+    """
+    count = min(_TASKS, len(files))
+    jobs = [ExpressionTask(n, reading, spec, tuple(files[n::count])) for n in range(count)]
+    results = engine.run_jobs(meta.storage, requested, jobs) if jobs else ()
+    return tuple(kept for result in results if isinstance(result, ExpressionResult) for kept in result.kept)
+
+
+def _with_new_columns(schema: pa.Schema, written: CommitMetadata) -> pa.Schema:
+    """The columns that the table has after a commit, meta fields first as before."""
+    after = avro_to_arrow(written.extra_metadata[SCHEMA_KEY])
+    metas = [field for field in schema if after.get_field_index(field.name) < 0 and field.name.startswith("_hoodie_")]
+    return pa.schema([*metas, *after])
+
+
+def expression_changes(
+    meta: MetaClient,
+    instant: Instant,
+    written: CommitMetadata,
+    staged: Iterable[StagedExpression],
+    now: Timeline,
+    table: MetadataTable,
+) -> dict[str, Changes | None]:
+    """The changes to expression indexes, by partition of the metadata table; under the table's lock.
+
+    What an index says of whole partitions is worked out anew for those that the commit touches. One that is being
+    built, or that another process made meanwhile, is told there that nothing is known of them.
+
+    Args:
+        meta: the table.
+        instant: its instant, about to be completed.
+        written: what it did.
+        staged: what was found out before.
+        now: the table's timeline.
+        table: the metadata table as it is before this commit.
+    """
+    known = {each.index.partition: each for each in staged}
+    changes: dict[str, Changes | None] = {}
+    for index in expression_indexes(meta):
+        each = known.get(index.partition, StagedExpression(index, None))
+        if index.method == BLOOM_FILTERS:
+            filters = [(kept.partition, kept.file, instant.requested, kept.bloom) for kept in each.kept if kept.bloom]
+            changes[index.partition] = bloom_changes(filters) if filters else None
+        elif len(index.columns) == 1:
+            changes[index.partition] = _of_statistics(meta, instant, written, each, now, table)
+    return changes
+
+
+def _of_statistics(
+    meta: MetaClient,
+    instant: Instant,
+    written: CommitMetadata,
+    staged: StagedExpression,
+    now: Timeline,
+    table: MetadataTable,
+) -> Changes | None:
+    column, spec = staged.index.columns[0], staged.spec
+    statistics = FileStatistics(
+        meta,
+        instant,
+        written,
+        staged.index.partition,
+        StatsSpec((column,), staged.index.version),
+        pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
+        stats_of_kept(staged.kept),
+    )
+    parts = [statistics.of_files()]
+    if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
+        parts.append(statistics.of_partitions(now, table))
+    elif meta.config.is_partitioned:
+        parts.append(_unknown_partitions(staged.index, written))
+    return together([part for part in parts if part is not None])
+
+
+def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | None:
+    """What says that nothing is known of the partitions that a commit touches."""
+    touched = sorted({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
+    if not touched:
+        return None
+    stats = deleted_stats([(partition, "") for partition in touched], index.columns, partitions=True)
+    return encode_changes(partition_stats_records(stats, index.version, of_expression=True))
+
+
+def stats_of_kept(kept: Iterable[Kept]) -> pa.Table:
+    """What is kept of files as a table of `STATS`."""
+    found = [(each.partition, each.file, each.stats) for each in kept if each.stats is not None]
+    return stats_of_files(found) if found else STATS.empty_table()
+
+
+def together(parts: Sequence[Changes]) -> Changes | None:
+    """Changes to one partition of the metadata table as one; None for none."""
+    if not parts:
+        return None
+    sides = ([part.keys for part in parts], [part.values for part in parts], [part.gone for part in parts])
+    keys, values, gone = (pa.concat_arrays(side) for side in sides)
+    return Changes(keys, values, gone)
+
+
+def _files(written: CommitMetadata) -> list[BaseFile | LogFile]:
+    """The files that a commit wrote."""
+    stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
+    return [file for file in map(data_file, stats) if file is not None]

@@ -1,0 +1,162 @@
+"""What an expression index keeps of a file: its rows in, statistics or a bloom filter of results out.
+
+Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and its like for bloom filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from pudi.context import Storage
+from pudi.errors import InvalidArgumentError
+from pudi.expr import Call, Column, evaluate
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import BloomFilter, BloomOptions
+from pudi.format.log_block import decode_blocks
+from pudi.format.log_data import decode_data
+from pudi.metadata import FILE_STATS, StatsSpec, leaf_values, log_file_stats
+from pudi.plan import ReadPlan
+from pudi.schema import conform_read
+from pudi.task.index_keys import KeyReading
+from pudi.task.read import SliceReader
+from pudi.task.write import FileResult
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of one file; neither where nothing is known.
+
+    Attributes:
+        partition: partition path.
+        file: name of the file.
+        instant: the instant that it bears.
+        stats: a table of `FILE_STATS`.
+        bloom: a filter of the results as texts.
+    """
+
+    partition: str
+    file: str
+    instant: str
+    stats: pa.Table | None = None
+    bloom: BloomFilter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionSpec:
+    """An expression index; picklable.
+
+    Attributes:
+        column: name of the column, of a struct's field with dots.
+        value: the expression: the bound column itself, or a function of it.
+        version: of the index's values, see `StatsSpec`.
+        bloom: how filters are made; None where statistics are kept.
+    """
+
+    column: str
+    value: Call | Column
+    version: int
+    bloom: BloomOptions | None = None
+
+    def keep(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> Kept:
+        """Read a file.
+
+        Raises:
+            NotFoundError: it's gone.
+            CorruptError: it can't be read.
+        """
+        nothing = Kept(file.partition, file.name.name, file.instant)
+        if reading.history is not None:  # a file may call the column otherwise
+            return nothing
+        results = self._results(self._rows(storage, file, reading))
+        if results is None:
+            return nothing
+        if self.bloom is None:
+            stats = self._stats(results, file)
+            return Kept(file.partition, file.name.name, file.instant, stats=stats)
+        texts = result_texts(results)
+        bloom = None if texts is None else BloomFilter.build(texts.drop_null(), self.bloom)
+        return Kept(file.partition, file.name.name, file.instant, bloom=bloom)
+
+    def _rows(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Table:
+        """The column as the table has it: of a log file in all its versions, whichever may win."""
+        field = reading.schema.field(self.column.split(".", 1)[0])
+        target = pa.schema([field.with_nullable(True)])
+        if isinstance(file, BaseFile):
+            plan = ReadPlan(storage.root, reading.schema, (field.name,))
+            batches = SliceReader(storage, plan).read(FileSlice(file.partition, file.file_id, file))
+            return pa.Table.from_batches(batches, pa.schema([field])).cast(target)
+        parts = [target.empty_table()]
+        for block in decode_blocks(storage.read(file.path), path=file.path):
+            if not block.kind.is_data:
+                continue
+            rows = decode_data(block, {field.name})
+            if field.name in rows.column_names:
+                parts.append(conform_read(rows, target, path=file.path))
+            elif not block.is_partial:  # these rows have no such value; those that a partial block updates keep theirs
+                parts.append(pa.table([pa.nulls(rows.num_rows, field.type)], schema=target))
+        return pa.concat_tables(parts)
+
+    def _results(self, rows: pa.Table) -> pa.Array | None:
+        """The expression's results; None where it has none that could be told."""
+        if isinstance(self.value, Column):
+            return leaf_values(rows, self.column).combine_chunks()
+        try:
+            return evaluate(self.value, rows) if rows.num_rows else pa.nulls(0, self.value.type)
+        except InvalidArgumentError:
+            return None
+
+    def _stats(self, results: pa.Array, file: BaseFile | LogFile) -> pa.Table | None:
+        """As Hudi has them: values are counted without nulls, and sizes are those of the file, twice uncompressed."""
+        if not len(results) and isinstance(file, BaseFile):
+            return None
+        table = pa.table([results], names=["result"])
+        found = log_file_stats(table, StatsSpec(("result",), self.version)).to_pylist()
+        said = {
+            "column": self.column,
+            "value_count": len(results) - results.null_count,
+            "total_size": file.size,
+            "total_uncompressed_size": 2 * file.size,
+        }
+        return pa.Table.from_pylist([{**row, **said} for row in found], FILE_STATS) if found else None
+
+
+def result_texts(results: pa.Array) -> pa.Array | None:
+    """Results as texts of Java's; None of a type whose texts depend on more than the value."""
+    kind = results.type
+    if pt.is_dictionary(kind):
+        return result_texts(results.dictionary_decode())
+    plain = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)
+    return pc.cast(results, pa.string()) if plain else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionResult(FileResult):
+    """What an `ExpressionTask` found, file by file."""
+
+    kept: tuple[Kept, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionTask:
+    """Find out what an expression index keeps of some files. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        reading: how files are read.
+        spec: the index.
+        files: the files.
+    """
+
+    number: int
+    reading: KeyReading
+    spec: ExpressionSpec
+    files: tuple[BaseFile | LogFile, ...]
+
+    def run(self, storage: Storage, attempt: int) -> ExpressionResult:
+        """Find it; see `FileJob.run`."""
+        kept = tuple(self.spec.keep(storage, file, self.reading) for file in self.files)
+        return ExpressionResult(self.number, 0, None, kept=kept)
