@@ -30,7 +30,9 @@ def test_an_upsert_keeps_it(golden_folder: Path, tmp_path: Path, golden: Golden)
     if kept:
         assert_listing(path)
         assert timeline_of(path / ".hoodie" / "metadata").commit(result.instant) is not None
-        assert [str(each) for each in pudi.Table(path).check().differences if each.index.startswith("secondary_index_")] == []
+        assert [
+            str(each) for each in pudi.Table(path).check().differences if each.index.startswith("secondary_index_")
+        ] == []
 
 
 def test_keys_are_looked_for_by_bloom_filters(golden_folder: Path, tmp_path: Path) -> None:
