@@ -59,7 +59,8 @@ def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_ma
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     if hudi_makes:
         spark.sql(f"CREATE INDEX rider ON {name} (rider)")
-        spark.sql(f"CREATE INDEX by_day ON {name} USING column_stats(ts) OPTIONS(expr='from_unixtime', format='yyyy-MM-dd')")
+        by_day = "expr='from_unixtime', format='yyyy-MM-dd'"
+        spark.sql(f"CREATE INDEX by_day ON {name} USING column_stats(ts) OPTIONS({by_day})")
         spark.sql(f"CREATE INDEX by_rider ON {name} USING bloom_filters(rider) OPTIONS(expr='upper')")
     else:
         trips.create_index("secondary_index", "rider")
