@@ -54,19 +54,25 @@ class Services:
         action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
         return compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
 
-    def check(self) -> CheckResult:
+    def check(self, *, spark: Any = None) -> CheckResult:
         """Compare the metadata table with the files that it tells of, and look for record keys that are there twice.
 
-        Compared are the list of files, statistics and bloom filters of base files, the place of every record key, and
-        secondary indexes. The whole table is read, on this machine, as it is when the check begins.
+        Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
+        every record key, and secondary indexes; files that commits wrote must be there and readable. The whole table
+        is read as it is when the check begins, in memory that doesn't grow with it: one task holds the keys of one file
+        group of an index.
+
+        Args:
+            spark: a session to read it on, whose tasks leave interim files in the table's folder of markers while they
+                run; None for this machine, which writes nothing there.
 
         Returns:
             What is wrong; `ok` says whether anything is.
 
         Raises:
-            CorruptError: a file of the table itself can't be read.
+            CorruptError: the table's properties or its timeline can't be read.
         """
-        return check_table(self._meta.reopen({}))
+        return check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
