@@ -271,23 +271,25 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
-    """Make file groups of the record index. Picklable.
+    """Make file groups of the metadata table. Picklable.
 
     Attributes:
         number: place among the tasks.
         requested: the instant.
         file_ids: the file groups.
+        partition: partition of the metadata table.
     """
 
     number: int
     requested: str
     file_ids: tuple[str, ...]
+    partition: str = RECORD_INDEX
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Make them; see `FileJob.run`."""
         below = StorageBelow(storage, METADATA_DIR)
         for file_id in self.file_ids:
-            make_group(below, self.requested, RECORD_INDEX, file_id)
+            make_group(below, self.requested, self.partition, file_id)
         return FileResult(self.number, 0, None)
 
 

@@ -7,7 +7,7 @@ Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.initializeFromFilesystem, Ho
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -26,6 +26,7 @@ from pudi.format import (
     Action,
     PartitionMetadata,
     State,
+    WriteStat,
     encode_partition_metadata,
     parse_data_file,
     partition_metadata_path,
@@ -131,15 +132,35 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)
-    ids = [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
+    ids = group_ids(partition, groups)
     for file_id in ids:
         make_group(mdt.storage, requested, partition, file_id)
-    shards = shard_of(changes.keys, groups)
-    stats = tuple(
+    stats = write_bases(mdt, requested, partition, ids, changes)
+    mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
+
+
+def group_ids(partition: str, groups: int) -> list[str]:
+    """Ids of the file groups of a partition that is divided by keys alone."""
+    return [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
+
+
+def write_bases(
+    mdt: MetaClient, requested: str, partition: str, ids: Sequence[str], changes: Changes
+) -> tuple[WriteStat, ...]:
+    """Write the base files of those file groups of a partition that get records.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant.
+        partition: the partition.
+        ids: its file groups.
+        changes: its records.
+    """
+    shards = shard_of(changes.keys, len(ids))
+    return tuple(
         write_base(mdt.storage, requested, partition, ids[n], _of_shard(changes, shards == n), n)
         for n in map(int, np.unique(shards))
     )
-    mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
 
 
 def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:

@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pudi.action.mdt.build import next_instant, set_partitions
-from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
-from pudi.action.mdt.index_defs import record_index_definition, write_definition
+from pudi.action.mdt.building import Building, Stats, build_whole
+from pudi.action.mdt.index_defs import write_definition
 from pudi.action.mdt.record_index import LEAST_BY_PARTITION, key_reading
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
-from pudi.format import (
-    Action,
-    PartitionMetadata,
-    WriteStat,
-    encode_partition_metadata,
-    instant_to_millis,
-    partition_metadata_path,
-    staging_dir,
-)
+from pudi.format import WriteStat, instant_to_millis, staging_dir
+from pudi.metadata.index_spec import IndexSpec, record_index_spec
 from pudi.metadata.locations import encode_location
 from pudi.metadata.records import FILES, RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
 from pudi.storage import delete_folder
 from pudi.task import Engine
-from pudi.task.index_keys import CountTask, GroupTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
 from pudi.timeline import Timeline
 
 GLOBAL, BY_PARTITION = (
@@ -52,6 +44,9 @@ _MOST_BYTES = "hoodie.metadata.record.index.max.filegroup.size"
 _GROWTH = "hoodie.metadata.record.index.growth.factor"
 _RECORD_BYTES = 48
 """Bytes of an average record of the index (RECORD_INDEX_AVERAGE_RECORD_SIZE)."""
+
+_COUNTERS = 16
+"""Tasks that count records."""
 
 _COUNTED_FROM = 256 << 20
 """Bytes of a table, or partition, from which on its records are counted: with fewer there are never too many."""
@@ -93,106 +88,93 @@ def build_record_index(meta: MetaClient, engine: Engine, options: Options) -> No
             meta.storage, requested, meta.context, options.integer("hoodie.client.heartbeat.interval_in_ms")
         )
         set_partitions(meta, ready=ready, building=(RECORD_INDEX,))
+        spec = record_index_spec(partitioned=partitioned)
         heart.start()
         try:
-            _Build(meta, engine, options, timeline, requested, partitioned).run()
+            build_whole(RecordIndexBuilder(Building(meta, engine, options, spec, timeline, requested)))
         finally:
             heart.stop()
             delete_folder(meta.storage, staging_dir(requested))
-        write_definition(meta, RECORD_INDEX, record_index_definition(partitioned=partitioned))
+        write_definition(meta, spec)
         set_partitions(meta, ready=(*ready, RECORD_INDEX), building=())
 
 
-@dataclass(frozen=True, slots=True)
-class _Build:
-    """The making of one index.
+@dataclass(slots=True)
+class RecordIndexBuilder:
+    """Fills a record index."""
 
-    Attributes:
-        meta: the table.
-        engine: who does the work.
-        options: the writer's.
-        timeline: the table's.
-        requested: the instant of the metadata table.
-        partitioned: whether the index is by partition.
-    """
+    work: Building
+    _shards: Mapping[str | None, int] = field(default_factory=dict, init=False)
 
-    meta: MetaClient
-    engine: Engine
-    options: Options
-    timeline: Timeline
-    requested: str
-    partitioned: bool
+    def spec(self) -> IndexSpec:
+        """The index itself; any table can have one."""
+        return self.work.spec
 
-    def run(self) -> None:
-        """Write the partition's first delta commit."""
-        meta, mdt = self.meta, open_metadata(self.meta)
-        slices = meta.view(self.timeline).all_slices()
-        shards = self._shards(slices)
-        staged = self._staged(slices, shards)
-        instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=self.requested))
-        described = encode_partition_metadata(PartitionMetadata(self.requested, 1), mdt.context.clock.now_ms())
-        delete_folder(mdt.storage, RECORD_INDEX)
-        mdt.storage.create(partition_metadata_path(RECORD_INDEX), described)
-        ids = [shard_id(n, scope) for scope, count in sorted(shards.items(), key=str) for n in range(count)]
-        self._run([GroupTask(n, self.requested, tuple(ids[n::_MAKERS])) for n in range(min(_MAKERS, len(ids)))])
-        stats = self._bases(staged)
-        mdt.store.complete(instant, commit_metadata({RECORD_INDEX: stats} if stats else {}, BULK_INSERT))
+    def groups(self) -> Sequence[str]:
+        """So many file groups as the records that the table has now, and shall have, need."""
+        self._shards = self._counted(self.work.slices())
+        return [shard_id(n, scope) for scope, count in sorted(self._shards.items(), key=str) for n in range(count)]
 
-    def _run(self, jobs: Sequence[GroupTask | KeyTask | ShardTask | CountTask]) -> Sequence[object]:
-        return self.engine.run_jobs(self.meta.storage, self.requested, jobs) if jobs else ()
+    def fill(self) -> Stats:
+        """Write where each key is, by tasks: no key passes this process."""
+        return {RECORD_INDEX: self._bases(self._staged(self.work.slices()))}
 
-    def _shards(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
+    def finish(self, now: Timeline) -> Stats:
+        """Nothing comes with it."""
+        return {}
+
+    @property
+    def _partitioned(self) -> bool:
+        return self.work.spec.is_partitioned
+
+    def _counted(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
         """How many file groups the index gets, over the table or for each partition (estimateFileGroupCount)."""
-        option = self.options.integer
-        least, most = (LEAST_BY_PARTITION, _MOST_BY_PARTITION) if self.partitioned else (_LEAST, _MOST)
+        option = self.work.options.integer
+        least, most = (LEAST_BY_PARTITION, _MOST_BY_PARTITION) if self._partitioned else (_LEAST, _MOST)
         low, high = option(least), option(most)
-        scopes: dict[str | None, list[FileSlice]] = {} if self.partitioned else {WHOLE_TABLE: []}
+        scopes: dict[str | None, list[FileSlice]] = {} if self._partitioned else {WHOLE_TABLE: []}
         for each in slices:
-            scopes.setdefault(each.partition if self.partitioned else WHOLE_TABLE, []).append(each)
+            scopes.setdefault(self._scope(each), []).append(each)
         if low == high:
             return dict.fromkeys(scopes, low)
         found = {}
         for scope, group in scopes.items():
-            records = self._count(group) if sum(s.size for s in group) >= _COUNTED_FROM else 0
-            expected = math.ceil(records * self.options.number(_GROWTH))
+            records = self._records(group) if sum(s.size for s in group) >= _COUNTED_FROM else 0
+            expected = math.ceil(records * self.work.options.number(_GROWTH))
             number = expected // max(1, option(_MOST_BYTES) // _RECORD_BYTES)
             found[scope] = max(1, min(max(number, low), high))
         return found
 
-    def _count(self, slices: Sequence[FileSlice]) -> int:
+    def _scope(self, file_slice: FileSlice) -> str | None:
+        return file_slice.partition if self._partitioned else WHOLE_TABLE
+
+    def _records(self, slices: Sequence[FileSlice]) -> int:
         """Records of some slices, by the base files' footers."""
-        jobs = [CountTask(n, tuple(slices[n::_MAKERS])) for n in range(min(_MAKERS, len(slices)))]
-        results = self.engine.run_jobs(self.meta.storage, self.requested, jobs)
+        count = min(_COUNTERS, len(slices))
+        results = self.work.run([CountTask(n, tuple(slices[n::count])) for n in range(count)])
         return sum(result.received for result in results)
 
-    def _staged(self, slices: Sequence[FileSlice], shards: Mapping[str | None, int]) -> list[StagedKeys]:
-        reading = key_reading(self.meta, self.timeline)
-        folder = staging_dir(self.requested)
-        jobs = []
+    def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
+        work, jobs = self.work, []
+        reading, folder = key_reading(work.meta, work.timeline), staging_dir(work.requested)
         for number, each in enumerate(slices):
-            scope = each.partition if self.partitioned else WHOLE_TABLE
+            shards = self._shards[self._scope(each)]
             location = encode_location(each.partition, each.file_id, self._millis(each.instant))
-            path = f"{folder}/{number}"
-            jobs.append(KeyTask(number, reading, each.partition, location, shards[scope], path, None, each))
-        found = [each for each in self._run(jobs) if isinstance(each, StagedKeys) and each.shards]
-        return found if self.partitioned else [replace(each, partition="") for each in found]
+            jobs.append(KeyTask(number, reading, each.partition, location, shards, f"{folder}/{number}", None, each))
+        found = [each for each in work.run(jobs) if isinstance(each, StagedKeys) and each.shards]
+        return found if self._partitioned else [replace(each, partition="") for each in found]
 
     def _bases(self, staged: Sequence[StagedKeys]) -> tuple[WriteStat, ...]:
         tasks = []
         for number, ((partition, shard), portions) in enumerate(portions_by_shard(staged).items()):
-            file_id = shard_id(shard, partition if self.partitioned else WHOLE_TABLE)
+            file_id = shard_id(shard, partition if self._partitioned else WHOLE_TABLE)
             target = FileSlice(RECORD_INDEX, file_id, None)
-            layout = self.meta.store.layout
-            tasks.append(ShardTask(number, self.requested, layout, target, portions, bootstrap=True))
-        results = self.engine.run_jobs(self.meta.storage, self.requested, tasks) if tasks else ()
-        return tuple(stat for result in results for stat in result.stats)
+            layout = self.work.meta.store.layout
+            tasks.append(ShardTask(number, self.work.requested, layout, target, portions, bootstrap=True))
+        return tuple(stat for result in self.work.run(tasks) for stat in result.stats)
 
     def _millis(self, instant: str) -> int:
         try:
-            return instant_to_millis(instant, self.meta.config.timezone)
+            return instant_to_millis(instant, self.work.meta.config.timezone)
         except InvalidArgumentError:  # a table bootstrapped from other files has instants that are no dates
             return 0
-
-
-_MAKERS = 16
-"""Tasks that make file groups, or count records."""

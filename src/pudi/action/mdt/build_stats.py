@@ -7,23 +7,28 @@ initializePartitionStatsIndex.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pudi.action.mdt.build import make_partition, next_instant, set_partitions
+from pudi.action.mdt.build import group_ids, next_instant, set_partitions, write_bases
+from pudi.action.mdt.building import Building, Stats, build_whole
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import column_stats_definition, write_definition
-from pudi.action.mdt.statistics import default_version, of_whole_partitions
+from pudi.action.mdt.index_defs import write_definition
+from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import Options
-from pudi.filegroup import BaseFile, LogFile, StorageListing
-from pudi.format import Action, parse_data_file, staging_dir
+from pudi.context import FileInfo
+from pudi.errors import InvalidArgumentError
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import staging_dir
 from pudi.metadata import (
     COLUMN_STATS,
     FILES,
     PARTITION_STATS,
+    STATS,
     StatsSpec,
     column_stats_records,
     partition_stats_records,
@@ -31,6 +36,7 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import encode_changes
+from pudi.metadata.index_spec import IndexKind, IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.storage import delete_folder
 from pudi.task import Engine
@@ -77,22 +83,20 @@ def build_statistics(meta: MetaClient, engine: Engine, options: Options) -> None
             )
             return
         ready = meta.config.metadata_partitions
-        parted = meta.config.is_partitioned and meta.config.version >= _FIRST_WITH_PARTITIONS
-        made = [COLUMN_STATS, *([PARTITION_STATS] if parted else [])]
-        set_partitions(meta, ready=ready, building=made)
-        schema = with_meta_fields(avro_to_arrow(meta.schema_json(timeline)))
-        spec = _spec(meta, schema, options)
-        stats = _of_files(meta, engine, options, timeline, spec)
-        mdt = open_metadata(meta)
-        groups = options.integer(_GROUPS)
-        changes = encode_changes(column_stats_records(stats, spec.version))
-        make_partition(mdt, next_instant(meta, timeline), COLUMN_STATS, groups, changes)
-        if PARTITION_STATS in made:
-            whole = of_whole_partitions(stats, meta.view(timeline).all_slices(), schema)
-            changes = encode_changes(partition_stats_records(whole, spec.version))
-            groups = options.integer(_PARTITION_GROUPS)
-            make_partition(mdt, next_instant(meta, timeline), PARTITION_STATS, groups, changes)
-        write_definition(meta, COLUMN_STATS, column_stats_definition(spec.columns, spec.version))
+        set_partitions(meta, ready=ready, building=[COLUMN_STATS])
+        asked = IndexSpec(IndexKind.COLUMN_STATS, COLUMN_STATS)
+        builder = ColumnStatsBuilder(Building(meta, engine, options, asked, timeline, next_instant(meta, timeline)))
+        spec, requested = builder.spec(), builder.work.requested
+        builder.work = replace(builder.work, spec=spec)
+        interval = options.integer("hoodie.client.heartbeat.interval_in_ms")
+        heart = Heartbeat(meta.storage, requested, meta.context, interval)
+        heart.start()
+        try:
+            made = build_whole(builder)
+        finally:
+            heart.stop()
+            delete_folder(meta.storage, staging_dir(requested))
+        write_definition(meta, spec)
         set_partitions(meta, ready=(*ready, *made), building=())
 
 
@@ -101,49 +105,96 @@ def _lacks(meta: MetaClient) -> bool:
     return FILES in ready and COLUMN_STATS not in ready
 
 
-def _spec(meta: MetaClient, schema: pa.Schema, options: Options) -> StatsSpec:
-    named = tuple(name.strip() for name in (options.optional_text(_COLUMNS) or "").split(",") if name.strip())
-    return stats_spec(
-        schema,
-        default_version(meta),
-        populated=meta.config.populate_meta_fields,
-        named=named,
-        most=options.integer(_MOST_COLUMNS),
-    )
+@dataclass(slots=True)
+class ColumnStatsBuilder:
+    """Fills statistics of columns, of files and, with them, of partitions."""
+
+    work: Building
+    _stats: pa.Table = field(default_factory=STATS.empty_table, init=False)
+
+    def spec(self) -> IndexSpec:
+        """The columns: those that the user names, or the option, or the first ones."""
+        work, option = self.work, self.work.options.optional_text(_COLUMNS) or ""
+        named = work.spec.columns or tuple(name.strip() for name in option.split(",") if name.strip())
+        version = IndexKind.COLUMN_STATS.version(work.meta.config.version)
+        found = self._columns(named, version)
+        lacking = [name for name in work.spec.columns if name not in found.columns]
+        if lacking:
+            raise InvalidArgumentError(
+                f"there can be no statistics of column {lacking[0]!r}: the table has none of that name, or it's a "
+                "struct, list or map, or of a type that tables of its version have no statistics of",
+                table=work.meta.storage.root,
+            )
+        return replace(work.spec, columns=tuple(found.columns), version=version)
+
+    def groups(self) -> Sequence[str]:
+        """As many as the option says."""
+        return group_ids(COLUMN_STATS, self.work.options.integer(_GROUPS))
+
+    def fill(self) -> Stats:
+        """Write what the files' footers and log blocks say."""
+        work = self.work
+        files = work.meta.listing(work.timeline).all_files()
+        found = [file for partition, infos in files.items() for info in infos if (file := self._file(partition, info))]
+        self._stats = self._of(found)
+        changes = encode_changes(column_stats_records(self._stats, self._columns_kept.version))
+        return {COLUMN_STATS: write_bases(self._mdt, work.requested, COLUMN_STATS, self.groups(), changes)}
+
+    def finish(self, now: Timeline) -> Stats:
+        """Write the statistics of partitions, from those of the files that are in them now."""
+        work = self.work
+        config = work.meta.config
+        if not config.is_partitioned or config.version < _FIRST_WITH_PARTITIONS:
+            return {}
+        slices = work.meta.view(now).all_slices()
+        known = set(zip(self._stats["partition"].to_pylist(), self._stats["file"].to_pylist(), strict=True))
+        fresh = [file for file in _files_of(slices) if (file.partition, file.name.name) not in known]
+        stats = pa.concat_tables([self._stats, self._of(fresh)])
+        whole = of_whole_partitions(stats, slices, self._schema)
+        changes = encode_changes(partition_stats_records(whole, self._columns_kept.version))
+        ids = group_ids(PARTITION_STATS, work.options.integer(_PARTITION_GROUPS))
+        work.make_groups(ids, PARTITION_STATS)
+        return {PARTITION_STATS: write_bases(self._mdt, work.requested, PARTITION_STATS, ids, changes)}
+
+    @property
+    def _mdt(self) -> MetaClient:
+        return open_metadata(self.work.meta)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        return with_meta_fields(avro_to_arrow(self.work.meta.schema_json(self.work.timeline)))
+
+    @property
+    def _columns_kept(self) -> StatsSpec:
+        return self._columns(self.work.spec.columns, self.work.spec.version)
+
+    def _columns(self, named: tuple[str, ...], version: int) -> StatsSpec:
+        return stats_spec(
+            self._schema,
+            version,
+            populated=self.work.meta.config.populate_meta_fields,
+            named=named,
+            most=self.work.options.integer(_MOST_COLUMNS),
+        )
+
+    def _file(self, partition: str, info: FileInfo) -> BaseFile | LogFile | None:
+        logs = self.work.meta.merges_on_read
+        return (LogFile.of(partition, info) if logs else None) or BaseFile.of(partition, info)
+
+    def _of(self, files: Sequence[BaseFile | LogFile]) -> pa.Table:
+        """Statistics of some files, by the engine's tasks."""
+        spec, count = self._columns_kept, min(_TASKS, len(files))
+        results = self.work.run([StatsTask(number, spec, tuple(files[number::count])) for number in range(count)])
+        return stats_of_files(
+            (stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats)
+            for result in results
+            for stat in result.stats
+            if stat.column_stats is not None
+        )
 
 
-def _of_files(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline, spec: StatsSpec) -> pa.Table:
-    """Statistics of the data files that are there, but for those of pending instants, which bring them along."""
-    files = _present(meta, timeline)
-    if not files:
-        return stats_of_files([])
-    requested = next_instant(meta, timeline)
-    count = min(_TASKS, len(files))
-    jobs = [StatsTask(number, spec, tuple(files[number::count])) for number in range(count)]
-    heart = Heartbeat(meta.storage, requested, meta.context, options.integer("hoodie.client.heartbeat.interval_in_ms"))
-    heart.start()
-    try:
-        results = engine.run_jobs(meta.storage, requested, jobs)
-    finally:
-        heart.stop()
-        delete_folder(meta.storage, staging_dir(requested))
-    return stats_of_files(
-        (stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats)
-        for result in results
-        for stat in result.stats
-        if stat.column_stats is not None
-    )
-
-
-def _present(meta: MetaClient, timeline: Timeline) -> Sequence[BaseFile | LogFile]:
-    pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
-    found: list[BaseFile | LogFile] = []
-    for partition, infos in StorageListing(meta.storage).all_files().items():
-        for info in infos:
-            parsed = parse_data_file(info.path.rpartition("/")[2])
-            if parsed is None or parsed.instant in pending:
-                continue
-            file = (LogFile.of(partition, info) if meta.merges_on_read else None) or BaseFile.of(partition, info)
-            if file is not None:
-                found.append(file)
-    return found
+def _files_of(slices: Iterable[FileSlice]) -> Iterator[BaseFile | LogFile]:
+    for each in slices:
+        yield from each.logs
+        if each.base is not None:
+            yield each.base

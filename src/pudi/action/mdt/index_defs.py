@@ -13,9 +13,8 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS
-from pudi.metadata.records import COLUMN_STATS, RECORD_INDEX, group_prefix
-
-_PARTITIONED = "isPartitioned"
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.records import RECORD_INDEX, group_prefix
 
 
 def read_definitions(meta: MetaClient) -> dict[str, Any]:
@@ -36,42 +35,41 @@ def read_definitions(meta: MetaClient) -> dict[str, Any]:
     return definitions
 
 
-def write_definition(meta: MetaClient, name: str, definition: dict[str, object]) -> None:
-    """Add or replace the definition of an index; under the table's lock."""
-    definitions = {**read_definitions(meta), name: definition}
+def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
+    """Add or replace the definition of an index, where the kind has one; under the table's lock."""
+    definition = spec.definition()
+    if definition is not None:
+        _write(meta, {**read_definitions(meta), spec.partition: definition})
+
+
+def delete_definition(meta: MetaClient, partition: str) -> None:
+    """Take the definition of an index away, if there is one; under the table's lock."""
+    definitions = read_definitions(meta)
+    if definitions.pop(partition, None) is not None:
+        _write(meta, definitions)
+
+
+def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
+    """An index of the table by its definition.
+
+    Raises:
+        CorruptError: the definition makes no sense.
+    """
+    definition = read_definitions(meta).get(partition) or {}
+    if not isinstance(definition, dict):
+        raise _damaged(meta)
+    return IndexSpec.of_definition(partition, definition, meta.config.version, meta.storage.root)
+
+
+def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
     meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
-
-
-def record_index_definition(*, partitioned: bool) -> dict[str, object]:
-    """The definition of a record index (HoodieTableMetadataUtil.createRecordIndexDefinition)."""
-    return {
-        "indexName": RECORD_INDEX,
-        "indexType": RECORD_INDEX,
-        "indexFunction": "",
-        "sourceFields": [],
-        "indexOptions": {_PARTITIONED: "true" if partitioned else "false"},
-        "version": "V1",
-    }
-
-
-def column_stats_definition(columns: Sequence[str], version: int) -> dict[str, object]:
-    """The definition of statistics of columns (HoodieColumnStatsIndexUtils)."""
-    return {
-        "indexName": COLUMN_STATS,
-        "indexType": COLUMN_STATS,
-        "indexFunction": COLUMN_STATS,
-        "sourceFields": list(columns),
-        "indexOptions": {},
-        "version": f"V{version}",
-    }
 
 
 def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
     """Whether the table's record index is one by partition: by its file groups, or by its definition without any."""
     for each in slices:
         return each.file_id.removeprefix(group_prefix(RECORD_INDEX)).count("-") > 1
-    options = read_definitions(meta).get(RECORD_INDEX, {}).get("indexOptions") or {}
-    return str(options.get(_PARTITIONED, "false")).lower() == "true"
+    return defined_index(meta, RECORD_INDEX).is_partitioned
 
 
 def _damaged(meta: MetaClient) -> CorruptError:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.mdt.index_defs import read_definitions
+from pudi.action.mdt.index_defs import defined_index
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
-from pudi.errors import ConflictError, CorruptError
+from pudi.errors import ConflictError
 from pudi.filegroup import FileListing, FileSlice, FileSystemView
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.metadata import (
@@ -37,9 +37,6 @@ from pudi.metadata.keys import column_stats_keys
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.timeline import Instant, Timeline
 
-_VERSIONS = {"V1": 1, "V2": 2}
-_FIRST_OF_V2 = 9
-"""The table version from which on indexes of statistics are of version 2 (HoodieIndexVersion.getCurrentVersion)."""
 _LAST = "9" * 17
 
 
@@ -57,19 +54,8 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     """
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    defined = read_definitions(meta).get(COLUMN_STATS) or {}
-    named, said = defined.get("sourceFields") or (), defined.get("version")
-    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
-        raise CorruptError("the definition of the index column_stats names no columns", table=meta.storage.root)
-    if said is not None and said not in _VERSIONS:
-        raise CorruptError(f"the index column_stats is of an unknown version {said!r}", table=meta.storage.root)
-    version = _VERSIONS[said] if said else default_version(meta)
-    return stats_spec(schema, version, populated=meta.config.populate_meta_fields, named=tuple(named))
-
-
-def default_version(meta: MetaClient) -> int:
-    """The version of statistics in a table that doesn't say."""
-    return 1 if meta.config.version < _FIRST_OF_V2 else 2
+    defined = defined_index(meta, COLUMN_STATS)
+    return stats_spec(schema, defined.version, populated=meta.config.populate_meta_fields, named=defined.columns)
 
 
 class Statistics:
