@@ -29,9 +29,9 @@ from pudi.format import (
 from pudi.timeline import Instant, Timeline
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 """Run again from their plan by whoever comes; writers go on beside them."""
-_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | _COMPACTIONS
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | COMPACTIONS
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
@@ -62,6 +62,19 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
             _repair_one(meta, instant, options)
         return meta.store.load()
+
+
+def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
+    """Pending writes, and rollbacks, whose writer gives no sign of life any more: those that `repair` undoes."""
+    found = pending_writes(meta, options)
+    dead = [instant for instant, alive in found if alive is Liveness.DEAD]
+    return [instant for instant in dead if instant.action in _WRITES | {Action.ROLLBACK}]
+
+
+def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:
+    """Whatever is pending on the timeline, and whether somebody is at work on it."""
+    pending = meta.store.load().pending
+    return [(each, _liveness(meta, each.requested, options, _last_touched(meta, each))) for each in pending]
 
 
 def sweep(meta: MetaClient, options: WriteOptions) -> None:
@@ -241,7 +254,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
     """The pending write that a plan undoes; a completed one is left to Hudi."""
     target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES | _COMPACTIONS}:
+    if target is None or target.action not in {action.value for action in _WRITES | COMPACTIONS}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
             table=meta.storage.root,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
@@ -10,6 +10,9 @@ from pudi.config import Options
 from pudi.errors import NotSupportedError
 from pudi.format import Action
 from pudi.table.check import CheckResult, check_table
+from pudi.table.diagnosis import Diagnosis
+from pudi.table.doctor import examine
+from pudi.table.repair import RepairPlan, RepairResult, repair_table
 from pudi.table.verbs import engine_of
 
 _SCHEDULED = {
@@ -73,6 +76,53 @@ class Services:
             CorruptError: the table's properties or its timeline can't be read.
         """
         return check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
+
+    def repair(
+        self,
+        *,
+        confirm: Callable[[RepairPlan], bool] | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RepairResult:
+        """Check the table, make what is wrong in its metadata table anew, and take away what dead writers left.
+
+        Partitions of the metadata table are made of the table's files, with the columns and the kind that they had;
+        those that this release can't make are taken away: readers do without them. Writers wait meanwhile. What the
+        metadata table has no part in, lost or damaged files and record keys that are there twice, is named and left.
+
+        Args:
+            confirm: asked with the plan before anything is done, where there is something to do; None: do it.
+            spark: a session to work on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was found, what was done, and what a check finds now.
+
+        Raises:
+            ConflictError: a write is pending that gives no sign of life but was touched lately; or, below version 8,
+                one that is alive.
+            NotSupportedError: a service is pending that this release can't work beside.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
+
+    def doctor(self, *, options: Mapping[str, str] | None = None) -> Diagnosis:
+        """Look at how the table is doing, by its listing and its timeline: no data file is read.
+
+        Args:
+            options: this call's options, over those of the `Table`: `hoodie.parquet.small.file.limit` says which files
+                are small.
+
+        Returns:
+            Its facts, who can read and write it, its files by size, what is pending and what that blocks, and advice.
+
+        Raises:
+            CorruptError: its timeline can't be read.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return examine(meta, resolved)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).

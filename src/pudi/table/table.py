@@ -34,7 +34,6 @@ _TO_COME = frozenset(
         "restore",
         "create_index",
         "drop_index",
-        "repair",
     ]
 )
 
