@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.cli.app import app
-from support.damage import DAMAGES, Damage, lose_a_key, misplace_a_key, newest_slice
+from support.damage import DAMAGES, Damage, lose_a_key, misplace_a_key, newest_base, newest_slice
 from support.metadata import assert_listing, metadata_partitions
 from support.record_index import assert_record_index
 from support.trips import SCHEMA, table, trip
@@ -125,7 +125,7 @@ def test_a_lost_file_is_named_and_the_list_that_tells_of_it_kept(copy: Path) -> 
 
 
 def test_a_damaged_file_is_named(copy: Path) -> None:
-    base = newest_slice(copy).base_file
+    base = newest_base(copy)
     file = copy / base.path
     file.write_bytes(file.read_bytes()[:-7] + b"rubbish")
     found = pudi.Table(copy).check().differences
@@ -135,7 +135,7 @@ def test_a_damaged_file_is_named(copy: Path) -> None:
 
 
 def test_leftovers_of_dead_writers_go(copy: Path) -> None:
-    base = newest_slice(copy).base_file
+    base = newest_base(copy)
     later = f"{int(pudi.Table(copy).timeline.commits[-1].requested) + 5}"
     orphan = copy / base.path.replace(base.instant, later)
     shutil.copy(copy / base.path, orphan)

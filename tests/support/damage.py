@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
-from pudi.filegroup import FileSlice
+from pudi.filegroup import BaseFile, FileSlice
 from pudi.metadata import (
     COLUMN_STATS,
     FILES,
@@ -47,15 +47,22 @@ def newest_slice(path: Path, partition: str = "nyc") -> FileSlice:
     return max(slices, key=lambda s: len(s.logs))
 
 
+def newest_base(path: Path) -> BaseFile:
+    """The base file of that slice."""
+    base = newest_slice(path).base
+    assert base is not None
+    return base
+
+
 def forget_a_file(path: Path) -> None:
     """A base file is listed no more."""
-    base = newest_slice(path).base_file
+    base = newest_base(path)
     say(path, FILES, files_changes({base.partition: {base.name.name: None}}, partitions=["nyc"]))
 
 
 def list_a_stranger(path: Path) -> None:
     """A file is listed that isn't there."""
-    base = newest_slice(path).base_file
+    base = newest_base(path)
     name = base.name.name.replace(base.instant, f"{int(base.instant) + 1}")
     say(path, FILES, files_changes({base.partition: {name: 4711}}, partitions=["nyc"]))
 
@@ -85,7 +92,7 @@ def _narrow(path: Path, partition: str) -> None:
     stats = stats_of_records(meta.metadata_table(meta.store.load()).read(partition))
     mine = stats.filter(pc.equal(stats["column"], "fare"))
     rows = mine.set_column(mine.schema.get_field_index("max"), mine.schema.field("max"), mine["min"])
-    base = newest_slice(path).base_file
+    base = newest_base(path)
     if partition == COLUMN_STATS:
         rows = rows.filter(pc.equal(rows["file"], base.name.name))
     partitions = pa.array(["nyc" if partition == COLUMN_STATS else name for name in rows["file"].to_pylist()])
