@@ -20,8 +20,9 @@ from pudi.action.log_merging import merging_of
 from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
-from pudi.action.mdt.record_index import shards_for, stage_keys
+from pudi.action.mdt.record_index import shards_for
 from pudi.action.mdt.services import maintain_metadata
+from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
@@ -319,8 +320,8 @@ class Write(Timed):
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
-                keys = stage_keys(meta, self.engine, instant, metadata, timeline, self.index, self.resolved)
-                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, keys))
+                staged = stage_changes(meta, self.engine, instant, metadata, timeline, self.resolved, self.index)
+                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, staged))
                 Markers(meta.storage, instant.requested).delete()
         return done, metadata
 

@@ -11,6 +11,8 @@ from pudi.errors import NotSupportedError
 METADATA_KEY = "hoodie.metadata.enable"
 
 _KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
+_KEPT_BY_NAME = ("secondary_index_",)
+"""What the partitions of indexes that have names of their own begin with."""
 _DROP = "hoodie.metadata.index.drop"
 _SWITCHES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",
@@ -54,7 +56,8 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
         return
     dropped = set(metadata_dropped(options, config.metadata_partitions))
     for partition in config.metadata_partitions:
-        if partition not in _KEPT and partition not in dropped:
+        kept = partition in _KEPT or partition.startswith(_KEPT_BY_NAME)
+        if not kept and partition not in dropped:
             raise NotSupportedError(
                 f"the metadata table has partition {partition}, which pudi does not keep in step yet; give option "
                 f"{_DROP}={partition} to take the partition away, {METADATA_KEY}=false to take the whole metadata "

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.changes import Changes
-from pudi.metadata.keys import shard_of
+from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.metadata.records import RECORD_INDEX
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY
@@ -38,6 +39,13 @@ from pudi.task.write import FileResult
 _KEY, _GONE = "key", "gone"
 _STAGED = pa.schema([pa.field(_KEY, pa.string()), pa.field(_GONE, pa.bool_())])
 _LOCATION, _SHARDS = b"location", b"shards"
+
+
+class ReadsKeys(Protocol):
+    """What tells the keys of an index that the records of a slice have; picklable."""
+
+    def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
+        """The keys of all records of a slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,7 @@ class KeyTask:
 
     Attributes:
         number: place among the tasks.
-        reading: how keys are read, after the write.
+        reading: how keys are read, after the write; one that looks at log blocks by themselves is a `KeyReading`.
         partition: partition path.
         location: value of the record index for keys of the file group.
         shards: over how many file groups of the index the keys are spread.
@@ -105,10 +113,11 @@ class KeyTask:
         logged: the log files that the write made.
         adds: whether these may hold records of any new keys.
         revives: whether they may hold records of keys that were deleted in older log files.
+        whole_key: of a secondary index, see `secondary_shard_of`; None for a record index.
     """
 
     number: int
-    reading: KeyReading
+    reading: ReadsKeys
     partition: str
     location: bytes
     shards: int
@@ -119,6 +128,7 @@ class KeyTask:
     logged: tuple[LogFile, ...] = ()
     adds: bool = False
     revives: bool = False
+    whole_key: bool | None = None
 
     def run(self, storage: Storage, attempt: int) -> StagedKeys:
         """Find them and write them down; see `FileJob.run`.
@@ -132,7 +142,10 @@ class KeyTask:
             return StagedKeys(self.number, 0, None)
         keys = pa.concat_arrays([new, gone])
         flags = np.arange(len(keys)) >= len(new)
-        numbers = shard_of(keys, self.shards)
+        if self.whole_key is None:
+            numbers = shard_of(keys, self.shards)
+        else:
+            numbers = secondary_shard_of(keys, self.shards, whole_key=self.whole_key)
         order = np.argsort(numbers, kind="stable")
         rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
         shards, begin = np.unique(numbers[order], return_index=True)
@@ -233,7 +246,7 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """Bring one file group of the record index up to date. Picklable.
+    """Bring one file group of the record index, or of a secondary one, up to date. Picklable.
 
     Attributes:
         number: place among the tasks.
@@ -261,7 +274,8 @@ class ShardTask:
         changes = merged_changes(_portions(storage, self.portions))
         if self.bootstrap:
             file_id = self.slice.file_id
-            stat = write_base(below, self.requested, RECORD_INDEX, file_id, changes, self.number, attempt)
+            partition = self.slice.partition
+            stat = write_base(below, self.requested, partition, file_id, changes, self.number, attempt)
         else:
             stat = append_changes(
                 below, self.layout, self.requested, self.slice, changes.sorted(), self.number, attempt

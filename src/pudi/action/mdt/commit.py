@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.record_index import StagedIndex
+from pudi.action.mdt.record_index import ShardWork, Staged
 from pudi.action.mdt.rollback import withdraw
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import CorruptError
@@ -21,7 +21,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import RECORD_AVRO, RECORD_INDEX
+from pudi.metadata.records import RECORD_AVRO
 from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant
@@ -49,7 +49,7 @@ class _Part:
 
 
 def commit_changes(
-    mdt: MetaClient, requested: str, changes: Mapping[str, Changes], keys: StagedIndex | None = None
+    mdt: MetaClient, requested: str, changes: Mapping[str, Changes], keys: Sequence[Staged] = ()
 ) -> Instant:
     """Write a delta commit; called under the table's lock, just before the table's own instant completes.
 
@@ -59,7 +59,7 @@ def commit_changes(
         mdt: the metadata table.
         requested: the instant of the table that the changes are of.
         changes: the changes by partition of the metadata table.
-        keys: those of the record index, where it has one.
+        keys: those of indexes of records, which tasks write.
 
     Returns:
         The completed instant.
@@ -73,9 +73,9 @@ def commit_changes(
         timeline = mdt.store.load()
     view = mdt.view(timeline)
     parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
-    index = None if keys is None else keys.plan(mdt, timeline)
+    indexes = {each.partition: each.plan(mdt, timeline) for each in keys}
     instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
-    instant = mdt.store.start(instant, _profile(parts, index.profile() if index else ()))
+    instant = mdt.store.start(instant, _profile(parts, indexes))
     stats: dict[str, tuple[WriteStat, ...]] = {}
     number = 0
     for partition, of_groups in parts.items():
@@ -84,8 +84,7 @@ def commit_changes(
             written.append(append_changes(mdt.storage, mdt.store.layout, requested, part.slice, part.changes, number))
             number += 1
         stats[partition] = tuple(written)
-    if index is not None and index.tasks:
-        stats[RECORD_INDEX] = index.run(mdt)
+    stats.update((partition, index.run(mdt)) for partition, index in indexes.items() if index.tasks)
     return mdt.store.complete(instant, commit_metadata(stats, UPSERT))
 
 
@@ -109,10 +108,10 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     ]
 
 
-def _profile(parts: Mapping[str, Iterable[_Part]], of_index: Sequence[WriteStat] = ()) -> CommitMetadata:
+def _profile(parts: Mapping[str, Iterable[_Part]], indexes: Mapping[str, ShardWork]) -> CommitMetadata:
     """What an inflight commit says that it's going to do (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
     new = WriteStat(file_id="", prev_commit=NO_COMMIT)
-    index = {RECORD_INDEX: (new, *of_index)} if of_index else {}
+    of_indexes = {partition: (new, *index.profile()) for partition, index in indexes.items() if index.tasks}
     return CommitMetadata(
         {
             partition: (
@@ -128,6 +127,6 @@ def _profile(parts: Mapping[str, Iterable[_Part]], of_index: Sequence[WriteStat]
             )
             for partition, of_groups in parts.items()
         }
-        | index,
+        | of_indexes,
         operation_type=UPSERT,
     )

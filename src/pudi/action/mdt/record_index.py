@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from typing import Protocol
 
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.client import open_metadata
@@ -111,6 +112,7 @@ class StagedIndex:
         instant: requested time of the commit.
         shards: how many file groups the index had by partition path when the keys were spread.
         keys: the files.
+        partition: its partition of the metadata table.
     """
 
     meta: MetaClient
@@ -118,6 +120,7 @@ class StagedIndex:
     instant: str
     shards: Mapping[str | None, int]
     keys: tuple[StagedKeys, ...]
+    partition: str = RECORD_INDEX
 
     def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
         """Which file groups of the index are to be brought up to date, under the table's lock.
@@ -157,9 +160,32 @@ class StagedIndex:
         return {file_id: FileSlice(RECORD_INDEX, file_id, None) for file_id in ids}
 
 
+class Staged(Protocol):
+    """The changes of one commit to an index of records, spread by its file groups."""
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+
+    @property
+    def engine(self) -> Engine:
+        """Who does the work."""
+
+    @property
+    def instant(self) -> str:
+        """Requested time of the commit."""
+
+    @property
+    def partition(self) -> str:
+        """The index's partition of the metadata table."""
+
+    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+        """Which file groups of the index are to be brought up to date; see `StagedIndex.plan`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardWork:
-    """The index's part of one delta commit of the metadata table.
+    """An index's part of one delta commit of the metadata table.
 
     Attributes:
         staged: what changes.
@@ -167,7 +193,7 @@ class ShardWork:
         new: ids of those that are to be made before.
     """
 
-    staged: StagedIndex
+    staged: Staged
     tasks: tuple[ShardTask, ...]
     new: tuple[str, ...]
 
@@ -193,7 +219,7 @@ class ShardWork:
         stats = tuple(stat for result in run(self.tasks) for stat in result.stats) if self.tasks else ()
         counted = {stat.path for stat in stats}
         made = {LogFileName(file_id, staged.instant, 1, DEFAULT_TOKEN).name for file_id in self.new}
-        files, _ = mdt.storage.list_dir(RECORD_INDEX)
+        files, _ = mdt.storage.list_dir(staged.partition)
         extra = [
             info.path
             for info in files

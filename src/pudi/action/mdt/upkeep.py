@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from pudi.action.mdt.blooms import blooms_of_commit
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
-from pudi.action.mdt.record_index import StagedIndex, may_change_keys
+from pudi.action.mdt.record_index import Staged, may_change_keys
 from pudi.action.mdt.rollback import roll_back, withdraw
+from pudi.action.mdt.staged import NOTHING_STAGED, StagedChanges, is_of_records
 from pudi.action.mdt.statistics import Statistics
 from pudi.action.meta_client import MetaClient
 from pudi.config import check_metadata_kept
@@ -21,7 +22,7 @@ from pudi.errors import ConflictError
 from pudi.format import CommitMetadata, RollbackPartitionMetadata
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -34,7 +35,7 @@ def in_step(
     instant: Instant,
     written: CommitMetadata,
     check: Callable[[Timeline], None],
-    keys: StagedIndex | None = None,
+    staged: StagedChanges = NOTHING_STAGED,
 ) -> Callable[[Timeline], None]:
     """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
 
@@ -43,7 +44,7 @@ def in_step(
         instant: the table's instant that is about to be completed.
         written: what it did.
         check: the action's own check, which comes first.
-        keys: what it changes in the record index, by `stage_keys`.
+        staged: what it changes in the indexes that need files read, by `stage_changes`.
 
     Returns:
         A function that checks, then writes the metadata table's delta commit.
@@ -68,19 +69,22 @@ def in_step(
         if BLOOM_FILTERS in table.partitions:
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
-        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, keys, written))
+        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, staged, written))
 
     return run
 
 
-def _kept(meta: MetaClient, keys: StagedIndex | None, written: CommitMetadata) -> StagedIndex | None:
-    """The changes of the record index, if there still is one."""
-    there = RECORD_INDEX in meta.config.metadata_partitions
-    if there and keys is None and may_change_keys(written):
+def _kept(meta: MetaClient, staged: StagedChanges, written: CommitMetadata) -> list[Staged]:
+    """The changes of those indexes of records that there still are."""
+    known = {each.partition: each for each in staged.keys}
+    there = [name for name in meta.config.metadata_partitions if is_of_records(name)]
+    lacking = [name for name in there if name not in known]
+    if lacking and may_change_keys(written):
         raise ConflictError(
-            "another process made a record index while this write was under way; retry", table=meta.storage.root
+            f"another process made the index {lacking[0]} while this write was under way; retry",
+            table=meta.storage.root,
         )
-    return keys if there else None
+    return [known[name] for name in there if name in known]
 
 
 def taken_back(meta: MetaClient, requested: str) -> None:

@@ -1,0 +1,166 @@
+"""Secondary indexes of a table: what a commit changes about them.
+
+Source: FORMAT 7.4; SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
+from pudi.action.meta_client import MetaClient
+from pudi.errors import ConflictError, CorruptError
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
+from pudi.metadata.groups import Shards
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.records import SECONDARY_INDEX_PREFIX
+from pudi.metadata.secondary import secondary_value
+from pudi.task import Engine
+from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.secondary_keys import SecondaryReading
+from pudi.timeline import Instant, Timeline
+
+def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
+    """The secondary indexes of a table's metadata table.
+
+    Raises:
+        CorruptError: nothing says what one is over.
+    """
+    names = [name for name in meta.config.metadata_partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
+    specs = [defined_index(meta, name) for name in names]
+    for spec in specs:
+        if len(spec.columns) != 1:
+            raise CorruptError(
+                f"nothing says what the index {spec.partition} is over; write with hoodie.metadata.index.drop="
+                f"{spec.partition}, which takes it away, and make it anew",
+                table=meta.storage.root,
+            )
+    return specs
+
+
+def hashes_whole_keys(index: IndexSpec) -> bool:
+    """Whether a secondary index spreads its keys by the whole of them, see `secondary_shard_of`."""
+    return index.version == 1
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSecondary:
+    """The changes of one commit to a secondary index, as files of keys that tasks left.
+
+    Attributes:
+        meta: the table.
+        engine: who does the work.
+        instant: requested time of the commit.
+        partition: the index's partition of the metadata table.
+        count: how many file groups the index had when the keys were spread.
+        keys: the files.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    instant: str
+    partition: str
+    count: int
+    keys: tuple[StagedKeys, ...]
+
+    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+        """Which file groups of the index are to be brought up to date, under the table's lock.
+
+        Args:
+            mdt: the metadata table.
+            own: its timeline.
+
+        Raises:
+            ConflictError: the index was made anew meanwhile.
+        """
+        found = portions_by_shard(self.keys)
+        if not found:
+            return ShardWork(self, (), ())
+        groups = Shards.of(self.partition, mdt.view(own).slices(self.partition)).all
+        if len(groups) != self.count:
+            raise ConflictError(
+                f"the index {self.partition} was made anew while this write was under way; retry", instant=self.instant
+            )
+        tasks = tuple(
+            ShardTask(place, self.instant, mdt.store.layout, groups[shard], portions)
+            for place, ((_, shard), portions) in enumerate(found.items())
+        )
+        return ShardWork(self, tasks, ())
+
+
+def stage_secondary(
+    meta: MetaClient, engine: Engine, instant: Instant, written: CommitMetadata, timeline: Timeline
+) -> list[StagedSecondary]:
+    """Find out which pairs of value and key a commit adds to secondary indexes, and takes out of them.
+
+    Args:
+        meta: the table.
+        engine: who does the work: no key passes this process.
+        instant: the commit, not yet completed.
+        written: what it did.
+        timeline: as it was when the commit was planned.
+    """
+    indexes = secondary_indexes(meta)
+    if not indexes or not may_change_keys(written):
+        return []
+    mdt = open_metadata(meta)
+    view = mdt.view(mdt.store.load())
+    pairs = list(_slices(meta, written, timeline))
+    reading = key_reading(meta, timeline).with_instant(instant.requested)
+    staged: list[StagedSecondary] = []
+    jobs: list[KeyTask] = []
+    for index in indexes:
+        count = len(Shards.of(index.partition, view.slices(index.partition)).all)
+        staged.append(StagedSecondary(meta, engine, instant.requested, index.partition, count, ()))
+        of_index = SecondaryReading(reading, index.columns[0])
+        for place, (before, after) in enumerate(pairs):
+            path = f"{staging_dir(instant.requested)}/{index.partition}-{place}"
+            task = KeyTask(len(jobs), of_index, "", secondary_value(), count, path, before, after)
+            jobs.append(replace(task, whole_key=hashes_whole_keys(index)))
+    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
+    found: list[list[StagedKeys]] = [[] for _ in indexes]
+    for result in results:
+        if isinstance(result, StagedKeys) and result.shards:
+            found[result.task // len(pairs)].append(result)
+    return [replace(each, keys=tuple(keys)) for each, keys in zip(staged, found, strict=True)]
+
+
+def _slices(
+    meta: MetaClient, written: CommitMetadata, timeline: Timeline
+) -> Iterator[tuple[FileSlice | None, FileSlice | None]]:
+    """Each file group that a commit changes, before and after it; None where it isn't."""
+    groups: dict[tuple[str, str], list[WriteStat]] = {}
+    for partition, stats in written.partition_to_write_stats.items():
+        for stat in stats:
+            if stat.path and stat.file_id:
+                groups.setdefault((partition, stat.file_id), []).append(stat)
+    replaced = written.partition_to_replace_file_ids or {}
+    gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
+    touched = sorted({partition for partition, _ in {*groups, *gone}})
+    slices = meta.view(timeline).slices_of(touched) if touched else ()
+    before = {(each.partition, each.file_id): each for each in slices}
+    for (partition, file_id), group in groups.items():
+        older = before.get((partition, file_id))
+        yield older, _after(partition, file_id, group, older)
+    for key in sorted(gone):
+        if key in before:
+            yield before[key], None
+
+
+def _after(partition: str, file_id: str, stats: Sequence[WriteStat], before: FileSlice | None) -> FileSlice:
+    """A file group as a commit leaves it: a new base file, or what was there with more log files."""
+    logs = []
+    for stat in stats:
+        name = (stat.path or "").rpartition("/")[2]
+        size = stat.file_size_in_bytes or 0
+        base, log = parse_base_file(name), parse_log_file(name)
+        if base is not None:
+            return FileSlice(partition, file_id, BaseFile(partition, base, size))
+        if log is not None:
+            logs.append(LogFile(partition, log, size))
+    older = () if before is None else before.logs
+    return FileSlice(partition, file_id, None if before is None else before.base, (*older, *logs))
