@@ -77,7 +77,7 @@ def find_leftovers(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] |
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
     return Leftovers(
-        tuple(_orphans(folders, timeline)),
+        () if timeline.start is None and meta.store.has_history() else tuple(_orphans(folders, timeline)),
         tuple(f"{TEMP_DIR}/{name}" for name in sorted(temporary) if name not in pending | beats),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,

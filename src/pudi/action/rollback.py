@@ -65,10 +65,14 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
 
 
 def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
-    """Pending writes, and rollbacks, whose writer gives no sign of life any more: those that `repair` undoes."""
-    found = pending_writes(meta, options)
-    dead = [instant for instant, alive in found if alive is Liveness.DEAD]
-    return [instant for instant in dead if instant.action in _WRITES | {Action.ROLLBACK}]
+    """What `repair` undoes: pending writes whose writer gives no sign of life, and goes on with: rollbacks.
+
+    Raises:
+        ConflictError: as `repair`.
+    """
+    pending = meta.store.load().pending
+    writes = [each for each in pending if each.action in _WRITES and _is_dead(meta, each, options)]
+    return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
 
 def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:

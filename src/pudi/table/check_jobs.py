@@ -7,10 +7,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
 from pudi.action import MetaClient, merging_of, read_history
-from pudi.action.mdt.index_defs import is_partitioned, read_definitions
+from pudi.action.mdt.index_defs import defined_index, is_partitioned
+from pudi.action.mdt.secondary import hashes_whole_keys
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
@@ -18,7 +17,9 @@ from pudi.filegroup import FileSlice
 from pudi.format import staging_dir
 from pudi.metadata import RECORD_INDEX, MetadataTable
 from pudi.metadata.held import HeldPartition
+from pudi.metadata.secondary import may_be_secondary
 from pudi.metadata.shards import RecordShards
+from pudi.metadata.value_types import leaf_type
 from pudi.plan import ReadPlan, plan_read
 from pudi.record import KeyGenerator
 from pudi.storage import LocalStorage, delete_folder
@@ -149,17 +150,15 @@ class KeyCheck:
             CorruptError: no definition says which column it is about, or file groups are missing.
         """
         meta = self.runner.meta
-        definition = read_definitions(meta).get(name) or {}
-        fields = definition.get("sourceFields") or []
-        schema = meta.schema(self.timeline)
-        if len(fields) != 1 or fields[0] not in schema.names:
+        spec = defined_index(meta, name)
+        kind = leaf_type(meta.schema(self.timeline), spec.columns[0]) if len(spec.columns) == 1 else None
+        if kind is None:
             raise CorruptError("no definition says which column it is about", table=meta.storage.root)
-        kind = schema.field(fields[0]).type
-        if not (pa.types.is_string(kind) or pa.types.is_signed_integer(kind)):
+        if not may_be_secondary(kind):
             return
-        held = HeldPartition.of(table, name, whole_key=definition.get("version", "V1") == "V1")
+        held = HeldPartition.of(table, name, whole_key=hashes_whole_keys(spec))
         groups = held.shards.all
-        spread = Spread({None: (0, len(groups))}, 0, fields[0], held.whole_key, self._keys)
+        spread = Spread({None: (0, len(groups))}, 0, spec.columns[0], held.whole_key, self._keys)
         staged = self._stage(spread)
         known = portions_by_part(staged)
         unread = frozenset(number for each in staged for number in each.unread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from pudi.action.mdt.rebuild import Rebuilding, rebuild, with_dependents
 from pudi.action.rollback import dead_writes
 from pudi.action.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions
+from pudi.errors import NotSupportedError
 from pudi.table.check import METADATA_TABLE, CheckResult, check_table
 from pudi.table.difference import Difference
 from pudi.task import Engine
@@ -119,8 +121,8 @@ def repair_table(
         on_cluster: see `check_table`.
 
     Raises:
-        ConflictError: a write is pending that may be alive and gives no sign of life.
-        NotSupportedError: a service is pending that this release can't work beside.
+        ConflictError: a write is pending that may be alive and gives no sign of life; another process is at work on the
+            metadata table; below version 8, anything is pending.
     """
     plan = plan_repair(meta, engine, options, on_cluster=on_cluster)
     if plan.is_empty or (confirm is not None and not confirm(plan)):
@@ -161,7 +163,9 @@ def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[st
 
 def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> Rebuilding:
     def settle() -> None:
-        roll_back_dead(meta, WriteOptions.of(options))
+        # a service that is pending is none of a repair's business; what it makes, it tells of when it completes
+        with contextlib.suppress(NotSupportedError):
+            roll_back_dead(meta, WriteOptions.of(options))
         remove_leftovers(meta)
 
     return rebuild(meta, engine, options, plan.rebuilt, settle)

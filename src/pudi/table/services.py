@@ -99,9 +99,8 @@ class Services:
             What was found, what was done, and what a check finds now.
 
         Raises:
-            ConflictError: a write is pending that gives no sign of life but was touched lately; or, below version 8,
-                one that is alive.
-            NotSupportedError: a service is pending that this release can't work beside.
+            ConflictError: a write is pending that gives no sign of life but was touched lately; another process is at
+                work on the metadata table; or, below version 8, anything is pending. Nothing was done then.
         """
         meta, resolved = self._for_call(options)
         meta.reload()

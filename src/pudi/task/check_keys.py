@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
+from pudi.metadata.file_stats import leaf_values
 from pudi.metadata.held import HeldPartition
-from pudi.metadata.keys import secondary_keys, secondary_shard_of, shard_of, split_secondary_keys
+from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
 from pudi.metadata.records import RECORD_INDEX
+from pudi.metadata.secondary import keys_of_rows
 from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
@@ -62,7 +64,8 @@ class Spread:
     def columns(self) -> list[str]:
         """The columns that are read."""
         own = [RECORD_KEY] if self.keys is None else list(self.keys.record_key_fields)
-        return own if self.column is None else [*own, self.column]
+        top = (self.column or "").split(".", 1)[0]
+        return own if not top or top in own else [*own, top]
 
     def texts(self, rows: pa.Table) -> pa.Array:
         """What is compared."""
@@ -70,7 +73,8 @@ class Spread:
         keys = _whole(keys)
         if self.column is None:
             return keys
-        return secondary_keys(_whole(rows[self.column].cast(pa.string())), keys)
+        values = leaf_values(rows, self.column)
+        return keys_of_rows(pa.nulls(len(keys), pa.string()) if values is None else values, keys)
 
     def parts(self, texts: pa.Array, partition: str) -> Numbers:
         """The part of each."""

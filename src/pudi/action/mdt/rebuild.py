@@ -12,11 +12,11 @@ from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index, is_partitioned, write_definition
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback import COMPACTIONS, pending_writes, take_back
+from pudi.action.rollback import COMPACTIONS, dead_writes, pending_writes, take_back
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
-from pudi.format import State, staging_dir
+from pudi.format import Action, State, staging_dir
 from pudi.metadata import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
 from pudi.metadata.value_types import leaf_type
@@ -69,25 +69,19 @@ def rebuild(
             readable or gone.
 
     Raises:
-        ConflictError: the metadata table is being compacted; or, below version 8, a write is pending, whose log files
-            can't be told from others.
+        ConflictError: the metadata table is being compacted, or gets an index; or, below version 8, something is
+            pending on the table, whose log files can't be told from others. Nothing was done.
     """
     with meta.lock:
         meta.reload()
         doomed = with_dependents(meta, partitions)
         specs = [_spec(meta, name) for name in sorted(doomed, key=_place) if IndexKind.of(name) is not None]
         if doomed:
+            _check_alone(meta, options, doomed)
             _stop_services(meta, options)
             drop_partitions(meta, doomed)
         settle()
         timeline = meta.store.load()
-        if doomed and meta.store.layout == 1 and timeline.pending:
-            raise ConflictError(
-                f"{timeline.pending[0].requested} is pending on the table, whose log files can't be told from others "
-                f"below version 8: {', '.join(sorted(doomed))} were taken away and not made anew; write with "
-                "hoodie.metadata.enable=true when that is over",
-                table=meta.storage.root,
-            )
         built: list[str] = []
         dropped: list[tuple[str, str]] = []
         if FILES in doomed:
@@ -100,6 +94,25 @@ def rebuild(
                 drop_partitions(meta, {spec.partition} & set(meta.config.metadata_partitions_inflight))
                 dropped.append((spec.partition, error.message))
         return Rebuilding(tuple(built), tuple(dropped))
+
+
+def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
+    """Refuse to take partitions away that couldn't be made anew now, or that another process is at work on."""
+    dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}
+    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+        if FILES in doomed and instant.action is Action.INDEXING and alive is Liveness.ALIVE:
+            raise ConflictError(
+                "an index is being built by another process; repair the table when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
+        if meta.store.layout == 1 and instant.requested not in dead:
+            raise ConflictError(
+                f"a {instant.action.value} is pending on the table, whose log files can't be told from others below "
+                "version 8; repair the table when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
 
 
 def _stop_services(meta: MetaClient, options: Options) -> None:

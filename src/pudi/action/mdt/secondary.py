@@ -24,6 +24,7 @@ from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_sha
 from pudi.task.secondary_keys import SecondaryReading
 from pudi.timeline import Instant, Timeline
 
+
 def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
     """The secondary indexes of a table's metadata table.
 
