@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from pudi.action.mdt.give_back import give_back_index, is_dead_building
 from pudi.action.mdt.upkeep import rolled_back, taken_back
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
@@ -153,6 +154,10 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
     elif instant.action in _WRITES:
         if meta.store.load().find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options):
             roll_back(meta, instant)
+    elif instant.action is Action.INDEXING:
+        current = meta.store.load().find(instant.requested, instant.action)
+        if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
+            give_back_index(meta, current)
     elif instant.action not in _HARMLESS:
         raise NotSupportedError(
             f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "

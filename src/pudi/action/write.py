@@ -320,8 +320,10 @@ class Write(Timed):
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
-                staged = stage_changes(meta, self.engine, instant, metadata, timeline, self.resolved, self.index)
-                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, staged))
+                stage = partial(
+                    stage_changes, meta, self.engine, instant, metadata, timeline, self.resolved, self.index
+                )
+                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, stage))
                 Markers(meta.storage, instant.requested).delete()
         return done, metadata
 

@@ -10,8 +10,10 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.action import CommitResult
+from pudi.action.index_request import IndexRequest
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
 from pudi.cli.health import check, doctor, repair
+from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
 from pudi.version import __version__
 
@@ -77,6 +79,35 @@ def compact(
 
 for command in (check, repair, doctor):
     app.command()(command)
+
+
+@app.command()
+def index(
+    path: Path,
+    action: Annotated[IndexVerb, typer.Argument(help="What to do.")] = IndexVerb.SHOW,
+    what: Annotated[
+        str | None, typer.Argument(help="create: record_index, column_stats, …; drop: the index's name.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="A column of the index; more than once for more.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of a secondary or expression index.")] = None,
+    expr: Annotated[str | None, typer.Option(help="Function of an expression index, such as from_unixtime.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="A Hudi option, or a setting of the function, as KEY=VALUE."),
+    ] = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show a table's indexes, create one, drop one, or run those that are planned."""
+    with errors():
+        run_index(
+            pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None),
+            action,
+            IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
+            plan_only=plan_only,
+        )
 
 
 def _report(results: Sequence[CommitResult]) -> None:

@@ -55,7 +55,7 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
     if metadata_switched_off(options):
         return
     dropped = set(metadata_dropped(options, config.metadata_partitions))
-    for partition in config.metadata_partitions:
+    for partition in (*config.metadata_partitions, *config.metadata_partitions_inflight):
         kept = partition in _KEPT or partition.startswith(_KEPT_BY_NAME)
         if not kept and partition not in dropped:
             raise NotSupportedError(

@@ -49,6 +49,12 @@ METADATA_OPTIONS: tuple[Option, ...] = (
         key="hoodie.metadata.index.bloom.filter.enable",
         doc="Whether the metadata table has the base files' bloom filters: false, given explicitly, takes them away.",
     ),
+    _count(
+        key="hoodie.metadata.index.bloom.filter.file.group.count",
+        doc="Number of file groups of the base files' bloom filters.",
+        default=4,
+        minimum=1,
+    ),
     _flag(
         key="hoodie.metadata.global.record.level.index.enable",
         doc="Whether the metadata table has a record index: false, given explicitly, takes it away.",

@@ -274,3 +274,26 @@ CLEAN_METADATA: Final = _record(
     namespace=NAMESPACE,
 )
 """A completed clean."""
+
+_INDEX_PARTITION = _record(
+    "HoodieIndexPartitionInfo",
+    _VERSION,
+    _optional("metadataPartitionPath", _STRING),
+    _optional("indexUptoInstant", _STRING),
+    _optional("extraMetadata", _map(_STRING)),
+    namespace=NAMESPACE,
+)
+
+INDEX_PLAN: Final = _record(
+    "HoodieIndexPlan", _VERSION, _optional("indexPartitionInfos", _array(_INDEX_PARTITION)), namespace=NAMESPACE
+)
+"""A requested indexing."""
+
+INDEX_COMMIT_METADATA: Final = _record(
+    "HoodieIndexCommitMetadata",
+    _VERSION,
+    _optional("operationType", _STRING),
+    _optional("indexPartitionInfos", _array(_INDEX_PARTITION)),
+    namespace=NAMESPACE,
+)
+"""A completed indexing."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
+from pudi.action.indexing import run_pending_indexes
 from pudi.config import Options
 from pudi.errors import NotSupportedError
-from pudi.format import Action
+from pudi.format import Action, State
 from pudi.table.check import CheckResult, check_table
 from pudi.table.diagnosis import Diagnosis
 from pudi.table.doctor import examine
@@ -20,6 +21,8 @@ _SCHEDULED = {
     "log_compaction": Action.LOGCOMPACTION,
     "logcompaction": Action.LOGCOMPACTION,
 }
+_INDEXES = frozenset({"record_index", "column_stats", "bloom_filters"})
+"""Indexes that can be planned without more being said."""
 _TRIGGER = "hoodie.compact.inline."
 
 
@@ -27,6 +30,9 @@ class Services:
     """What `Table` inherits these verbs from."""
 
     _meta: MetaClient
+
+    def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
+        raise NotImplementedError
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         raise NotImplementedError
@@ -127,7 +133,8 @@ class Services:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
 
         Args:
-            service: `compaction` or `log_compaction`.
+            service: `compaction` or `log_compaction`; or an index to build: `record_index`, `column_stats` or
+                `bloom_filters`.
             options: as of `compact`.
 
         Returns:
@@ -137,10 +144,13 @@ class Services:
             NotSupportedError: another service, or the table is of a kind that this release can't compact.
             InvalidArgumentError: it's a copy-on-write table, or a wrong option.
         """
+        if service in _INDEXES:
+            return self._schedule_index(service, options)
         action = _SCHEDULED.get(service)
         if action is None:
             raise NotSupportedError(
-                f"table.schedule({service!r}) is not supported yet: this release plans compaction and log_compaction",
+                f"table.schedule({service!r}) is not supported yet: this release plans compaction, log_compaction and "
+                "the building of record_index, column_stats and bloom_filters",
                 table=self._meta.storage.root,
             )
         meta, resolved = self._for_call(options)
@@ -150,7 +160,8 @@ class Services:
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
         """Run the compactions that are planned and that nobody is at work on, whoever planned them, oldest first.
 
-        A run that died is done again from its plan; one that is alive is left alone.
+        Then build the indexes that are planned. A run that died is done again from its plan; one that is alive is left
+        alone.
 
         Args:
             spark: a session to run on; None for this machine.
@@ -161,7 +172,10 @@ class Services:
             Otherwise as `compact`.
         """
         meta, resolved = self._for_call(options)
-        return run_pending(meta, engine_of(None, spark), resolved)
+        engine = engine_of(None, spark)
+        indexes = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
+        done = run_pending(meta, engine, resolved) if meta.merges_on_read or not indexes else []
+        return [*done, *run_pending_indexes(meta, engine, resolved)]
 
 
 def _names_trigger(options: Mapping[str, str] | None) -> bool:

@@ -20,6 +20,7 @@ from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema import changes
 from pudi.schema.spark_types import arrow_type_of
+from pudi.table.indexes import Indexes
 from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
@@ -32,13 +33,11 @@ _TO_COME = frozenset(
         "rollback",
         "savepoint",
         "restore",
-        "create_index",
-        "drop_index",
     ]
 )
 
 
-class Table(Verbs, Services):
+class Table(Verbs, Indexes, Services):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything

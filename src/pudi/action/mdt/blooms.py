@@ -5,24 +5,26 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords.
 
 from __future__ import annotations
 
+from pudi.action.mdt.being_built import kept_partitions
 from pudi.action.meta_client import MetaClient
-from pudi.filegroup import BaseFile, BaseFileReader
-from pudi.format import BloomFilter, CommitMetadata, parse_base_file, read_bloom_filter
+from pudi.filegroup import BaseFile
+from pudi.format import CommitMetadata, parse_base_file
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
 from pudi.metadata.records import BLOOM_FILTERS
 from pudi.metadata.table import at_once
+from pudi.task.blooms import bloom_of
 
 
 def keeps_blooms(meta: MetaClient) -> bool:
     """Whether the metadata table has the base files' bloom filters, so that each new file must have one."""
-    return BLOOM_FILTERS in meta.config.metadata_partitions
+    return BLOOM_FILTERS in kept_partitions(meta)
 
 
 def blooms_of_commit(meta: MetaClient, requested: str, written: CommitMetadata) -> Changes:
     """The changes to `bloom_filters` after a commit: the filters of its base files, read from their footers.
 
-    A file that has none is left out, as by Hudi.
+    Of a file that has none, since the index is newer than its writer knew, one is made of its keys.
 
     Args:
         meta: the table.
@@ -39,10 +41,6 @@ def blooms_of_commit(meta: MetaClient, requested: str, written: CommitMetadata) 
             name = parse_base_file((stat.path or "").rpartition("/")[2])
             if name is not None:
                 files.append(BaseFile(partition, name, stat.file_size_in_bytes))
-    read = at_once(lambda file: _read(meta, file), files)
+    read = at_once(lambda file: bloom_of(meta.storage, file), files)
     found = [(file.partition, file.name.name, requested, each) for file, each in zip(files, read, strict=True) if each]
     return bloom_changes(found)
-
-
-def _read(meta: MetaClient, file: BaseFile) -> BloomFilter | None:
-    return read_bloom_filter(BaseFileReader(meta.storage, file).metadata, path=file.path)

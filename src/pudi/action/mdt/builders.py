@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pudi.action.mdt.build_blooms import BloomFiltersBuilder
 from pudi.action.mdt.build_index import RecordIndexBuilder
 from pudi.action.mdt.build_stats import ColumnStatsBuilder
 from pudi.action.mdt.building import Building, IndexBuilder
@@ -13,6 +14,7 @@ from pudi.metadata.index_spec import IndexKind
 BUILDERS: Mapping[IndexKind, Callable[[Building], IndexBuilder]] = {
     IndexKind.RECORD_INDEX: RecordIndexBuilder,
     IndexKind.COLUMN_STATS: ColumnStatsBuilder,
+    IndexKind.BLOOM_FILTERS: BloomFiltersBuilder,
 }
 """Builders by kind of index."""
 

@@ -6,13 +6,14 @@ Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieB
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.mdt.being_built import as_built
 from pudi.action.mdt.record_index import ShardWork, Staged
 from pudi.action.mdt.rollback import withdraw
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
@@ -49,7 +50,11 @@ class _Part:
 
 
 def commit_changes(
-    mdt: MetaClient, requested: str, changes: Mapping[str, Changes], keys: Sequence[Staged] = ()
+    mdt: MetaClient,
+    requested: str,
+    changes: Mapping[str, Changes],
+    keys: Sequence[Staged] = (),
+    building: Collection[str] = (),
 ) -> Instant:
     """Write a delta commit; called under the table's lock, just before the table's own instant completes.
 
@@ -60,6 +65,7 @@ def commit_changes(
         requested: the instant of the table that the changes are of.
         changes: the changes by partition of the metadata table.
         keys: those of indexes of records, which tasks write.
+        building: instants of indexes that are being built, whose file groups are there already.
 
     Returns:
         The completed instant.
@@ -71,6 +77,7 @@ def commit_changes(
     if timeline.find(requested, Action.DELTACOMMIT) is not None:
         withdraw(mdt, requested)
         timeline = mdt.store.load()
+    timeline = as_built(timeline, building)
     view = mdt.view(timeline)
     parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
     indexes = {each.partition: each.plan(mdt, timeline) for each in keys}

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Protocol
 
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import is_partitioned
 from pudi.action.meta_client import MetaClient
@@ -253,10 +254,10 @@ def stage_keys(
         index: the index that it was written by.
         options: the writer's.
     """
-    if RECORD_INDEX not in meta.config.metadata_partitions or not may_change_keys(written):
+    if not may_change_keys(written) or RECORD_INDEX not in kept_partitions(meta):
         return None
-    known = open_shards(meta, timeline)
-    assert known is not None
+    mdt = open_metadata(meta)
+    known = shards_of(meta, mdt, kept_timeline(meta, mdt), timeline)
     tasks = _Tasks(meta, instant.requested, written, timeline, index)
     shards: dict[str | None, int] = {}
 

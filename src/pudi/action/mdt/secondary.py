@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
@@ -31,7 +32,7 @@ def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
     Raises:
         CorruptError: nothing says what one is over.
     """
-    names = [name for name in meta.config.metadata_partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
+    names = [name for name in kept_partitions(meta) if name.startswith(SECONDARY_INDEX_PREFIX)]
     specs = [defined_index(meta, name) for name in names]
     for spec in specs:
         if len(spec.columns) != 1:
@@ -109,7 +110,7 @@ def stage_secondary(
     if not indexes or not may_change_keys(written):
         return []
     mdt = open_metadata(meta)
-    view = mdt.view(mdt.store.load())
+    view = mdt.view(kept_timeline(meta, mdt))
     pairs = list(_slices(meta, written, timeline))
     reading = key_reading(meta, timeline).with_instant(instant.requested)
     staged: list[StagedSecondary] = []

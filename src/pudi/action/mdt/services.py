@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.mdt.clean import clean_metadata
@@ -107,7 +107,7 @@ class _Services:
         """Run a plan, and complete it under the table's lock."""
         with claimed(mdt, instant, self._claiming) as claim:
             scope = scope_of(self.meta.store.load(), mdt.store.load())
-            plan = compaction_plan(mdt.store, claim.instant)
+            plan = self._of_what_is_there(compaction_plan(mdt.store, claim.instant))
             tasks = [
                 CompactMetadataTask(claim.instant.requested, claim.run, number, operation, scope)
                 for number, operation in enumerate(plan.operations)
@@ -120,6 +120,12 @@ class _Services:
                 claim.instant, written, lambda now: _check_alone(claim, now), action=Action.COMMIT
             )
             Markers(mdt.storage, done.requested).delete()
+
+    def _of_what_is_there(self, plan: CompactionPlan) -> CompactionPlan:
+        """A plan without partitions that were dropped since it was made."""
+        self.meta.reload()
+        there = {*self.meta.config.metadata_partitions, *self.meta.config.metadata_partitions_inflight}
+        return replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
 
     def _run(self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]) -> Sequence[FileResult]:
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.action.mdt.being_built import kept_partitions
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
-from pudi.errors import ConflictError
-from pudi.filegroup import FileListing, FileSlice, FileSystemView
-from pudi.format import Action, CommitMetadata, State, WriteStat
+from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
+from pudi.format import Action, CommitMetadata, State, WriteStat, parse_base_file, parse_log_file
 from pudi.metadata import (
     COLUMN_STATS,
+    FILE_STATS,
     STATS,
     MetadataTable,
     StatsSpec,
@@ -35,6 +36,7 @@ from pudi.metadata import (
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.keys import column_stats_keys
 from pudi.schema import avro_to_arrow, with_meta_fields
+from pudi.task.index_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
 
 _LAST = "9" * 17
@@ -52,7 +54,7 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     Raises:
         CorruptError: the definition makes no sense.
     """
-    if COLUMN_STATS not in meta.config.metadata_partitions:
+    if COLUMN_STATS not in kept_partitions(meta):
         return None
     defined = defined_index(meta, COLUMN_STATS)
     return stats_spec(schema, defined.version, populated=meta.config.populate_meta_fields, named=defined.columns)
@@ -65,9 +67,6 @@ class Statistics:
         meta: the table.
         instant: its instant, about to be completed.
         written: what it did; its write statistics hold those of each file's columns.
-
-    Raises:
-        ConflictError: files have no statistics: the metadata table began to have such while they were written.
     """
 
     def __init__(self, meta: MetaClient, instant: Instant, written: CommitMetadata) -> None:
@@ -103,13 +102,12 @@ class Statistics:
         return self._changes(pa.concat_tables([whole, stubs.filter(untold)]), of_partitions=True)
 
     def _of_stat(self, stat: WriteStat) -> tuple[str, str, pa.Table]:
-        if stat.column_stats is None:
-            raise ConflictError(
-                "the metadata table began to have statistics of columns while this was written; write again",
-                table=self._meta.storage.root,
-                instant=self._instant.requested,
-            )
-        return stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats
+        found = stat.column_stats
+        if found is None:  # the metadata table began to have such while this was written
+            file = data_file(stat)
+            found = None if file is None else stats_of_file(self._meta.storage, file, self._spec)
+        empty = FILE_STATS.empty_table()
+        return stat.partition_path or "", (stat.path or "").rpartition("/")[2], empty if found is None else found
 
     def _changes(self, stats: pa.Table, *, of_partitions: bool) -> Changes | None:
         if not stats.num_rows:
@@ -212,6 +210,15 @@ def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Change
     """
     stats = deleted_stats(files, spec.columns)
     return encode_changes(column_stats_records(stats, spec.version)) if stats.num_rows else None
+
+
+def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
+    """The file that write statistics are of; None for one of change data."""
+    partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
+    base, log = parse_base_file(name), parse_log_file(name)
+    if log is not None:
+        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes)
+    return None if base is None else BaseFile(partition, base, stat.file_size_in_bytes)
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:

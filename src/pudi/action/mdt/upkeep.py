@@ -7,9 +7,10 @@ between the two leaves nothing but what the rollback of the table's instant take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from pudi.action.mdt.blooms import blooms_of_commit
+from pudi.action.mdt.being_built import being_built
+from pudi.action.mdt.blooms import blooms_of_commit, keeps_blooms
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.record_index import Staged, may_change_keys
@@ -35,7 +36,7 @@ def in_step(
     instant: Instant,
     written: CommitMetadata,
     check: Callable[[Timeline], None],
-    staged: StagedChanges = NOTHING_STAGED,
+    stage: Callable[[], StagedChanges] | None = None,
 ) -> Callable[[Timeline], None]:
     """What `TimelineStore.complete` is to call under the lock for an action that changes data files.
 
@@ -44,13 +45,15 @@ def in_step(
         instant: the table's instant that is about to be completed.
         written: what it did.
         check: the action's own check, which comes first.
-        staged: what it changes in the indexes that need files read, by `stage_changes`.
+        stage: finds out what it changes in the indexes that need files read (`stage_changes`): now, and once more under
+            the lock where another process has begun such an index meanwhile.
 
     Returns:
         A function that checks, then writes the metadata table's delta commit.
     """
+    staged = NOTHING_STAGED if stage is None else stage()
     prepared, blooms = _statistics(meta, instant, written), None
-    if BLOOM_FILTERS in meta.config.metadata_partitions:
+    if keeps_blooms(meta):
         blooms = blooms_of_commit(meta, instant.requested, written)
 
     def run(now: Timeline) -> None:
@@ -58,32 +61,42 @@ def in_step(
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
         if not meta.config.metadata_partitions:
             return
+        building = being_built(meta)
+        kept = {*meta.config.metadata_partitions, *building}
         check_metadata_kept(meta.config, meta.storage.root)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         statistics = _statistics(meta, instant, written) if prepared is None else prepared
         found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
-        if COLUMN_STATS in table.partitions and statistics is not None:
+        if COLUMN_STATS in kept and statistics is not None:
             found[COLUMN_STATS] = statistics.of_files()
-        if PARTITION_STATS in table.partitions and statistics is not None:
+        if PARTITION_STATS in kept and statistics is not None:
             found[PARTITION_STATS] = statistics.of_partitions(now, table)
-        if BLOOM_FILTERS in table.partitions:
+        if BLOOM_FILTERS in kept:
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
-        commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, staged, written))
+        keys = _of_records(meta, kept, written, staged, stage)
+        commit_changes(open_metadata(meta), instant.requested, changes, keys, set(building.values()))
 
     return run
 
 
-def _kept(meta: MetaClient, staged: StagedChanges, written: CommitMetadata) -> list[Staged]:
-    """The changes of those indexes of records that there still are."""
+def _of_records(
+    meta: MetaClient,
+    kept: Collection[str],
+    written: CommitMetadata,
+    staged: StagedChanges,
+    stage: Callable[[], StagedChanges] | None,
+) -> list[Staged]:
+    """The changes of those indexes of records that there are now."""
+    there = [name for name in sorted(kept) if is_of_records(name)]
     known = {each.partition: each for each in staged.keys}
-    there = [name for name in meta.config.metadata_partitions if is_of_records(name)]
-    lacking = [name for name in there if name not in known]
-    if lacking and may_change_keys(written):
-        raise ConflictError(
-            f"another process made the index {lacking[0]} while this write was under way; retry",
-            table=meta.storage.root,
-        )
+    if may_change_keys(written) and not known.keys() >= set(there):
+        if stage is None:
+            raise ConflictError(
+                "another process made an index of records while this write was under way; retry",
+                table=meta.storage.root,
+            )
+        known = {each.partition: each for each in stage().keys}
     return [known[name] for name in there if name in known]
 
 

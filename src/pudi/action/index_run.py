@@ -1,0 +1,279 @@
+"""One run of a planned building of an index: the table's lock, then none, then the lock again.
+
+Under the table's lock it makes the index's file groups and says in the properties that it's being built: from then on
+every commit puts its changes there. Without the lock it writes base files of what had been committed before. Under the
+lock again it completes. What is newest in a file group wins, and log files are newer than base files, so that nothing
+is left to catch up with; a commit of another writer that did not take part has the run begin anew.
+
+Source: RunIndexActionExecutor, AbstractIndexingCatchupTask.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pudi.action.mdt.being_built import plan_of
+from pudi.action.mdt.build import set_partitions
+from pudi.action.mdt.builders import builder_of
+from pudi.action.mdt.building import Building, IndexBuilder, Stats
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
+from pudi.action.mdt.give_back import complete_index, give_back_index, is_dead_building
+from pudi.action.mdt.index_defs import defined_index, delete_definition
+from pudi.action.mdt.record_index import may_change_keys
+from pudi.action.mdt.services import maintain_metadata
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.timed import Timed
+from pudi.concurrency import Heartbeat
+from pudi.config import Options, WriteOptions
+from pudi.errors import ConflictError, InvalidArgumentError, PudiError
+from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
+from pudi.format.index_plan import IndexedPartition
+from pudi.metadata.index_spec import IndexKind
+from pudi.storage import delete_folder
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+_RUNS = 5
+"""How often a run begins anew that other writers left behind."""
+_OPERATION = "INDEX"
+
+
+class _LeftBehind(PudiError):
+    """Another writer committed without putting its changes into the index."""
+
+
+@dataclass(slots=True)
+class IndexRun(Timed):
+    """The run of one plan.
+
+    Attributes:
+        meta: the table.
+        engine: who does the work.
+        instant: the indexing.
+        resolved: the options.
+        keeps_plan: whether the plan stays for others where the run fails.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    instant: Instant
+    resolved: Options
+    keeps_plan: bool = True
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def run(self) -> CommitResult:
+        """Build it; see `pudi.action.indexing.create_index`."""
+        meta, began = self.meta, self.meta.context.clock.monotonic()
+        for _ in range(_RUNS):
+            try:
+                done, stats = self._once()
+            except _LeftBehind as error:
+                _log.warning("the building of an index begins anew: %s", error)
+                continue
+            delete_folder(meta.storage, staging_dir(done.requested))
+            written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
+            result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
+            maintain_metadata(meta, self.engine, self.resolved)
+            return result
+        self._give_up()
+        raise ConflictError(
+            f"other writers committed {_RUNS} times without putting their changes into the index; stop them, and retry",
+            table=meta.storage.root,
+            instant=self.instant.requested,
+        )
+
+    def _once(self) -> tuple[Instant, Stats]:
+        with self._claimed() as (pending, plan):
+            if len(plan) != 1:
+                names = ", ".join(each.partition for each in plan)
+                raise InvalidArgumentError(
+                    f"the plan {pending.requested} is to build {names or 'nothing'}; pudi builds indexes one by one",
+                    table=self.meta.storage.root,
+                )
+            if pending.is_completed:
+                return pending, {}
+            spec = defined_index(self.meta, plan[0].partition)
+            work = Building(self.meta, self.engine, self.resolved, spec, self.meta.store.load(), pending.requested)
+            builder = builder_of(work)
+            builder.work = replace(work, spec=builder.spec())
+            with self._phase("count"):
+                groups = builder.groups()
+            instant = self._begin(builder, groups, pending)
+            with self._phase("write"):
+                filled = builder.fill()
+            with self._phase("commit"):
+                return self._finish(builder, instant, filled)
+
+    @contextmanager
+    def _claimed(self) -> Iterator[tuple[Instant, tuple[IndexedPartition, ...]]]:
+        """The plan, requested, with heartbeats; on an error it's given back."""
+        meta, requested = self.meta, self.instant.requested
+        interval = WriteOptions.of(self.resolved).heartbeat_interval_ms
+        # Hudi takes a delta commit of the metadata table without one for dead, although it's an indexing's
+        beats = [Heartbeat(s, requested, meta.context, interval) for s in (meta.storage, open_metadata(meta).storage)]
+        claimed = False
+        try:
+            with meta.lock:
+                current = self._free()
+                plan = plan_of(meta, current)
+                if current.state is State.INFLIGHT:
+                    current = give_back_index(meta, current) or replace(current, state=State.COMPLETED)
+                if not current.is_completed:
+                    for beat in beats:
+                        beat.start()
+                claimed = True
+            yield current, plan
+        except BaseException as error:
+            for beat in beats:
+                beat.stop(delete=False)
+            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claimed:
+                self._undo(keeps_plan=self.keeps_plan or isinstance(error, _LeftBehind))
+            raise
+        for beat in beats:
+            beat.stop()
+
+    def _free(self) -> Instant:
+        """The indexing as it is now, pending and run by nobody."""
+        current = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
+        options = WriteOptions.of(self.resolved)
+        if current is None or current.is_completed or not is_dead_building(self.meta, current, options):
+            raise busy(self.meta, self.instant, "")
+        return current
+
+    def _begin(self, builder: IndexBuilder, groups: Sequence[str], instant: Instant) -> Instant:
+        """Under the lock: make the file groups, and tell writers of them."""
+        meta = self.meta
+        with meta.lock:
+            meta.reload()
+            now, partition = meta.store.load(), builder.work.spec.partition
+            if partition in meta.config.metadata_partitions:
+                raise self._made_by_others(partition)
+            if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
+                builder.work = replace(builder.work, timeline=now)
+                groups = builder.groups()
+            instant = meta.store.start(instant)
+            mdt = open_metadata(meta)
+            mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
+            builder.work.make_groups(groups)
+            ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
+            set_partitions(meta, ready=ready, building={*building, partition})
+        return instant
+
+    def _finish(self, builder: IndexBuilder, instant: Instant, filled: Stats) -> tuple[Instant, Stats]:
+        """Under the lock: see that all who committed meanwhile took part, then let readers use the index."""
+        meta, partition = self.meta, builder.work.spec.partition
+        with meta.lock:
+            meta.reload()
+            now, config = meta.store.load(), meta.config
+            if partition in config.metadata_partitions:
+                raise self._made_by_others(partition)
+            if partition not in config.metadata_partitions_inflight:
+                raise ConflictError(
+                    f"another process dropped the index {partition} while it was being built",
+                    table=meta.storage.root,
+                    instant=instant.requested,
+                )
+            self._check_kept(builder, now)
+            stats = {partition: (), **filled, **builder.finish(now)}
+            mdt = open_metadata(meta)
+            own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
+            if own is None or own.is_completed:
+                raise _LeftBehind("the metadata table lost the index's delta commit", table=meta.storage.root)
+            if set(stats) - {partition}:  # what comes with it is to be kept in step from now on too, should we die
+                building = {*config.metadata_partitions_inflight, *stats}
+                set_partitions(meta, ready=config.metadata_partitions, building=building)
+            mdt.store.complete(own, commit_metadata(stats, BULK_INSERT))
+            return complete_index(meta, instant, stats), stats
+
+    def _check_kept(self, builder: IndexBuilder, now: Timeline) -> None:
+        """Whether every commit since the building began has put its changes into the index.
+
+        Raises:
+            _LeftBehind: one has not, or somebody compacted the file groups, which have their base files yet to come.
+        """
+        meta, work = self.meta, builder.work
+        partition = work.spec.partition
+        mdt = open_metadata(meta)
+        own = mdt.store.load()
+        files, _ = mdt.storage.list_dir(partition)
+        bases = [name for info in files if (name := parse_base_file(info.path.rpartition("/")[2])) is not None]
+        if any(base.instant != work.requested for base in bases):
+            raise _LeftBehind(f"the file groups of {partition} were compacted meanwhile", table=meta.storage.root)
+        known = {i.requested for i in work.timeline.commits}
+        for commit in (i for i in now.commits if i.requested not in known):
+            delta = own.find(commit.requested, Action.DELTACOMMIT)
+            took_part = delta is not None and delta.is_completed
+            if delta is not None and took_part and _expects(work.spec.kind, meta.store.commit_metadata(commit)):
+                took_part = partition in mdt.store.commit_metadata(delta).partition_to_write_stats
+            if not took_part:
+                raise _LeftBehind(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
+
+    def _made_by_others(self, partition: str) -> ConflictError:
+        return ConflictError(
+            f"another process made the index {partition} meanwhile; use it, or drop it first",
+            table=self.meta.storage.root,
+            instant=self.instant.requested,
+        )
+
+    def _undo(self, *, keeps_plan: bool) -> None:
+        meta = self.meta
+        try:
+            with meta.lock:
+                found = meta.store.load().find(self.instant.requested, Action.INDEXING)
+                if found is None or found.is_completed:
+                    return
+                left = give_back_index(meta, found)
+                if left is not None and not keeps_plan:
+                    discard_index(meta, left)
+        except PudiError:
+            return  # the first error is the one to tell; the next one that comes finds this run dead
+
+    def _give_up(self) -> None:
+        if not self.keeps_plan:
+            with self.meta.lock:
+                found = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
+                if found is not None and found.state is State.REQUESTED:
+                    discard_index(self.meta, found)
+
+
+def discard_index(meta: MetaClient, instant: Instant) -> None:
+    """Take a pending indexing off the timeline, under the table's lock, with all that it has made.
+
+    One that has written everything is completed instead.
+    """
+    plan = plan_of(meta, instant)
+    if instant.state is State.INFLIGHT:
+        given = give_back_index(meta, instant)
+        if given is None:  # it had written everything, and is completed now
+            return
+        instant = given
+    for each in plan:
+        if each.partition not in meta.config.metadata_partitions:
+            delete_definition(meta, each.partition)
+    meta.store.discard(instant)
+
+
+def busy(meta: MetaClient, instant: Instant, partition: str) -> ConflictError:
+    """The error for an index that another process is at work on."""
+    what = f"the index {partition}" if partition else "it"
+    return ConflictError(
+        f"another process is building {what}, or has built it. If you know that it's dead, drop the index, and make it "
+        "anew",
+        table=meta.storage.root,
+        instant=instant.requested,
+    )
+
+
+def _expects(kind: IndexKind, written: CommitMetadata) -> bool:
+    """Whether a commit surely changes something in an index of a kind."""
+    stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
+    if kind is IndexKind.RECORD_INDEX:
+        return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
+    return kind is IndexKind.COLUMN_STATS and any((stat.path or "").endswith(".parquet") for stat in stats)

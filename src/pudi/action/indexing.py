@@ -1,0 +1,201 @@
+"""Indexes of a table: planned, built while writers go on (the INDEXING action), and dropped.
+
+Source: ScheduleIndexActionExecutor, BaseHoodieWriteClient.dropIndex.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from pudi.action.index_run import IndexRun, busy, discard_index
+from pudi.action.mdt.being_built import plan_of
+from pudi.action.mdt.build import build_metadata, drop_partitions, settle_metadata
+from pudi.action.mdt.builders import builder_of
+from pudi.action.mdt.building import Building
+from pudi.action.mdt.give_back import is_dead_building
+from pudi.action.mdt.index_defs import delete_definition, read_definitions, write_definition
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.rollback import repair
+from pudi.config import METADATA_KEY, Options, WriteOptions, check_consistent, check_writable
+from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
+from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
+from pudi.format.index_plan import IndexedPartition, encode_index_plan
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pudi.storage import delete_folder
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+
+
+def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> CommitResult:
+    """Plan an index and build it.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        spec: the index, as the user gives it.
+        resolved: the options.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InvalidArgumentError: the table has it already, or can't have it; nothing was written.
+        NotSupportedError: the table, or the kind of index, is none that this release can write.
+        ConflictError: another process is building it, or writers got in the way; nothing of it stays.
+    """
+    instant = schedule_index(meta, engine, spec, resolved)
+    return IndexRun(meta, engine, instant, resolved, keeps_plan=False).run()
+
+
+def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
+    """Plan an index, for any process to build; arguments and errors as `create_index`.
+
+    A plan for the same index that nobody is at work on is replaced.
+
+    Returns:
+        The requested instant.
+    """
+    _check(meta, resolved)
+    _with_metadata(meta, resolved)
+    root = meta.storage.root
+    with meta.lock:
+        meta.reload()
+        timeline = meta.store.load()
+        if FILES not in meta.config.metadata_partitions:
+            raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
+        if spec.partition in meta.config.metadata_partitions:
+            raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
+        found = builder_of(Building(meta, engine, resolved, spec, timeline, "")).spec()
+        for pending in _pending_of(meta, timeline, spec.partition):
+            if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
+                raise busy(meta, pending, spec.partition)
+            discard_index(meta, pending)
+        if spec.partition in meta.config.metadata_partitions:  # the dead one had written everything
+            raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
+        until = _contiguous(timeline)
+        write_definition(meta, found)
+        return meta.store.request(Action.INDEXING, encode_index_plan([IndexedPartition(spec.partition, until)]))
+
+
+def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
+    """Build the indexes that are planned and that nobody is at work on, whoever planned them, oldest first.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        resolved: the options.
+
+    Raises:
+        NotSupportedError: the table, or the kind of index, is none that this release can write.
+        ConflictError: writers got in the way; the plan stays.
+    """
+    pending = meta.store.load().of(Action.INDEXING, *_PENDING)
+    if not pending:
+        return []
+    _check(meta, resolved)
+    _with_metadata(meta, resolved)
+    done = []
+    for instant in pending:
+        if is_dead_building(meta, instant, WriteOptions.of(resolved)):
+            done.append(IndexRun(meta, engine, instant, resolved).run())
+        else:
+            _log.info("the indexing %s is being run by another process", instant.requested)
+    return done
+
+
+def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
+    """Drop an index, or what is being built of it; with the statistics of columns those of partitions go.
+
+    The properties say first that it's gone, then its files go, then its definition: no reader trusts half of it.
+
+    Args:
+        meta: the table.
+        partition: its partition of the metadata table.
+        resolved: the options.
+
+    Raises:
+        InvalidArgumentError: the table has no such index, or others need it.
+        ConflictError: another process is building it.
+    """
+    meta.reload()
+    options, root = WriteOptions.of(resolved), meta.storage.root
+    with meta.lock:
+        meta.reload()
+        config, pending = meta.config, _pending_of(meta, meta.store.load(), partition)
+        known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+        _check_droppable(partition, known, root)
+        for instant in pending:
+            alive = instant.state is State.INFLIGHT and not is_dead_building(meta, instant, options)
+            if alive and _beats(meta, instant):
+                raise busy(meta, instant, partition)
+            discard_index(meta, instant)
+        doomed = {partition} | ({PARTITION_STATS} if partition == COLUMN_STATS else set())
+        defined = partition in read_definitions(meta)
+        if not pending and partition not in known and not defined:
+            raise InvalidArgumentError(f"the table has no index {partition}", table=root)
+        present = doomed & {*meta.config.metadata_partitions, *meta.config.metadata_partitions_inflight}
+        if present:
+            drop_partitions(meta, present)
+        for each in sorted(doomed - present):  # what a drop that died left behind
+            delete_folder(meta.storage, f"{METADATA_DIR}/{each}")
+        delete_definition(meta, partition)
+
+
+def _check_droppable(partition: str, known: set[str], root: str) -> None:
+    if partition == FILES:
+        raise InvalidArgumentError(
+            f"{FILES} is what the metadata table stands on: write with {METADATA_KEY}=false to drop it all", table=root
+        )
+    if partition == PARTITION_STATS:
+        raise InvalidArgumentError(f"{PARTITION_STATS} goes with {COLUMN_STATS}: drop that", table=root)
+    needing = sorted(name for name in known if name.startswith(SECONDARY_INDEX_PREFIX))
+    if partition == RECORD_INDEX and needing:
+        raise InvalidArgumentError(f"the index {needing[0]} needs {RECORD_INDEX}: drop it first", table=root)
+
+
+def _beats(meta: MetaClient, instant: Instant) -> bool:
+    """Whether an indexing has a heartbeat, so that its process would be known to be dead; Hudi's have none."""
+    try:
+        meta.storage.head(heartbeat_path(instant.requested))
+    except NotFoundError:
+        return False
+    return True
+
+
+def _check(meta: MetaClient, resolved: Options) -> None:
+    meta.reload()
+    check_writable(meta.config, meta.storage.root, resolved)
+    check_consistent(meta.config, resolved, meta.storage.root)
+
+
+def _with_metadata(meta: MetaClient, resolved: Options) -> None:
+    """Make the metadata table that an index is part of, where there is none; dead writers' instants go before."""
+    settle_metadata(meta, resolved)
+    repair(meta, WriteOptions.of(resolved))
+    build_metadata(meta, replace(resolved, given={**resolved.given, METADATA_KEY: True}))
+    if FILES not in meta.config.metadata_partitions:
+        raise ConflictError(
+            "an index needs a metadata table, and none can be made below version 8 while a write is pending; retry "
+            "when it's done",
+            table=meta.storage.root,
+        )
+
+
+def _pending_of(meta: MetaClient, timeline: Timeline, partition: str) -> list[Instant]:
+    instants = timeline.of(Action.INDEXING, *_PENDING)
+    return [i for i in instants if partition in {each.partition for each in plan_of(meta, i)}]
+
+
+def _contiguous(timeline: Timeline) -> str:
+    """Requested time of the newest commit before the first pending write (getContiguousCompletedWriteTimeline)."""
+    writes = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.COMPACTION, Action.CLUSTERING}
+    first = min((i.requested for i in timeline.pending if i.action in writes), default=None)
+    done = [i.requested for i in timeline.commits if first is None or i.requested < first]
+    return max(done, default=INIT_INSTANT)

@@ -1,0 +1,102 @@
+"""Indexes that are being built while writers go on: which ones these are to keep in step.
+
+A building has made its file groups before it says in the properties that it's under way. From then on each commit puts
+its changes into them, as to partitions that are ready; the base files, whenever they come, hold what was before.
+
+Source: RunIndexActionExecutor, HoodieBackedTableMetadataWriter.getMetadataPartitionsToUpdate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from pudi.action.meta_client import MetaClient
+from pudi.errors import ConflictError, NotFoundError
+from pudi.format import METADATA_DIR, Action, State, parse_data_file
+from pudi.format.index_plan import IndexedPartition, decode_index_plan
+from pudi.metadata.records import COLUMN_STATS, PARTITION_STATS
+from pudi.timeline import Instant, Timeline
+
+_STARTING_MS = 120_000
+"""For how long an indexing of Hudi's is waited for that has said so in the properties and has no file groups yet."""
+
+
+def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:
+    """What a pending indexing is to build.
+
+    Raises:
+        CorruptError: its plan can't be read.
+    """
+    path = meta.store.path(instant, State.REQUESTED)
+    return decode_index_plan(meta.store.read(instant, State.REQUESTED), path=path)
+
+
+def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:
+    """The partitions that a pending indexing makes: those of its plan, and what comes with them."""
+    named = {each.partition for each in plan_of(meta, instant)}
+    return named | {PARTITION_STATS} if COLUMN_STATS in named else named
+
+
+def being_built(meta: MetaClient) -> Mapping[str, str]:
+    """Partitions that are being built and kept in step meanwhile, each with the instant of its building.
+
+    Raises:
+        ConflictError: Hudi has just begun to build one and has not made its file groups yet.
+    """
+    said = set(meta.config.metadata_partitions_inflight)
+    if not said:
+        return {}
+    found: dict[str, str] = {}
+    for instant in meta.store.load().of(Action.INDEXING, State.INFLIGHT):
+        for partition in partitions_of(meta, instant) & said:
+            if _has_groups(meta, partition):
+                found[partition] = instant.requested
+            elif meta.context.clock.now_ms() - _began(meta, instant) < _STARTING_MS:
+                raise ConflictError(
+                    f"another process is just beginning to build the index {partition}; retry",
+                    table=meta.storage.root,
+                    instant=instant.requested,
+                )
+    return found
+
+
+def kept_partitions(meta: MetaClient) -> tuple[str, ...]:
+    """The partitions of the metadata table that a commit keeps in step: those that are ready or being built."""
+    return (*meta.config.metadata_partitions, *being_built(meta))
+
+
+def as_built(own: Timeline, instants: Collection[str]) -> Timeline:
+    """The metadata table's timeline in which the delta commits of buildings have completed as they began.
+
+    Args:
+        own: its timeline.
+        instants: requested times of the buildings.
+    """
+    if not instants:
+        return own
+
+    def done(instant: Instant) -> Instant:
+        if instant.is_completed or instant.action is not Action.DELTACOMMIT or instant.requested not in instants:
+            return instant
+        completion = instant.requested if own.layout > 1 else None
+        return replace(instant, state=State.COMPLETED, completion=completion)
+
+    return replace(own, instants=tuple(done(instant) for instant in own.instants))
+
+
+def kept_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
+    """The metadata table's timeline now, by which the file groups of all kept partitions are found."""
+    return as_built(mdt.store.load(), set(being_built(meta).values()))
+
+
+def _has_groups(meta: MetaClient, partition: str) -> bool:
+    files, _ = meta.storage.list_dir(f"{METADATA_DIR}/{partition}")
+    return any(parse_data_file(info.path.rpartition("/")[2]) is not None for info in files)
+
+
+def _began(meta: MetaClient, instant: Instant) -> int:
+    try:
+        return meta.store.modified_ms(instant)
+    except NotFoundError:
+        return 0

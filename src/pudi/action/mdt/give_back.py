@@ -1,0 +1,99 @@
+"""A building that died is undone, or completed where it had written everything.
+
+Source: RunIndexActionExecutor, HoodieBackedTableMetadataWriter.deletePendingIndexingInstant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pudi.action.mdt.being_built import partitions_of, plan_of
+from pudi.action.mdt.build import drop_partitions, set_partitions
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.rollback import withdraw
+from pudi.action.meta_client import MetaClient
+from pudi.concurrency import Liveness, liveness
+from pudi.config import WriteOptions
+from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
+from pudi.format.index_plan import IndexedPartition, encode_index_commit
+from pudi.metadata.records import FILES
+from pudi.storage import delete_folder
+from pudi.timeline import Instant
+
+
+def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    """Whether a pending indexing is surely run by nobody: none has begun, or its heartbeat is a dead one's.
+
+    Hudi's give none: what these have begun may be alive for as long as it likes.
+
+    Args:
+        meta: the table.
+        instant: the indexing.
+        options: the heartbeat's limits.
+    """
+    seen = meta.context.clock.now_ms() if instant.state is State.INFLIGHT else 0
+    found = liveness(
+        meta.storage,
+        instant.requested,
+        meta.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=seen,
+    )
+    return found is Liveness.DEAD
+
+
+def give_back_index(meta: MetaClient, instant: Instant) -> Instant | None:
+    """Undo a building that died, under the table's lock: its files go, and it's requested again.
+
+    One that has written everything is completed in its stead.
+
+    Args:
+        meta: the table.
+        instant: the pending indexing.
+
+    Returns:
+        The requested instant; None for one that is completed now.
+    """
+    meta.reload()
+    doomed = partitions_of(meta, instant)
+    if FILES in meta.config.metadata_partitions:
+        mdt = open_metadata(meta)
+        own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
+        if own is not None and own.is_completed and instant.state is State.INFLIGHT:
+            complete_index(meta, instant, set(mdt.store.commit_metadata(own).partition_to_write_stats))
+            return None
+        building = doomed & set(meta.config.metadata_partitions_inflight)
+        if building:
+            drop_partitions(meta, building)
+        for partition in sorted(doomed - building - set(meta.config.metadata_partitions)):
+            delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
+        withdraw(mdt, instant.requested)
+        mdt.storage.delete([heartbeat_path(instant.requested)])
+    delete_folder(meta.storage, staging_dir(instant.requested))
+    meta.storage.delete([meta.store.path(instant, State.INFLIGHT)])
+    meta.storage.delete([heartbeat_path(instant.requested)])
+    return replace(instant, state=State.REQUESTED)
+
+
+def complete_index(meta: MetaClient, instant: Instant, written: Iterable[str]) -> Instant:
+    """Say that a building is done, under the table's lock: in the properties first, as Hudi does, then on the timeline.
+
+    Args:
+        meta: the table.
+        instant: the indexing, inflight.
+        written: partitions that its delta commit, which has completed, wrote to.
+    """
+    plan = plan_of(meta, instant)
+    made = {each.partition for each in plan} | (set(written) & partitions_of(meta, instant))
+    ready, building = set(meta.config.metadata_partitions), set(meta.config.metadata_partitions_inflight)
+    if not made <= ready:
+        set_partitions(meta, ready=ready | made, building=building - made)
+    newest = meta.commits_by_completion(meta.store.load())[-1:]
+    until = newest[0].requested if newest else ""
+    done = encode_index_commit([IndexedPartition(each.partition, until or each.until) for each in plan])
+    completed = meta.store.complete(instant, done)
+    mdt = open_metadata(meta)
+    for storage in (mdt.storage, meta.storage):
+        storage.delete([heartbeat_path(instant.requested)])
+    return completed

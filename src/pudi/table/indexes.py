@@ -1,0 +1,92 @@
+"""Verbs of a `Table` about its indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pudi.action import CommitResult, MetaClient
+from pudi.action.index_request import IndexInfo, IndexRequest, indexes_of, names_of, partition_named, split_options
+from pudi.action.indexing import create_index, drop_index, schedule_index
+from pudi.config import Options
+from pudi.engine.local import LocalEngine
+from pudi.table.verbs import engine_of
+
+
+class Indexes:
+    """What `Table` inherits these verbs from."""
+
+    _meta: MetaClient
+
+    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        raise NotImplementedError
+
+    def create_index(
+        self,
+        kind: str,
+        columns: str | Sequence[str] | None = None,
+        name: str | None = None,
+        expr: str | None = None,
+        *,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Build an index of the table while writers go on; a metadata table is made where there is none.
+
+        Every commit that completes from the beginning of the building on is kept in it. Readers use it when it's done.
+        Should the process die, the next writer takes away what it left, and `run_pending` or the same call build it.
+
+        Args:
+            kind: `record_index` (where each record key is; with `hoodie.metadata.record.level.index.enable=true` for
+                each partition by itself), `column_stats` (with them those of partitions), `bloom_filters` (of the
+                record keys of base files), or `secondary_index` (the record keys of each value of a column).
+            columns: columns of `column_stats`, None for the first ones; the one column of a secondary index, or that
+                an expression is made of.
+            name: of a secondary or expression index; None for the column's.
+            expr: a function, as Hudi calls it (`from_unixtime`, `lower`, …): `column_stats` or `bloom_filters` are kept
+                of its values.
+            spark: a session to build it on; None for this machine.
+            options: this call's options, over those of the `Table`; among them settings of the function by Hudi's
+                names, such as `format`.
+
+        Returns:
+            What was written to the metadata table.
+
+        Raises:
+            InvalidArgumentError: the table has such an index already, or can't have it; nothing was written.
+            NotSupportedError: the table, or the kind of index, is none that this release can write.
+            ConflictError: another process is building it, or writers got in the way; nothing of it stays.
+        """
+        own, settings = split_options(options)
+        meta, resolved = self._for_call(own)
+        request = IndexRequest(kind, names_of(columns), name, expr, settings)
+        spec = request.spec(meta.config.version, resolved, meta.storage.root)
+        return create_index(meta, engine_of(None, spark), spec, resolved)
+
+    def drop_index(self, name: str, *, options: Mapping[str, str] | None = None) -> None:
+        """Drop an index, or what a process that died left of it; with `column_stats` those of partitions go.
+
+        Args:
+            name: its full name, as `indexes` gives it; of secondary and expression indexes also without
+                `secondary_index_` or `expr_index_` before it.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            InvalidArgumentError: the table has no such index, or a secondary index needs it.
+            ConflictError: another process is building it.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        drop_index(meta, partition_named(meta, name), resolved)
+
+    def indexes(self) -> list[IndexInfo]:
+        """The table's indexes by name: those that are ready, and those that are planned or being built."""
+        self._meta.reload()
+        return indexes_of(self._meta)
+
+    def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
+        """Plan an index of which there is one at most; the instant of the plan."""
+        own, settings = split_options(options)
+        meta, resolved = self._for_call(own)
+        spec = IndexRequest(kind, settings=settings).spec(meta.config.version, resolved, meta.storage.root)
+        return schedule_index(meta, LocalEngine(), spec, resolved).requested

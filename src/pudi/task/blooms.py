@@ -1,0 +1,119 @@
+"""Bloom filters of base files that are there already: files in, records of the metadata table in a file out.
+
+The first jobs look at some base files each and put their filters, by file group of the index, into a file beside the
+markers; the second ones, one for each file group, take up their part of these. Filters are half a megabyte each: they
+don't pass the driver.
+
+Source: HoodieTableMetadataUtil.convertFilesToBloomFilterRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.filegroup import BaseFile, BaseFileReader, open_base_file
+from pudi.format import METADATA_DIR, BloomFilter, read_bloom_filter
+from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.changes import Changes
+from pudi.metadata.keys import shard_of
+from pudi.metadata.records import BLOOM_FILTERS
+from pudi.schema import RECORD_KEY
+from pudi.storage import StorageBelow, open_input
+from pudi.task.index_keys import StagedKeys
+from pudi.task.metadata_files import write_base
+from pudi.task.write import FileResult
+
+_STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+
+def bloom_of(storage: Storage, file: BaseFile) -> BloomFilter | None:
+    """The bloom filter of a base file's record keys: that of its footer, or else one made of them.
+
+    Returns:
+        None for a file of another format than Parquet, or without record keys.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it can't be read.
+    """
+    reader = open_base_file(storage, file)
+    if not isinstance(reader, BaseFileReader):
+        return None
+    found = read_bloom_filter(reader.metadata, path=file.path)
+    if found is not None or RECORD_KEY not in reader.schema.names:
+        return found
+    return BloomFilter.build(reader.read([RECORD_KEY])[RECORD_KEY])
+
+
+@dataclass(frozen=True, slots=True)
+class BloomTask:
+    """Find the bloom filters of some base files. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        instant: requested time that the records bear.
+        files: the files.
+        shards: over how many file groups of the index the records are spread.
+        path: where to put them.
+    """
+
+    number: int
+    instant: str
+    files: tuple[BaseFile, ...]
+    shards: int
+    path: str
+
+    def run(self, storage: Storage, attempt: int) -> StagedKeys:
+        """Find them and write them down; see `FileJob.run`."""
+        found = [(file, each) for file in self.files if (each := bloom_of(storage, file)) is not None]
+        if not found:
+            return StagedKeys(self.number, 0, None)
+        changes = bloom_changes([(file.partition, file.name.name, self.instant, each) for file, each in found])
+        numbers = shard_of(changes.keys, self.shards)
+        sink, shards = pa.BufferOutputStream(), np.unique(numbers).tolist()
+        with pa.ipc.new_file(sink, _STAGED) as writer:
+            for shard in shards:
+                part = changes.part(pa.array(numbers == shard), pa.array([], pa.bool_()))
+                writer.write_batch(pa.record_batch([part.keys, part.values], schema=_STAGED))
+        content, path = bytes(sink.getvalue()), f"{self.path}.{attempt}"
+        storage.put(path, content)
+        counts = tuple(int((numbers == shard).sum()) for shard in shards)
+        return StagedKeys(self.number, 0, None, (), path, len(content), "", tuple(shards), counts)
+
+
+@dataclass(frozen=True, slots=True)
+class BloomShardTask:
+    """Write the first base file of one file group. Picklable.
+
+    Attributes:
+        number: place among the tasks.
+        requested: the instant.
+        file_id: the file group.
+        portions: path, size and place of the records in it, for each file that the first jobs left.
+    """
+
+    number: int
+    requested: str
+    file_id: str
+    portions: tuple[tuple[str, int, int], ...]
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the file; see `FileJob.run`."""
+        changes = _together(storage, self.portions)
+        below = StorageBelow(storage, METADATA_DIR)
+        stat = write_base(below, self.requested, BLOOM_FILTERS, self.file_id, changes, self.number, attempt)
+        return FileResult(self.number, len(changes), stat)
+
+
+def _together(storage: Storage, portions: Sequence[tuple[str, int, int]]) -> Changes:
+    batches = []
+    for path, size, place in portions:
+        with pa.ipc.open_file(open_input(storage, path, size)) as reader:
+            batches.append(reader.get_batch(place))
+    whole = pa.Table.from_batches(batches, _STAGED).combine_chunks()
+    return Changes(*(column.combine_chunks() for column in whole.columns))
