@@ -36,9 +36,17 @@ def _repair(path: Path, **fault: object) -> FaultStorage:
     return storage
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("step", [9, 3, 1], ids=["some", "many", "every"])
-@pytest.mark.parametrize("damage", ["a key", "a file"])
+SOME, EVERY = 11, 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "step"),
+    [
+        ("a key", SOME),
+        pytest.param("a key", EVERY, marks=pytest.mark.slow),
+        pytest.param("a file", EVERY, marks=pytest.mark.slow),
+    ],
+)
 def test_crash_points(tmp_path: Path, damage: str, step: int) -> None:
     template = tmp_path / "template"
     made = pudi.create(template, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")

@@ -86,15 +86,14 @@ def invent_a_key(path: Path) -> None:
     say(path, RECORD_INDEX, Changes(pa.array(["nobody"]), pa.array([said], pa.binary())))
 
 
-def _narrow(path: Path, partition: str) -> None:
-    """Statistics of `fare` in nyc end at its least value."""
+def _narrow(path: Path, partition: str, name: str = "") -> None:
+    """Statistics of `fare`, of partitions or of one file in nyc, end at its least value."""
     meta = _open(path)
     stats = stats_of_records(meta.metadata_table(meta.store.load()).read(partition))
     mine = stats.filter(pc.equal(stats["column"], "fare"))
     rows = mine.set_column(mine.schema.get_field_index("max"), mine.schema.field("max"), mine["min"])
-    base = newest_base(path)
     if partition == COLUMN_STATS:
-        rows = rows.filter(pc.equal(rows["file"], base.name.name))
+        rows = rows.filter(pc.equal(rows["file"], name))
     partitions = pa.array(["nyc" if partition == COLUMN_STATS else name for name in rows["file"].to_pylist()])
     rows = rows.set_column(0, rows.schema.field(0), partitions)
     make = column_stats_records if partition == COLUMN_STATS else partition_stats_records
@@ -105,7 +104,12 @@ def _narrow(path: Path, partition: str) -> None:
 
 def narrow_a_file(path: Path) -> None:
     """Statistics of a file say that it hasn't values that it has."""
-    _narrow(path, COLUMN_STATS)
+    _narrow(path, COLUMN_STATS, newest_base(path).name.name)
+
+
+def narrow_a_log(path: Path) -> None:
+    """The same of a log file."""
+    _narrow(path, COLUMN_STATS, newest_slice(path).logs[-1].name.name)
 
 
 def narrow_partitions(path: Path) -> None:
@@ -164,6 +168,7 @@ DAMAGES = [
     Damage("lost key", lose_a_key, RECORD_INDEX, "record key 'k0003' is there, not by the index"),
     Damage("invented key", invent_a_key, RECORD_INDEX, "record key 'nobody' is there by the index only"),
     Damage("narrow statistics", narrow_a_file, COLUMN_STATS, "column 'fare': values from"),
+    Damage("narrow statistics of a log", narrow_a_log, COLUMN_STATS, "column 'fare': values from"),
     Damage("narrow partitions", narrow_partitions, PARTITION_STATS, "column 'fare' in nyc/"),
     Damage("truncated files", truncate(FILES), FILES, "can't be read"),
     Damage("truncated statistics", truncate(COLUMN_STATS), COLUMN_STATS, "can't be read"),
