@@ -30,9 +30,9 @@ from pudi.format import (
 from pudi.timeline import Instant, Timeline
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-_COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 """Run again from their plan by whoever comes; writers go on beside them."""
-_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | _COMPACTIONS
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | COMPACTIONS
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
@@ -63,6 +63,23 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
             _repair_one(meta, instant, options)
         return meta.store.load()
+
+
+def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
+    """What `repair` undoes: pending writes whose writer gives no sign of life, and goes on with: rollbacks.
+
+    Raises:
+        ConflictError: as `repair`.
+    """
+    pending = meta.store.load().pending
+    writes = [each for each in pending if each.action in _WRITES and _is_dead(meta, each, options)]
+    return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
+
+
+def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:
+    """Whatever is pending on the timeline, and whether somebody is at work on it."""
+    pending = meta.store.load().pending
+    return [(each, _liveness(meta, each.requested, options, _last_touched(meta, each))) for each in pending]
 
 
 def sweep(meta: MetaClient, options: WriteOptions) -> None:
@@ -246,7 +263,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
     """The pending write that a plan undoes; a completed one is left to Hudi."""
     target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES | _COMPACTIONS}:
+    if target is None or target.action not in {action.value for action in _WRITES | COMPACTIONS}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
             table=meta.storage.root,

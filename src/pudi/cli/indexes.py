@@ -5,14 +5,11 @@ from __future__ import annotations
 from enum import Enum
 
 import typer
-from rich.console import Console
 from rich.table import Table as Report
 
 import pudi
 from pudi.action.index_request import IndexInfo, IndexRequest
-
-_LEAST_WIDTH = 110
-"""Columns that a report takes; on a narrower terminal it's wrapped rather than cut."""
+from pudi.cli.common import console
 
 
 class IndexVerb(str, Enum):
@@ -58,10 +55,8 @@ def _show(indexes: list[IndexInfo]) -> None:
     if not indexes:
         typer.echo("no indexes")
         return
-    console = Console()
-    console.width = max(_LEAST_WIDTH, console.width)
     report = Report("index", "kind", "columns", "expression", "state", "plan")
     for each in indexes:
         columns = ", ".join(each.columns)
         report.add_row(each.name, each.kind, columns, each.expr, each.state, each.instant or "")
-    console.print(report)
+    console().print(report)

@@ -168,7 +168,9 @@ def unpack(stored: memoryview, size: int, offset: int, source: Source) -> bytes:
     return content
 
 
-def root_entries(content: bytes, count: int, with_size: bool, offset: int, source: Source) -> IndexEntries:
+def root_entries(
+    content: bytes, count: int, with_size: bool, offset: int, source: Source, behind: int = 0
+) -> IndexEntries:
     """The entries of a root index.
 
     Args:
@@ -177,6 +179,7 @@ def root_entries(content: bytes, count: int, with_size: bool, offset: int, sourc
         with_size: whether the keys are those of data (their length before them), or names of meta blocks.
         offset: where the block begins, for messages.
         source: the file, for messages.
+        behind: bytes that may stand behind the entries.
     """
     keys, offsets, sizes, at = [], [], [], 0
     if not 0 <= count <= len(content) // (_INDEX.size + 1):
@@ -193,6 +196,8 @@ def root_entries(content: bytes, count: int, with_size: bool, offset: int, sourc
         offsets.append(block)
         sizes.append(size)
         at += length
+    if len(content) - at not in {0, behind}:  # the trailer's count has no checksum: entries left over would be lost
+        raise source.corrupt(f"an index has more than the {count} entries that its trailer says", offset)
     return IndexEntries(keys, offsets, sizes)
 
 

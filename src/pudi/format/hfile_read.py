@@ -57,6 +57,8 @@ _REQUEST = 16 << 20
 _BATCH = 64 << 20
 """Uncompressed bytes of blocks that become one batch of entries."""
 
+MID_KEY = 16
+"""Bytes behind the root of an index of several levels, as HBase writes it: where the middle key is."""
 _MOST_INDEX = 256 << 20
 """Most bytes of the section that is read on opening; a block of data has an entry of some dozens there."""
 
@@ -106,7 +108,8 @@ class HFileReader:
             tail = _exactly(read, begin, size - len(tail), source) + tail
         opening = memoryview(tail)[len(tail) - (size - begin) : -TRAILER_SIZE]
         content, at = decode_block(opening, ROOT_INDEX, trailer.codec, begin, source)
-        root = root_entries(content, trailer.data_blocks, True, begin, source)
+        behind = MID_KEY if trailer.levels > 1 else 0
+        root = root_entries(content, trailer.data_blocks, True, begin, source, behind)
         content, more = decode_block(opening[at:], ROOT_INDEX, trailer.codec, begin + at, source)
         meta = root_entries(content, trailer.meta_blocks, False, begin + at, source)
         place = trailer.file_info - begin

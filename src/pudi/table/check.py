@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
-import pyarrow as pa
-
-from pudi.action import MetaClient, merging_of, read_history
-from pudi.errors import CorruptError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSlice, FileSystemView, StorageListing
-from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable
-from pudi.plan import plan_read
-from pudi.schema import RECORD_KEY
-from pudi.table.check_files import listing_differences, statistics_differences
-from pudi.table.check_keys import Keys, bloom_differences, duplicates, location_differences, value_differences
+from pudi.action import MetaClient
+from pudi.action.mdt.statistics import indexed_columns
+from pudi.errors import CorruptError
+from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogFile, StorageListing
+from pudi.metadata import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+    MetadataTable,
+    StatsSpec,
+)
+from pudi.metadata.held import HeldPartition
+from pudi.schema import unwritable_columns, with_meta_fields
+from pudi.table.check_files import listing_differences, lost_files
+from pudi.table.check_jobs import CheckRun, KeyCheck, Listed, read_plan
 from pudi.table.difference import Difference
-from pudi.task import SliceReader
+from pudi.task import Engine
+from pudi.task.check_files import UNREADABLE, FilesCheck, ToldOfFiles
+from pudi.task.finding import DATA_FILES, Findings, together
 from pudi.timeline import Timeline
+
+METADATA_TABLE = "metadata table"
+"""What a difference of the whole metadata table is said of."""
+
+_FILE_BYTES, _MOST_FILES = 256 << 20, 256
+"""Bytes and number of files that one job looks into, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,10 @@ class CheckResult:
         """Whether nothing is wrong."""
         return not self.differences
 
+    def to_json(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {"ok": self.ok, "compared": dict(self.compared), "differences": [d.to_json() for d in self.differences]}
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {what}" for what, count in self.compared.items())
         if self.ok:
@@ -45,32 +64,37 @@ class CheckResult:
         return "\n".join(map(str, (*self.differences, f"{len(self.differences)} differences in {counts}")))
 
 
-def check_table(meta: MetaClient) -> CheckResult:
+def check_table(meta: MetaClient, engine: Engine, *, on_cluster: bool = False) -> CheckResult:
     """Compare the metadata table with the files it tells of, and look for keys that are there twice.
 
-    The list of files, statistics and bloom filters of base files, the place of each record key, and values of secondary
-    indexes. The whole table is read, on this machine, as it was when the check began; the record keys are held in
-    memory.
+    The list of files, statistics of files and partitions, bloom filters of base files, the place of each record key,
+    and values of secondary indexes. The whole table is read, as it was when the check began. Keys are compared part by
+    part: one task holds those of one file group of an index, or of some 64 MB of the table's files where there's none.
 
-    Raises:
-        CorruptError: a file of the table itself can't be read.
+    Args:
+        meta: the table.
+        engine: who reads it.
+        on_cluster: whether its tasks share nothing with this process but the table's storage.
     """
-    return _Check(meta, meta.store.load()).run()
+    return _Check(meta, engine, on_cluster, meta.store.load()).run()
 
 
 class _Check:
     """One check under way."""
 
-    def __init__(self, meta: MetaClient, timeline: Timeline) -> None:
+    def __init__(self, meta: MetaClient, engine: Engine, on_cluster: bool, timeline: Timeline) -> None:
         self.meta = meta
         self.timeline = timeline
         self.compared: dict[str, int] = {}
+        self._cluster = CheckRun(meta, engine, on_cluster)
         # what is compared with the metadata table must not come from it
-        self.view = FileSystemView(timeline, StorageListing(meta.storage), meta.store, logs=meta.merges_on_read)
+        self.folders = StorageListing(meta.storage).all_files()
+        self.view = FileSystemView(timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
 
     def run(self) -> CheckResult:
         """All comparisons."""
-        return CheckResult(tuple(self._differences()), self.compared)
+        with self._cluster:
+            return CheckResult(tuple(self._differences()), self.compared)
 
     def _differences(self) -> Iterator[Difference]:
         ready = self.meta.config.metadata_partitions
@@ -78,77 +102,93 @@ class _Check:
         if ready:
             try:
                 table = self.meta.metadata_table(self.timeline)
-            except (CorruptError, NotFoundError, NotSupportedError) as error:
-                yield Difference("metadata table", "", f"can't be read: {error}")
-        slices = self.view.all_slices()
+            except UNREADABLE as error:
+                yield Difference(METADATA_TABLE, "", f"can't be read: {error}")
+        slices: list[FileSlice] = []
+        for partition in self.folders:
+            try:
+                slices += self.view.slices(partition)
+            except UNREADABLE as error:
+                yield Difference(DATA_FILES, partition, f"can't be read: {error}")
         self.compared["file groups"] = len(slices)
+        yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
         if table is not None and FILES in ready:
-            yield from self._guarded(FILES, partial(listing_differences, self.meta, table, self.timeline, slices))
-        if table is not None and COLUMN_STATS in ready:
-            compare = partial(statistics_differences, self.meta, table, self.timeline, slices)
-            yield from self._guarded(COLUMN_STATS, compare)
-        yield from self._of_keys(table, slices)
+            found = listing_differences(self.meta, table, self.timeline, self.folders, slices)
+            yield from _guarded(FILES, found)
+        findings: list[Findings] = []
+        if table is not None:
+            yield from self._of_files(table, slices, findings)
+        yield from self._of_keys(table, slices, findings)
+        yield from (Difference(each.index, each.path, each.text) for each in together(findings))
 
-    def _of_keys(self, table: MetadataTable | None, slices: list[FileSlice]) -> Iterator[Difference]:
-        ready = () if table is None else table.partitions
-        indexed = [name for name in ready if name.startswith(SECONDARY_INDEX_PREFIX)]
-        keys = self._keys(slices)
-        self.compared["record keys"] = keys.count
-        yield from duplicates(keys, whole_table=table is not None and _is_over_table(table))
-        if table is None:
-            return
-        if BLOOM_FILTERS in ready:
-            yield from self._guarded(BLOOM_FILTERS, partial(bloom_differences, self.meta, table, slices))
-        if RECORD_INDEX in ready:
-            yield from self._guarded(RECORD_INDEX, partial(location_differences, table, keys))
-        for name in indexed:
-            yield from self._guarded(name, partial(value_differences, self.meta, table, name, self._values))
-
-    @staticmethod
-    def _guarded(index: str, compare: Callable[[], Iterator[Difference]]) -> Iterator[Difference]:
-        """What a comparison finds; that the index itself can't be read is a difference too."""
+    def _of_files(
+        self, table: MetadataTable, slices: list[FileSlice], findings: list[Findings]
+    ) -> Iterator[Difference]:
+        """Statistics and bloom filters, compared by jobs."""
+        schema = self.meta.schema(self.timeline)
+        schema = with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
+        held: dict[str, HeldPartition] = {}
+        for name in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
+            if name in table.partitions:
+                try:
+                    held[name] = HeldPartition.of(table, name)
+                except UNREADABLE as error:
+                    yield Difference(name, "", f"can't be read: {error}")
+        spec: StatsSpec | None = None
         try:
-            yield from compare()
-        except (CorruptError, NotFoundError, NotSupportedError) as error:
-            yield Difference(index, "", f"can't be read: {error}")
-
-    def _keys(self, slices: list[FileSlice]) -> Keys:
-        """The record keys of every slice, as a reader sees them."""
-        populated = self.meta.config.populate_meta_fields
-        columns = [RECORD_KEY] if populated else list(self.meta.keys.record_key_fields)
-        found = Keys()
-        for file_slice, rows in self._read(slices, columns):
-            keys = rows[RECORD_KEY] if populated else self.meta.keys.record_keys(rows)
-            found.add(file_slice, keys)
-        return found
-
-    def _values(self, column: str) -> pa.Table:
-        """Record key and value of a column of every record."""
-        rows = [rows for _, rows in self._read(self.view.all_slices(), [RECORD_KEY, column])]
-        return pa.concat_tables(rows) if rows else pa.table({RECORD_KEY: pa.array([], pa.string()), column: []})
-
-    def _read(self, slices: list[FileSlice], columns: list[str]) -> Iterator[tuple[FileSlice, pa.Table]]:
-        meta, timeline = self.meta, self.timeline
-        plan = plan_read(
-            meta.storage.root,
-            meta.schema(timeline),
-            wanted=columns,
-            where=None,
-            meta_fields=True,
-            populated=meta.config.populate_meta_fields,
-            history=read_history(meta, timeline, timeline),
-            merging=merging_of(meta, timeline, timeline),
+            spec = indexed_columns(self.meta, schema)
+        except CorruptError as error:
+            yield Difference(COLUMN_STATS, "", f"can't be read: {error}")
+        if not held:
+            return
+        plan = read_plan(self.meta, self.timeline, [])
+        if spec is not None:  # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
+            millis = set(unwritable_columns(self.meta.schema_json(self.timeline)))
+            spec = StatsSpec(tuple(n for n in spec.columns if n.split(".")[0] not in millis), spec.version)
+        told = ToldOfFiles(
+            schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), held.get(BLOOM_FILTERS), plan.history
         )
-        reader = SliceReader(meta.storage, plan.with_slices(slices, meta.keys))
-        for file_slice in slices:
-            batches = list(reader.read(file_slice))
-            if batches:
-                yield file_slice, pa.Table.from_batches(batches)
+        jobs = [FilesCheck(number, told, files) for number, files in enumerate(_portions(slices))]
+        findings += self._cluster.run(jobs)
+
+    def _of_keys(
+        self, table: MetadataTable | None, slices: list[FileSlice], findings: list[Findings]
+    ) -> Iterator[Difference]:
+        keys = KeyCheck(self._cluster, self.timeline, tuple(slices))
+        index = None
+        if table is not None and RECORD_INDEX in table.partitions:
+            try:
+                index = keys.record_index(table)
+            except UNREADABLE as error:
+                yield Difference(RECORD_INDEX, "", f"can't be read: {error}")
+        self.compared["record keys"] = keys.of_records(index, findings)
+        for name in () if table is None else table.partitions:
+            if name.startswith(SECONDARY_INDEX_PREFIX):
+                assert table is not None
+                try:
+                    keys.of_values(table, name, findings)
+                except UNREADABLE as error:
+                    yield Difference(name, "", f"can't be read: {error}")
 
 
-def _is_over_table(table: MetadataTable) -> bool:
-    """Whether there's a record index over the whole table: then a key is one of a kind in it."""
+def _guarded(index: str, found: Iterator[Difference]) -> Iterator[Difference]:
+    """What a comparison finds; that the index itself can't be read is a difference too."""
     try:
-        return RECORD_INDEX in table.partitions and not table.shards(RECORD_INDEX).partitioned
-    except CorruptError:  # told where the index itself is compared
-        return False
+        yield from found
+    except UNREADABLE as error:
+        yield Difference(index, "", f"can't be read: {error}")
+
+
+def _portions(slices: Iterable[FileSlice]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
+    """The files of slices, some together."""
+    held: list[BaseFile | LogFile] = []
+    size = 0
+    for each in slices:
+        for file in (*(() if each.base is None else (each.base,)), *each.logs):
+            if held and (size + file.size > _FILE_BYTES or len(held) == _MOST_FILES):
+                yield tuple(held)
+                held, size = [], 0
+            held.append(file)
+            size += file.size
+    if held:
+        yield tuple(held)

@@ -1,28 +1,28 @@
-"""The metadata table's list of files and its statistics, compared with the folders and the files."""
+"""Files that must be there: by what the metadata table lists, and by what commits say that they wrote."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pudi.action import MetaClient
-from pudi.filegroup import BaseFile, FileSlice, StorageListing, open_base_file
-from pudi.format import Action, parse_data_file
-from pudi.metadata import COLUMN_STATS, MetadataTable, files_listed, ranges_of, stats_of_records
-from pudi.metadata.keys import column_stats_keys
+from pudi.context import FileInfo
+from pudi.filegroup import FileSlice, FileSystemView
+from pudi.format import Action, parse_data_file, parse_log_file
+from pudi.metadata import MetadataTable, files_listed
 from pudi.metadata.records import FILES
-from pudi.schema import with_meta_fields
 from pudi.table.difference import Difference
+from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
 
 _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
 
 def listing_differences(
-    meta: MetaClient, table: MetadataTable, timeline: Timeline, slices: Sequence[FileSlice]
+    meta: MetaClient,
+    table: MetadataTable,
+    timeline: Timeline,
+    folders: Mapping[str, Sequence[FileInfo]],
+    slices: Sequence[FileSlice],
 ) -> Iterator[Difference]:
     """Files that are listed and aren't there, are there and aren't listed, or have another size.
 
@@ -33,13 +33,13 @@ def listing_differences(
         meta: the table.
         table: its metadata table.
         timeline: its timeline, loaded before.
+        folders: the files that are there, by partition path.
         slices: its latest slices by its folders.
     """
     listed = files_listed(table)
-    folders = StorageListing(meta.storage).all_files()
     for partition in sorted(folders.keys() - listed.keys()):
         yield Difference(FILES, partition, "the partition is not listed")
-    needed = {path for each in slices for path in _paths(each)}
+    needed = {path for each in slices for path in paths_of(each)}
     done = {i.requested for i in timeline.instants if i.is_completed}
     cleaning = any(i.action in _DELETING and i.requested not in done for i in meta.store.load().instants)
     for partition in sorted(listed):
@@ -56,64 +56,43 @@ def listing_differences(
                 yield Difference(FILES, path, f"listed with {said[path]:,} bytes, it has {there[path]:,}")
 
 
+def lost_files(
+    meta: MetaClient,
+    timeline: Timeline,
+    folders: Mapping[str, Sequence[FileInfo]],
+    view: FileSystemView,
+    slices: Iterable[FileSlice],
+) -> Iterator[Difference]:
+    """Files that completed commits wrote, that are gone, and whose records no newer file has.
+
+    Args:
+        meta: the table.
+        timeline: its active timeline; what older commits wrote isn't looked at.
+        folders: the files that are there, by partition path.
+        view: the view that the slices come from.
+        slices: its latest slices by its folders.
+    """
+    there = {info.path for infos in folders.values() for info in infos}
+    bases = {(each.partition, each.file_id): each.base for each in slices}
+    lost: dict[str, str] = {}
+    for instant in timeline.commits:
+        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+            for stat in stats:
+                path, group = stat.path or "", (partition, stat.file_id or "")
+                log = parse_log_file(path.rpartition("/")[2])
+                if not path or path in there or not _is_data(path) or (log is not None and log.cdc):
+                    continue
+                base = bases.get(group)
+                if (base is None or base.instant <= instant.requested) and not view.is_replaced(*group):
+                    lost[path] = instant.requested
+    for path, requested in sorted(lost.items()):
+        yield Difference(DATA_FILES, path, f"the file that commit {requested} wrote is gone, and its records with it")
+
+
 def _is_data(path: str) -> bool:
     return parse_data_file(path.rpartition("/")[2]) is not None
 
 
-def _paths(file_slice: FileSlice) -> list[str]:
+def paths_of(file_slice: FileSlice) -> list[str]:
+    """Paths of a slice's files."""
     return [*([] if file_slice.base is None else [file_slice.base.path]), *(log.path for log in file_slice.logs)]
-
-
-def statistics_differences(
-    meta: MetaClient, table: MetadataTable, timeline: Timeline, slices: Sequence[FileSlice]
-) -> Iterator[Difference]:
-    """Columns of base files with values out of the range that is said of them, or with another number of nulls.
-
-    A wider range is no difference, nor is a file without statistics: both only mean that it's read.
-    """
-    schema = with_meta_fields(meta.schema(timeline)) if meta.config.populate_meta_fields else meta.schema(timeline)
-    records = table.read(COLUMN_STATS)
-    bases = [each.base for each in slices if each.base is not None]
-    names = pa.array([base.name.name for base in bases], pa.string())
-    folders = pa.array([base.partition for base in bases], pa.string())
-    for field in schema:
-        if pa.types.is_nested(field.type) or not bases:
-            continue
-        keys = column_stats_keys(pa.repeat(field.name, len(bases)), folders, names)
-        told = records.filter(pc.is_in(records["key"], value_set=keys)).combine_chunks()
-        ranges = ranges_of(stats_of_records(told), field.type)
-        places = pc.fill_null(pc.index_in(keys, value_set=told["key"].combine_chunks()), -1).to_pylist()
-        for base, place in zip(bases, places, strict=True):
-            if place >= 0 and ranges.known[place]:
-                ends = ranges.least[place], ranges.greatest[place]
-                wrong = _wrong(_column(meta, base, field), *ends, ranges.null_count[place].as_py())
-                if wrong is not None:
-                    yield Difference(COLUMN_STATS, base.path, f"column {field.name!r}: {wrong}")
-
-
-def _column(meta: MetaClient, base: BaseFile, field: pa.Field) -> pa.ChunkedArray | None:
-    """A column of a base file; None where the file hasn't got it in the type that the table has it in now."""
-    file = open_base_file(meta.storage, base)
-    place = file.schema.get_field_index(field.name)
-    return file.read([field.name]).column(0) if place >= 0 and file.schema.field(place).type == field.type else None
-
-
-def _wrong(values: pa.ChunkedArray | None, least: pa.Scalar, greatest: pa.Scalar, nulls: int | None) -> str | None:
-    """What is wrong with what is said of some values; None where nothing is."""
-    if values is None:
-        return None
-    if nulls is not None and nulls != values.null_count:
-        return f"{nulls:,} nulls are said, {values.null_count:,} are there"
-    numbers = values
-    if pa.types.is_floating(values.type):
-        numbers = values.filter(pc.invert(pc.is_nan(values)))
-        if greatest.is_valid and math.isnan(greatest.as_py()):  # which is greater than all numbers
-            greatest = pa.scalar(math.inf, values.type)
-    ends = pc.min_max(numbers)
-    if not ends["min"].is_valid:
-        return None
-    if not least.is_valid or not greatest.is_valid:
-        return f"no value is said to be there, there are some from {ends['min']} to {ends['max']}"
-    if pc.less(ends["min"], least).as_py() or pc.greater(ends["max"], greatest).as_py():
-        return f"values from {least} to {greatest} are said, there are some from {ends['min']} to {ends['max']}"
-    return None

@@ -10,7 +10,7 @@ class Difference:
     """Something that the metadata table and the files disagree about, or a record key that is there twice.
 
     Attributes:
-        index: what is wrong: a partition of the metadata table, `metadata table`, or `record keys`.
+        index: what is wrong: a partition of the metadata table, `metadata table`, `record keys`, or `data files`.
         path: the file, the file group or the partition concerned, relative to the table's root.
         what: what is said and what is there.
     """
@@ -18,6 +18,10 @@ class Difference:
     index: str
     path: str
     what: str
+
+    def to_json(self) -> dict[str, str]:
+        """The same as plain values."""
+        return {"index": self.index, "path": self.path, "what": self.what}
 
     def __str__(self) -> str:
         return f"{self.index}: {self.path}: {self.what}" if self.path else f"{self.index}: {self.what}"

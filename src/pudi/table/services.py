@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
@@ -11,6 +11,9 @@ from pudi.config import Options
 from pudi.errors import NotSupportedError
 from pudi.format import Action
 from pudi.table.check import CheckResult, check_table
+from pudi.table.diagnosis import Diagnosis
+from pudi.table.doctor import examine
+from pudi.table.repair import RepairPlan, RepairResult, repair_table
 from pudi.table.verbs import engine_of
 
 _SCHEDULED = {
@@ -60,19 +63,71 @@ class Services:
         action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
         return compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
 
-    def check(self) -> CheckResult:
+    def check(self, *, spark: Any = None) -> CheckResult:
         """Compare the metadata table with the files that it tells of, and look for record keys that are there twice.
 
-        Compared are the list of files, statistics and bloom filters of base files, the place of every record key, and
-        secondary indexes. The whole table is read, on this machine, as it is when the check begins.
+        Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
+        every record key, and secondary indexes; files that commits wrote must be there and readable. The whole table
+        is read as it is when the check begins, in memory that doesn't grow with it: one task holds the keys of one file
+        group of an index.
+
+        Args:
+            spark: a session to read it on, whose tasks leave interim files in the table's folder of markers while they
+                run; None for this machine, which writes nothing there.
 
         Returns:
             What is wrong; `ok` says whether anything is.
 
         Raises:
-            CorruptError: a file of the table itself can't be read.
+            CorruptError: the table's properties or its timeline can't be read.
         """
-        return check_table(self._meta.reopen({}))
+        return check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
+
+    def repair(
+        self,
+        *,
+        confirm: Callable[[RepairPlan], bool] | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RepairResult:
+        """Check the table, make what is wrong in its metadata table anew, and take away what dead writers left.
+
+        Partitions of the metadata table are made of the table's files, with the columns and the kind that they had;
+        those that this release can't make are taken away: readers do without them. Writers wait meanwhile. What the
+        metadata table has no part in, lost or damaged files and record keys that are there twice, is named and left.
+
+        Args:
+            confirm: asked with the plan before anything is done, where there is something to do; None: do it.
+            spark: a session to work on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was found, what was done, and what a check finds now.
+
+        Raises:
+            ConflictError: a write is pending that gives no sign of life but was touched lately; another process is at
+                work on the metadata table; or, below version 8, anything is pending. Nothing was done then.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
+
+    def doctor(self, *, options: Mapping[str, str] | None = None) -> Diagnosis:
+        """Look at how the table is doing, by its listing and its timeline: no data file is read.
+
+        Args:
+            options: this call's options, over those of the `Table`: `hoodie.parquet.small.file.limit` says which files
+                are small.
+
+        Returns:
+            Its facts, who can read and write it, its files by size, what is pending and what that blocks, and advice.
+
+        Raises:
+            CorruptError: its timeline can't be read.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return examine(meta, resolved)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).

@@ -33,7 +33,6 @@ _TO_COME = frozenset(
         "rollback",
         "savepoint",
         "restore",
-        "repair",
     ]
 )
 

@@ -261,6 +261,39 @@ def test_flipped_bits(content: bytes, flips: list[tuple[int, int]]) -> None:
         assert len(found) == 200
 
 
+TRUTH = sorted(many(200).items())
+SOME = pa.array([b"00000007", b"00000700", b"00001393", b"5"], pa.binary())
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**31), st.integers(1, 255)), min_size=1, max_size=3), st.booleans())
+def test_what_is_packed_is_right_or_refused(flips: list[tuple[int, int]], at_the_end: bool) -> None:
+    """Flipped bits in a file with a codec: an error, or all entries as they were, sought ones too."""
+    damaged = bytearray(CONTENT)
+    for at, mask in flips:
+        place = len(CONTENT) - 4096 + at % 120 if at_the_end else at % len(CONTENT)  # the trailer has no checksum
+        damaged[place] ^= mask
+    for ask, wanted in (
+        (lambda file: file.scan(), TRUTH),
+        (lambda file: file.seek(SOME), [pair for pair in TRUTH if pair[0] in SOME.to_pylist()]),
+        (lambda file: file.seek_prefixes([b"000007"]), [pair for pair in TRUTH if pair[0].startswith(b"000007")]),
+    ):
+        try:
+            found = rows(ask(opened(bytes(damaged))))
+        except PudiError as error:
+            assert error.path == "x.hfile"
+        else:
+            assert found == wanted
+
+
+def test_blocks_that_the_trailer_leaves_out_are_missed() -> None:
+    t = opened(CONTENT)._trailer
+    fewer = blocks.encode_trailer(
+        blocks.Trailer(t.file_info, t.load_on_open, t.data_blocks - 1, t.meta_blocks, t.entries)
+    )
+    with pytest.raises(CorruptError, match="more than the"):
+        opened(CONTENT[:-4096] + fewer).seek(SOME)
+
+
 def test_bombs_are_refused_before_they_are_unpacked() -> None:
     for claimed in (1 << 30, (1 << 31) - 1, 600 << 20, -1):
         bomb = blocks.pack(bytes(1 << 20), 9)

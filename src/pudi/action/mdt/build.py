@@ -93,11 +93,21 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
         if meta.store.layout == 1 and timeline.pending:
             _log.warning("no metadata table was made: %s is pending on the table", timeline.pending[0].requested)
             return
-        delete_folder(meta.storage, METADATA_DIR)
-        set_partitions(meta, ready=(), building=(FILES,))
-        mdt = create_metadata(meta)
-        make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
-        set_partitions(meta, ready=(FILES,), building=())
+        make_files(meta, timeline)
+
+
+def make_files(meta: MetaClient, timeline: Timeline) -> None:
+    """Make a metadata table that lists the files that are there; under the table's lock.
+
+    Args:
+        meta: the table; what lies in the metadata table's folder goes.
+        timeline: its timeline.
+    """
+    delete_folder(meta.storage, METADATA_DIR)
+    set_partitions(meta, ready=(), building=(FILES,))
+    mdt = create_metadata(meta)
+    make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
+    set_partitions(meta, ready=(FILES,), building=())
 
 
 def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:

@@ -1,0 +1,120 @@
+"""What writers that died left behind, and what nobody needs: found by listings, taken away under the table's lock.
+
+None of it does harm to readers: files of instants that never completed are never read. But it takes room, and a
+metadata table that's built anew of the folders must not list it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.properties import recover_properties
+from pudi.context import FileInfo
+from pudi.filegroup import StorageListing
+from pudi.format import (
+    HEARTBEAT_DIR,
+    HOODIE_DIR,
+    METADATA_DIR,
+    PROPERTIES_BACKUP,
+    TEMP_DIR,
+    LogFileName,
+    is_instant_time,
+    parse_data_file,
+)
+from pudi.storage import delete_folder
+from pudi.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What lies about.
+
+    Attributes:
+        orphans: data files of instants that aren't on the timeline and never completed.
+        markers: folders of markers of instants that aren't pending and give no sign of life.
+        metadata: folders below the metadata table's that are none of its partitions: half built, or dropped.
+        backup: whether a change of the properties died half-way.
+    """
+
+    orphans: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
+    backup: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.orphans or self.markers or self.metadata or self.backup)
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """Path of each thing, and what it is."""
+        for path in self.orphans:
+            yield path, "a data file of an instant that never completed and is on the timeline no more"
+        for path in self.markers:
+            yield path, "markers of a write that is over"
+        for path in self.metadata:
+            yield path, "a partition of the metadata table that the properties don't name"
+        if self.backup:
+            yield PROPERTIES_BACKUP, "a change of the properties died half-way"
+
+
+def find_leftovers(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Leftovers:
+    """Look for them. What is listed is listed before the timeline is read: a writer at work is on it by then.
+
+    Args:
+        meta: the table.
+        folders: the data files by partition path, listed before; None to list them.
+    """
+    folders = StorageListing(meta.storage).all_files() if folders is None else folders
+    temporary = _filled(meta, TEMP_DIR)
+    below = [name for name in _filled(meta, METADATA_DIR) if not name.startswith(".")]
+    beats = {info.path.rpartition("/")[2] for info in meta.storage.list_dir(HEARTBEAT_DIR)[0]}
+    backup = any(info.path == PROPERTIES_BACKUP for info in meta.storage.list_dir(HOODIE_DIR)[0])
+    meta.reload()
+    timeline = meta.store.load()
+    pending = {instant.requested for instant in timeline.pending}
+    config = meta.config
+    known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    whole = not known and bool(below)
+    return Leftovers(
+        () if timeline.start is None and meta.store.has_history() else tuple(_orphans(folders, timeline)),
+        tuple(f"{TEMP_DIR}/{name}" for name in sorted(temporary) if name not in pending | beats),
+        (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
+        backup,
+    )
+
+
+def _filled(meta: MetaClient, folder: str) -> list[str]:
+    """Names of the folders in one that hold files; empty ones are there on disks only."""
+    found = meta.storage.list_dir(folder)[1]
+    return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
+
+
+def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[str]:
+    """Data files of unknown instants, not older than the active timeline: what is, may be archived.
+
+    Below version 8 log files bear their base's instant, and blocks of many.
+    """
+    known = {instant.requested for instant in timeline.instants}
+    start = timeline.start or ""
+    for infos in folders.values():
+        for info in infos:
+            name = parse_data_file(info.path.rpartition("/")[2])
+            if name is None or (timeline.layout == 1 and isinstance(name, LogFileName)):
+                continue
+            if is_instant_time(name.instant) and name.instant >= start and name.instant not in known:
+                yield info.path
+
+
+def remove_leftovers(meta: MetaClient) -> Leftovers:
+    """Take away what lies about; what was."""
+    with meta.lock:
+        found = find_leftovers(meta)
+        if found.backup:
+            recover_properties(meta.storage)
+            meta.reload()
+        if found.orphans:
+            meta.storage.delete(list(found.orphans))
+        for folder in (*found.markers, *found.metadata):
+            delete_folder(meta.storage, folder)
+    return found

@@ -1,0 +1,190 @@
+"""Make what is wrong in a metadata table anew: partitions named in, the same partitions built of the files out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from pudi.action.mdt.build import drop_partitions, make_files, next_instant, set_partitions
+from pudi.action.mdt.builders import builder_of
+from pudi.action.mdt.building import Building, build_whole
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.index_defs import defined_index, is_partitioned, write_definition
+from pudi.action.meta_client import MetaClient
+from pudi.action.rollback import COMPACTIONS, dead_writes, pending_writes, take_back
+from pudi.concurrency import Heartbeat, Liveness
+from pudi.config import Options, WriteOptions
+from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
+from pudi.format import Action, State, staging_dir
+from pudi.metadata import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
+from pudi.metadata.value_types import leaf_type
+from pudi.storage import delete_folder
+from pudi.task import Engine
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilding:
+    """What was made anew, and what was only taken away.
+
+    Attributes:
+        built: partitions of the metadata table that were made anew.
+        dropped: those that were taken away, and why they weren't made.
+    """
+
+    built: tuple[str, ...] = ()
+    dropped: tuple[tuple[str, str], ...] = ()
+
+
+def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
+    """Partitions, and those that can't stay without them: all with `files`; statistics of partitions go with columns'.
+
+    Args:
+        meta: the table.
+        partitions: some partitions of its metadata table.
+    """
+    ready = set(meta.config.metadata_partitions)
+    doomed = ready if FILES in partitions else ready & set(partitions)
+    if {COLUMN_STATS, PARTITION_STATS} & doomed:
+        doomed |= {COLUMN_STATS, PARTITION_STATS} & ready
+    return doomed
+
+
+def rebuild(
+    meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], settle: Callable[[], object]
+) -> Rebuilding:
+    """Take partitions of the metadata table away, and make them anew of the table's files, under the table's lock.
+
+    A crash leaves a table without them: its readers list folders and read footers until they're made again.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        options: the user's: how many file groups partitions get, and the like.
+        partitions: what is wrong; see `with_dependents`.
+        settle: called when they're gone and not made yet: rolls dead writers back, for which the metadata table must be
+            readable or gone.
+
+    Raises:
+        ConflictError: the metadata table is being compacted, or gets an index; or, below version 8, something is
+            pending on the table, whose log files can't be told from others. Nothing was done.
+    """
+    with meta.lock:
+        meta.reload()
+        doomed = with_dependents(meta, partitions)
+        specs = [_spec(meta, name) for name in sorted(doomed, key=_place) if IndexKind.of(name) is not None]
+        if doomed:
+            _check_alone(meta, options, doomed)
+            _stop_services(meta, options)
+            drop_partitions(meta, doomed)
+        settle()
+        timeline = meta.store.load()
+        built: list[str] = []
+        dropped: list[tuple[str, str]] = []
+        if FILES in doomed:
+            make_files(meta, timeline)
+            built.append(FILES)
+        for spec in specs:
+            try:
+                built += _build(meta, engine, options, spec)
+            except (InvalidArgumentError, NotSupportedError) as error:
+                drop_partitions(meta, {spec.partition} & set(meta.config.metadata_partitions_inflight))
+                dropped.append((spec.partition, error.message))
+        return Rebuilding(tuple(built), tuple(dropped))
+
+
+def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
+    """Refuse to take partitions away that couldn't be made anew now, or that another process is at work on."""
+    dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}
+    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+        if FILES in doomed and instant.action is Action.INDEXING and alive is Liveness.ALIVE:
+            raise ConflictError(
+                "an index is being built by another process; repair the table when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
+        if meta.store.layout == 1 and instant.requested not in dead:
+            raise ConflictError(
+                f"a {instant.action.value} is pending on the table, whose log files can't be told from others below "
+                "version 8; repair the table when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
+
+
+def _stop_services(meta: MetaClient, options: Options) -> None:
+    """Take compactions of the metadata table back that nobody is at work on: they're planned over what will be gone."""
+    try:
+        mdt = open_metadata(meta)
+    except (CorruptError, NotSupportedError):
+        return
+    for instant, alive in pending_writes(mdt, WriteOptions.of(options)):
+        if instant.action not in COMPACTIONS:
+            continue
+        if alive is Liveness.ALIVE or (alive is Liveness.UNKNOWN and instant.state is State.INFLIGHT):
+            raise ConflictError(
+                "the metadata table is being compacted by another process; repair it when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
+        take_back(mdt, instant)
+
+
+def _place(partition: str) -> int:
+    """Kinds in the order in which Hudi makes them, secondary indexes after the record index."""
+    kind = IndexKind.of(partition)
+    order = [COLUMN_STATS, RECORD_INDEX]
+    return order.index(partition) if partition in order else len(order) + (kind is not None and kind.is_named)
+
+
+def _spec(meta: MetaClient, partition: str) -> IndexSpec:
+    """The index as it was: by its definition, a record index also by its file groups."""
+    if partition == COLUMN_STATS:
+        spec, schema = _defined(meta, partition), meta.schema(meta.store.load())
+        return replace(spec, columns=tuple(c for c in spec.columns if leaf_type(schema, c) is not None))
+    if partition != RECORD_INDEX:
+        return _defined(meta, partition)
+    try:
+        slices = meta.metadata_table(meta.store.load()).shards(RECORD_INDEX).all
+    except PudiError:
+        slices = ()
+    try:
+        return record_index_spec(partitioned=is_partitioned(meta, slices))
+    except CorruptError:
+        _log.warning("table %s: no definition says of which kind its record index is", meta.storage.root)
+        return record_index_spec(partitioned=False)
+
+
+def _defined(meta: MetaClient, partition: str) -> IndexSpec:
+    """The index by its definition; one that makes no sense is taken for none."""
+    try:
+        return defined_index(meta, partition)
+    except CorruptError as error:
+        _log.warning("table %s: %s", meta.storage.root, error)
+        return IndexSpec.of_definition(partition, {}, meta.config.version, meta.storage.root)
+
+
+def _build(meta: MetaClient, engine: Engine, options: Options, spec: IndexSpec) -> list[str]:
+    """Build one index; the partitions that came of it."""
+    timeline = meta.store.load()
+    requested = next_instant(meta, timeline)
+    builder = builder_of(Building(meta, engine, options, spec, timeline, requested))
+    ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
+    interval = options.integer("hoodie.client.heartbeat.interval_in_ms")
+    heart = Heartbeat(meta.storage, requested, meta.context, interval)
+    heart.start()
+    try:
+        spec = builder.spec()
+        builder.work = replace(builder.work, spec=spec)
+        set_partitions(meta, ready=ready, building=(*building, spec.partition))
+        stats = build_whole(builder)
+    finally:
+        heart.stop()
+        delete_folder(meta.storage, staging_dir(requested))
+    write_definition(meta, spec)
+    left = set(meta.config.metadata_partitions_inflight) - set(stats)
+    set_partitions(meta, ready=(*ready, *stats), building=left)
+    return sorted(stats)

@@ -1,0 +1,55 @@
+"""What all commands share: arguments, options given as pairs, errors as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pudi.errors import PudiError
+
+_LEAST_WIDTH = 110
+"""Columns that a report takes; on a narrower terminal it's wrapped rather than cut."""
+
+Path = Annotated[str, typer.Argument(help="The table's root: a folder, or a URL such as s3://bucket/table.")]
+WriteOption = Annotated[
+    list[str] | None, typer.Option("--option", "-o", help="A Hudi option as KEY=VALUE; more than once for more.")
+]
+StorageOption = Annotated[
+    list[str] | None, typer.Option(help="A setting of the storage as KEY=VALUE; more than once for more.")
+]
+
+
+def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
+    """Options as typed, by key.
+
+    Raises:
+        BadParameter: one isn't KEY=VALUE.
+    """
+    found = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{name} {text!r}: give it as KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def console() -> Console:
+    """Where reports go."""
+    found = Console()
+    found.width = max(_LEAST_WIDTH, found.width)
+    return found
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Errors that are told on purpose are a line, not a traceback."""
+    try:
+        yield
+    except PudiError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from error

@@ -1,0 +1,129 @@
+"""Commands that look after a table: check, repair and doctor. They leave with 2 where something is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table as Report
+
+import pudi
+from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
+from pudi.table.diagnosis import Diagnosis, SizeClass
+from pudi.table.repair import RepairPlan
+
+WRONG = 2
+"""Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
+
+Json = Annotated[bool, typer.Option("--json", help="Say it as JSON, for scripts.")]
+
+
+def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
+    """Compare a table's metadata table with its files; leaves with 2 where they differ."""
+    with errors():
+        found = _table(path, storage_option).check()
+        _say(found.to_json() if as_json else str(found))
+        if not found.ok:
+            raise typer.Exit(WRONG)
+
+
+def repair(
+    path: Path,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Make anew what is wrong in a table's metadata table, and take away what dead writers left; asks before.
+
+    Leaves with 2 where something is wrong that was not repaired.
+    """
+    with errors():
+        table = _table(path, storage_option)
+
+        def confirm(plan: RepairPlan) -> bool:
+            if not as_json:
+                typer.echo(str(plan))
+            return not dry_run and (yes or typer.confirm("repair this?"))
+
+        if as_json and not (yes or dry_run):
+            raise typer.BadParameter("--json asks nothing: give --yes or --dry-run with it")
+        done = table.repair(confirm=confirm, options=pairs("--option", option))
+        if as_json:
+            _say(done.to_json())
+        else:
+            if done.plan.is_empty and not done.plan.found.ok:
+                typer.echo(str(done.plan))
+            typer.echo(str(done))
+        if not done.ok:
+            raise typer.Exit(WRONG)
+
+
+def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storage_option: StorageOption = None) -> None:
+    """Say how a table is doing: versions, who can read and write it, its files, what is pending, and what to do.
+
+    Leaves with 2 where there's something to warn of.
+    """
+    with errors():
+        found = _table(path, storage_option).doctor(options=pairs("--option", option))
+        if as_json:
+            _say(found.to_json())
+        else:
+            _show(found, console())
+        if not found.ok:
+            raise typer.Exit(WRONG)
+
+
+def _table(path: str, storage_option: list[str] | None) -> pudi.Table:
+    return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+
+
+def _say(what: Any) -> None:
+    typer.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
+
+
+def _show(found: Diagnosis, out: Console) -> None:
+    facts = Report(title=found.path, show_header=False)
+    for name, value in found.facts.items():
+        facts.add_row(name, value)
+    out.print(facts)
+    access = Report("who", "reads", "writes", "", title="who can read and write it")
+    for each in found.access:
+        access.add_row(each.who, _yes(each.reads), _yes(each.writes), each.why)
+    out.print(access)
+    sizes = Report("base files of", "files", "bytes", "", title=_told(found))
+    most = max((size.files for size in found.files.histogram), default=0)
+    for size in found.files.histogram:
+        bar = "█" * round(30 * size.files / most) if most else ""
+        sizes.add_row(_range(size), f"{size.files:,}", f"{size.bytes:,}", bar)
+    out.print(sizes)
+    if found.pending:
+        pending = Report("instant", "action", "state", "age", "writer", "blocks", title="pending")
+        for one in found.pending:
+            pending.add_row(one.instant, one.action, one.state, f"{one.age_seconds:,} s", one.writer, one.blocks)
+        out.print(pending)
+    for advice in found.advice:
+        out.print(f"{advice.level.value}: {advice.text}", markup=False, highlight=False)
+    if not found.advice:
+        out.print("nothing to do")
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _told(found: Diagnosis) -> str:
+    files = found.files
+    return (
+        f"{files.partitions:,} partitions, {files.file_groups:,} file groups, {files.base_files:,} base and "
+        f"{files.log_files:,} log files, {files.older_files:,} older ones"
+    )
+
+
+def _range(size: SizeClass) -> str:
+    if size.most is None:
+        return f"{size.least >> 20:,} MiB and more"
+    return f"{size.least >> 20:,} to {size.most >> 20:,} MiB"

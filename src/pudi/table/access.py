@@ -1,0 +1,60 @@
+"""Who can read and write a table: its properties in, a line for each program out.
+
+Sources: HoodieTableVersion and the versions that releases of Apache Hudi write (hoodie.write.table.version); hudi-rs as
+pudi's tests run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pudi.config import Options, TableConfig, check_readable, check_writable
+from pudi.errors import NotSupportedError
+from pudi.table.diagnosis import Access
+from pudi.version import __version__
+
+_HUDI = (
+    ("Apache Hudi 0.14, 0.15", frozenset({6}), frozenset({6})),
+    ("Apache Hudi 1.0", frozenset({6, 8}), frozenset({6, 8})),
+    ("Apache Hudi 1.1, 1.2", frozenset({6, 8, 9}), frozenset({6, 8, 9})),
+)
+"""Releases, the table versions that they read, and those that they write without an upgrade."""
+
+_UPGRADES = "it brings the table to its own version when it writes, unless hoodie.write.auto.upgrade is false"
+_NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
+
+
+def readers(config: TableConfig, options: Options, table: str) -> Iterator[Access]:
+    """Who can read and write a table.
+
+    Args:
+        config: its properties.
+        options: the user's.
+        table: its root, for messages.
+    """
+    reads, why = _allowed(lambda: check_readable(config, table))
+    writes, why_not = _allowed(lambda: check_writable(config, table, options))
+    yield Access(f"pudi {__version__}", reads, writes, why or why_not)
+    for who, read, written in _HUDI:
+        known = config.version in read
+        upgrades = known and config.version in written and config.version < _NEWEST[who]
+        told = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
+        yield Access(who, known, config.version in written, told)
+    yield _hudi_rs(config)
+
+
+def _allowed(check: Callable[[], None]) -> tuple[bool, str]:
+    try:
+        check()
+    except NotSupportedError as error:
+        return False, error.message
+    return True, ""
+
+
+def _hudi_rs(config: TableConfig) -> Access:
+    who = "hudi-rs 0.5"
+    if config.base_file_format != "PARQUET":
+        return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
+    if config.version not in {6, 8, 9}:
+        return Access(who, False, False, f"it doesn't know version {config.version}")
+    return Access(who, True, False, "it only reads, and no columns of timestamps without a zone")

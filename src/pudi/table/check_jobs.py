@@ -1,0 +1,241 @@
+"""The jobs of a check, run on either engine: keys staged by part, parts compared; what was found comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pudi.action import MetaClient, merging_of, read_history
+from pudi.action.mdt.index_defs import defined_index, is_partitioned
+from pudi.action.mdt.secondary import hashes_whole_keys
+from pudi.concurrency import Heartbeat
+from pudi.context import FileInfo, Storage
+from pudi.errors import CorruptError
+from pudi.filegroup import FileSlice
+from pudi.format import staging_dir
+from pudi.metadata import RECORD_INDEX, MetadataTable
+from pudi.metadata.held import HeldPartition
+from pudi.metadata.secondary import may_be_secondary
+from pudi.metadata.shards import RecordShards
+from pudi.metadata.value_types import leaf_type
+from pudi.plan import ReadPlan, plan_read
+from pudi.record import KeyGenerator
+from pudi.storage import LocalStorage, delete_folder
+from pudi.task import Engine, FileJob
+from pudi.task.check_keys import CompareKeys, Spread, Staged, StageKeys, portions_by_part
+from pudi.task.finding import Findings
+from pudi.timeline import Timeline
+
+_BEAT_MS = 60_000
+_STAGE_BYTES = 128 << 20
+"""Bytes of files whose keys one job reads, about."""
+_PART_BYTES, _MOST_PARTS = 64 << 20, 4096
+"""Bytes of files whose keys one job compares where no index says how they're spread; and the most such jobs."""
+
+
+@dataclass(slots=True)
+class CheckRun:
+    """Where the jobs of one check run and leave what they have for each other.
+
+    On this machine that's a temporary folder, so that a check writes nothing to the table; tasks on a cluster share
+    only the table's own storage with each other: there it's the folder of markers, under a name that's no instant.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        on_cluster: whether its tasks share nothing with this process but the table's storage.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    on_cluster: bool
+    staging: Storage | None = None
+    _name: str = field(init=False)
+    _done: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+
+    def __post_init__(self) -> None:
+        self._name = f"check-{self.meta.context.new_id()}"
+
+    @property
+    def folder(self) -> str:
+        """Where interim files are, in `staging`, or else in the table's storage."""
+        return staging_dir(self._name)
+
+    def __enter__(self) -> CheckRun:
+        if self.on_cluster:
+            heart = Heartbeat(self.meta.storage, self._name, self.meta.context, _BEAT_MS)
+            heart.start()
+            self._done.callback(heart.stop)
+            self._done.callback(delete_folder, self.meta.storage, self.folder)
+        else:
+            folder = self._done.enter_context(tempfile.TemporaryDirectory(prefix="pudi-check-"))
+            self.staging = LocalStorage(folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.close()
+
+    def run(self, jobs: Sequence[FileJob]) -> list[Findings]:
+        """Do jobs; what they found."""
+        results = self.engine.run_jobs(self.meta.storage, self._name, jobs) if jobs else ()
+        return [each for each in results if isinstance(each, Findings)]
+
+    def tidy(self) -> None:
+        """Take away interim files that nobody needs any more."""
+        delete_folder(self.meta.storage if self.staging is None else self.staging, self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """Compares what is true of each record with the indexes.
+
+    Args:
+        runner: where jobs run.
+        timeline: the table's, as the check sees it.
+        slices: its newest slices.
+    """
+
+    runner: CheckRun
+    timeline: Timeline
+    slices: tuple[FileSlice, ...]
+
+    def record_index(self, table: MetadataTable) -> RecordShards:
+        """The table's record index.
+
+        Raises:
+            CorruptError: file groups are missing, or are of an index of the other kind.
+        """
+        slices = table.shards(RECORD_INDEX).all
+        partitioned = is_partitioned(self.runner.meta, slices)
+        return RecordShards.of(table.storage, slices, table.scope, partitioned=partitioned)
+
+    def of_records(self, index: RecordShards | None, findings: list[Findings]) -> int:
+        """Keys that are there twice, or aren't where the record index says; how many there are.
+
+        Args:
+            index: the record index; None where the table has none that can be read.
+            findings: gets what is found.
+        """
+        spread = Spread({None: (0, self._parts)}, self._parts, keys=self._keys)
+        if index is not None:
+            spread = replace(spread, ranges=index.ranges, rest=len(index.slices))
+        staged = self._stage(spread)
+        known = portions_by_part(staged)
+        unread = frozenset(number for each in staged for number in each.unread)
+        parts = sorted({*known, *range(0 if index is None else len(index.slices))})
+        places = tuple((each.partition, each.file_id) for each in self.slices)
+        jobs = []
+        for number, part in enumerate(parts):
+            located = None
+            if index is not None:
+                located = (index.slices[part] if part < len(index.slices) else None, index.scope)
+            unique = index is not None and not index.partitioned
+            portions = known.get(part, ())
+            jobs.append(CompareKeys(number, portions, self.runner.staging, places, unread, unique, located))
+        findings += [*staged, *self.runner.run(jobs)]
+        self.runner.tidy()
+        return sum(each.received for each in staged)
+
+    def of_values(self, table: MetadataTable, name: str, findings: list[Findings]) -> None:
+        """Records that a secondary index has under another value; indexes of types that it can't tell are passed over.
+
+        Args:
+            table: the metadata table.
+            name: the index, a partition of the metadata table.
+            findings: gets what is found.
+
+        Raises:
+            CorruptError: no definition says which column it is about, or file groups are missing.
+        """
+        meta = self.runner.meta
+        spec = defined_index(meta, name)
+        kind = leaf_type(meta.schema(self.timeline), spec.columns[0]) if len(spec.columns) == 1 else None
+        if kind is None:
+            raise CorruptError("no definition says which column it is about", table=meta.storage.root)
+        if not may_be_secondary(kind):
+            return
+        held = HeldPartition.of(table, name, whole_key=hashes_whole_keys(spec))
+        groups = held.shards.all
+        spread = Spread({None: (0, len(groups))}, 0, spec.columns[0], held.whole_key, self._keys)
+        staged = self._stage(spread)
+        known = portions_by_part(staged)
+        unread = frozenset(number for each in staged for number in each.unread)
+        jobs = [
+            CompareKeys(n, known.get(n, ()), self.runner.staging, (), unread, index=held, group=group)
+            for n, group in enumerate(groups)
+        ]
+        findings += self.runner.run(jobs)
+        self.runner.tidy()
+
+    @property
+    def _keys(self) -> KeyGenerator | None:
+        return None if self.runner.meta.config.populate_meta_fields else self.runner.meta.keys
+
+    @property
+    def _parts(self) -> int:
+        return max(1, min(_MOST_PARTS, sum(each.size for each in self.slices) // _PART_BYTES))
+
+    def _stage(self, spread: Spread) -> list[Staged]:
+        plan = read_plan(self.runner.meta, self.timeline, spread.columns)
+        jobs = [
+            StageKeys(number, plan, spread, group, self.runner.staging, f"{self.runner.folder}/{number}")
+            for number, group in enumerate(_groups(self.slices))
+        ]
+        return [each for each in self.runner.run(jobs) if isinstance(each, Staged)]
+
+
+def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> ReadPlan:
+    """How some columns of a table's slices are read as readers see them, without the slices."""
+    return plan_read(
+        meta.storage.root,
+        meta.schema(timeline),
+        wanted=columns,
+        where=None,
+        meta_fields=True,
+        populated=meta.config.populate_meta_fields,
+        history=read_history(meta, timeline, timeline),
+        merging=merging_of(meta, timeline, timeline),
+    )
+
+
+def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:
+    """Slices by number, small ones together."""
+    held: list[tuple[int, FileSlice]] = []
+    size = 0
+    for number, each in enumerate(slices):
+        if held and size + each.size > _STAGE_BYTES:
+            yield tuple(held)
+            held, size = [], 0
+        held.append((number, each))
+        size += each.size
+    if held:
+        yield tuple(held)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A listing that was made before (`FileListing`).
+
+    Attributes:
+        folders: files by partition path.
+    """
+
+    folders: Mapping[str, Sequence[FileInfo]]
+
+    def partitions(self) -> Sequence[str]:
+        """Every partition path, sorted."""
+        return sorted(self.folders)
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """Files directly in a partition."""
+        return self.folders.get(partition, ())
+
+    def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
+        """Files directly in some partitions."""
+        return {partition: self.files(partition) for partition in partitions}
+
+    def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
+        """Files of every partition."""
+        return self.folders

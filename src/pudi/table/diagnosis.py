@@ -1,0 +1,172 @@
+"""What a look at a table found, as values that print as a page and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+
+class Level(str, Enum):
+    """How pressing a piece of advice is."""
+
+    WARNING = "warning"
+    """Something is wrong, or will be."""
+    HINT = "hint"
+    """Something could be better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to do, and why."""
+
+    level: Level
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether somebody can read and write the table.
+
+    Attributes:
+        who: a program and its versions.
+        reads: whether it can read it.
+        writes: whether it can write it.
+        why: what keeps it from what it can't; or what to mind.
+    """
+
+    who: str
+    reads: bool
+    writes: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """Base files of the newest slices between two sizes.
+
+    Attributes:
+        least: bytes, inclusive.
+        most: bytes, exclusive; None for no limit.
+        files: how many.
+        bytes: of all of them.
+    """
+
+    least: int
+    most: int | None
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """The table's files.
+
+    Attributes:
+        partitions: how many hold data.
+        file_groups: how many there are.
+        base_files: those of the newest slices.
+        base_bytes: their bytes.
+        log_files: those of the newest slices.
+        log_bytes: their bytes.
+        most_logs: log files of the file group with the most.
+        small_limit: bytes below which a base file counts as small.
+        small_files: how many do.
+        most_small: the partition with the most of them, and how many.
+        older_files: files of older slices, and of writes that are under way or died.
+        older_bytes: their bytes.
+        histogram: base files of the newest slices by size.
+    """
+
+    partitions: int
+    file_groups: int
+    base_files: int
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+    most_logs: int
+    small_limit: int
+    small_files: int
+    most_small: tuple[str, int]
+    older_files: int
+    older_bytes: int
+    histogram: tuple[SizeClass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An instant that isn't completed.
+
+    Attributes:
+        instant: requested time.
+        action: what is done.
+        state: how far it is.
+        age_seconds: since it was requested.
+        writer: `alive`, `dead`, or `unknown`: one that gives no heartbeat, and was at work lately.
+        blocks: what waits for it.
+    """
+
+    instant: str
+    action: str
+    state: str
+    age_seconds: int
+    writer: str
+    blocks: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFacts:
+    """The metadata table.
+
+    Attributes:
+        problem: why it can't be used; empty where it can.
+        deltas: its commits since its last compaction.
+        instants: on its active timeline.
+    """
+
+    problem: str
+    deltas: int
+    instants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How a table is doing.
+
+    Attributes:
+        path: its root.
+        facts: what it is, by name.
+        access: who can read and write it.
+        files: its files.
+        pending: what isn't completed.
+        metadata: its metadata table; None where it has none.
+        leftovers: paths of what dead writers left.
+        problem: why its files can't be read; empty where they can.
+        advice: what to do, the most pressing first.
+    """
+
+    path: str
+    facts: Mapping[str, str]
+    access: tuple[Access, ...]
+    files: FileFacts
+    pending: tuple[Pending, ...] = ()
+    metadata: MetadataFacts | None = None
+    leftovers: tuple[str, ...] = ()
+    problem: str = ""
+    advice: tuple[Advice, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether there's nothing to warn of."""
+        return all(each.level is not Level.WARNING for each in self.advice)
+
+    def advised(self, advice: tuple[Advice, ...]) -> Diagnosis:
+        """The same with advice."""
+        return replace(self, advice=advice)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        plain = asdict(self)
+        plain["advice"] = [{"level": each.level.value, "text": each.text} for each in self.advice]
+        return {"ok": self.ok, **plain}

@@ -1,0 +1,225 @@
+"""How a table is doing: listings and the timeline looked at once, facts and advice made of them; no data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pudi.action import MetaClient
+from pudi.action.leftovers import find_leftovers
+from pudi.action.mdt.client import open_metadata
+from pudi.action.rollback import pending_writes
+from pudi.concurrency import Liveness
+from pudi.config import Options, WriteOptions
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.filegroup import FileSlice, StorageListing
+from pudi.format import Action, instant_to_millis, parse_data_file
+from pudi.metadata import FILES
+from pudi.table.access import readers
+from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, Level, MetadataFacts, Pending, SizeClass
+from pudi.timeline import Timeline
+
+_MIB = 1 << 20
+_EDGES = (1, 8, 32, 100, 250, 1024)
+"""Sizes in MiB at which the classes of the histogram end."""
+
+_MANY_LOGS, _MANY_FILES = 10, 20
+"""Log files of one file group from which on reads suffer; small files of a partition that are worth a word."""
+_BLOCKED_AFTER_MS = 60 * 60 * 1000
+_MANY_DELTAS = 30
+
+_BLOCKS = {
+    Action.COMMIT: "the archiving of all that came after it, and compactions of the metadata table",
+    Action.DELTACOMMIT: "the archiving of all that came after it, and compactions of the metadata table",
+    Action.REPLACECOMMIT: "the archiving of all that came after it, and compactions of the metadata table",
+    Action.CLUSTERING: "writes to the file groups that it takes, and writes by pudi",
+    Action.COMPACTION: "the cleaning of the log files that it takes, and archiving",
+    Action.LOGCOMPACTION: "the cleaning of the log files that it takes, and archiving",
+    Action.INDEXING: "the cleaning and archiving of the metadata table",
+    Action.ROLLBACK: "writes, until it's gone on with",
+    Action.RESTORE: "writes, until it's gone on with",
+    Action.CLEAN: "later cleans, until it's gone on with",
+}
+"""What waits for an action that is pending."""
+
+
+def examine(meta: MetaClient, options: Options) -> Diagnosis:
+    """Look at a table.
+
+    Args:
+        meta: the table.
+        options: the user's: which files are small, and when a writer counts as dead.
+
+    Raises:
+        CorruptError: its timeline can't be read.
+    """
+    folders = StorageListing(meta.storage).all_files()
+    timeline = meta.store.load()
+    facts = {partition: [i for i in infos if _is_data(i.path)] for partition, infos in folders.items()}
+    slices, problem = _slices(meta, timeline)
+    small = options.integer("hoodie.parquet.small.file.limit")
+    files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
+    pending = tuple(_pending(meta, options))
+    found = Diagnosis(
+        path=meta.storage.root,
+        facts=_facts(meta, timeline),
+        access=tuple(readers(meta.config, options, meta.storage.root)),
+        files=files,
+        pending=pending,
+        metadata=_metadata(meta, timeline),
+        leftovers=tuple(path for path, _ in find_leftovers(meta, folders).told()),
+        problem=problem,
+    )
+    return found.advised(tuple(_advice(found)))
+
+
+def _is_data(path: str) -> bool:
+    return parse_data_file(path.rpartition("/")[2]) is not None
+
+
+def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
+    config = meta.config
+    commits = timeline.commits
+    facts = {
+        "name": config.name,
+        "version": str(config.version),
+        "timeline layout": str(config.layout_version),
+        "type": config.table_type,
+        "base files": config.base_file_format,
+        "record key": ", ".join(config.record_key_fields) or "generated",
+        "partitioned by": ", ".join(config.partition_fields) or "nothing",
+        "ordering": ", ".join(config.ordering_fields) or "commit time",
+        "key generator": config.key_generator_type,
+        "merge mode": str(config.merge_mode or "not said"),
+        "timezone": config.timezone,
+        "metadata table": ", ".join(config.metadata_partitions) or "none",
+        "commits": f"{len(commits)} on the active timeline",
+        "last commit": commits[-1].requested if commits else "none",
+    }
+    if config.metadata_partitions_inflight:
+        facts["being built"] = ", ".join(config.metadata_partitions_inflight)
+    saved = timeline.of(Action.SAVEPOINT)
+    if saved:
+        facts["savepoints"] = ", ".join(each.requested for each in saved)
+    return facts
+
+
+def _slices(meta: MetaClient, timeline: Timeline) -> tuple[list[FileSlice], str]:
+    try:
+        return meta.view(timeline).all_slices(), ""
+    except (CorruptError, NotFoundError, NotSupportedError) as error:
+        return [], str(error)
+
+
+def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> FileFacts:
+    sizes = [each.base.size for each in slices if each.base is not None]
+    logs = [log for each in slices for log in each.logs]
+    lows, highs = [0, *_EDGES], [*_EDGES, None]
+    histogram = []
+    for low, high in zip(lows, highs, strict=True):
+        within = [size for size in sizes if low * _MIB <= size and (high is None or size < high * _MIB)]
+        histogram.append(SizeClass(low * _MIB, None if high is None else high * _MIB, len(within), sum(within)))
+    by_partition: dict[str, int] = {}
+    for each in slices:
+        if each.base is not None and each.base.size < small:
+            by_partition[each.partition] = by_partition.get(each.partition, 0) + 1
+    most = max(by_partition, key=lambda partition: by_partition[partition], default="")
+    current = sum(sizes) + sum(log.size for log in logs)
+    return FileFacts(
+        partitions=len({each.partition for each in slices}),
+        file_groups=len(slices),
+        base_files=len(sizes),
+        base_bytes=sum(sizes),
+        log_files=len(logs),
+        log_bytes=sum(log.size for log in logs),
+        most_logs=max((len(each.logs) for each in slices), default=0),
+        small_limit=small,
+        small_files=sum(by_partition.values()),
+        most_small=(most, by_partition.get(most, 0)),
+        older_files=count - len(sizes) - len(logs),
+        older_bytes=total - current,
+        histogram=tuple(histogram),
+    )
+
+
+def _pending(meta: MetaClient, options: Options) -> Iterator[Pending]:
+    now_ms = meta.context.clock.now_ms()
+    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+        try:
+            age = max(0, now_ms - instant_to_millis(instant.requested, meta.config.timezone)) // 1000
+        except InvalidArgumentError:
+            age = 0
+        action, state = instant.action.value, instant.state.name.lower()
+        yield Pending(instant.requested, action, state, age, alive.value, _BLOCKS.get(instant.action, ""))
+
+
+def _metadata(meta: MetaClient, timeline: Timeline) -> MetadataFacts | None:
+    if not meta.config.metadata_partitions:
+        return None
+    try:
+        meta.metadata_table(timeline)
+        own = open_metadata(meta).store.load()
+    except (CorruptError, NotFoundError, NotSupportedError) as error:
+        return MetadataFacts(str(error), 0, 0)
+    compacted = max((own.order(i) for i in own.of(Action.COMMIT)), default="")
+    deltas = [i for i in own.of(Action.DELTACOMMIT) if own.order(i) > compacted]
+    return MetadataFacts("", len(deltas), len(own.instants))
+
+
+def _advice(found: Diagnosis) -> Iterator[Advice]:
+    """What to do, the most pressing first."""
+    if found.problem:
+        yield Advice(Level.WARNING, f"its files can't be read: {found.problem}; see pudi check")
+    if found.metadata is not None and found.metadata.problem:
+        yield Advice(Level.WARNING, f"the metadata table can't be used: {found.metadata.problem}; run pudi repair")
+    for each in found.pending:
+        if each.writer == Liveness.DEAD.value:
+            yield Advice(
+                Level.WARNING,
+                f"the writer of {each.action} {each.instant} is dead, and it blocks {each.blocks}; run pudi repair, or "
+                "let the next writer undo it",
+            )
+        elif each.age_seconds * 1000 > _BLOCKED_AFTER_MS:
+            yield Advice(
+                Level.WARNING,
+                f"{each.action} {each.instant} has been pending for {each.age_seconds // 3600} hours and blocks "
+                f"{each.blocks}; see whether somebody is at work on it",
+            )
+    if found.leftovers:
+        yield Advice(Level.WARNING, f"{len(found.leftovers)} things were left behind by dead writers; run pudi repair")
+    yield from _advice_on_files(found)
+    if found.metadata is not None and found.metadata.deltas > _MANY_DELTAS:
+        yield Advice(
+            Level.WARNING,
+            f"{found.metadata.deltas} commits of the metadata table wait for its compaction, which the next write "
+            "does unless an instant is pending",
+        )
+    if found.metadata is None and found.files.partitions > 1:
+        yield Advice(Level.HINT, "there's no metadata table: write with hoodie.metadata.enable=true to list files fast")
+    elif found.metadata is not None and FILES not in found.facts["metadata table"]:
+        yield Advice(Level.WARNING, "the metadata table doesn't list files; run pudi repair")
+    for access in found.access:
+        if access.who.startswith("pudi ") and not access.writes:
+            yield Advice(Level.WARNING, f"pudi can't write this table: {access.why}")
+
+
+def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
+    files = found.files
+    if files.most_logs > _MANY_LOGS:
+        yield Advice(
+            Level.WARNING, f"a file group has {files.most_logs} log files, which every read merges; run pudi compact"
+        )
+    partition, number = files.most_small
+    if number >= _MANY_FILES:
+        where = f"partition {partition!r}" if partition else "the table"
+        yield Advice(
+            Level.WARNING,
+            f"{number} base files of {where} are smaller than {files.small_limit // _MIB} MiB "
+            f"({files.small_files} in all): write with upsert or insert, which fill small files, or have Hudi cluster "
+            "them",
+        )
+    if files.older_bytes > files.base_bytes + files.log_bytes:
+        yield Advice(
+            Level.HINT,
+            f"{files.older_files} files of older slices take {files.older_bytes / _MIB:,.0f} MiB, more than the newest "
+            "ones: have Hudi clean the table, or keep fewer commits",
+        )

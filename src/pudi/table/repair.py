@@ -1,0 +1,171 @@
+"""Mend what a check found, and take away what dead writers left: named first, done only when that's wanted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pudi.action import MetaClient
+from pudi.action.leftovers import Leftovers, find_leftovers, remove_leftovers
+from pudi.action.mdt.rebuild import Rebuilding, rebuild, with_dependents
+from pudi.action.rollback import dead_writes
+from pudi.action.rollback import repair as roll_back_dead
+from pudi.config import Options, WriteOptions
+from pudi.errors import NotSupportedError
+from pudi.table.check import METADATA_TABLE, CheckResult, check_table
+from pudi.table.difference import Difference
+from pudi.task import Engine
+from pudi.task.finding import DATA_FILES
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a repair would do.
+
+    Attributes:
+        found: what the check found.
+        rebuilt: partitions of the metadata table that would be made anew.
+        leftovers: what would be taken away.
+        dead: instants of writers that died, which would be rolled back.
+        left: what can't be mended.
+    """
+
+    found: CheckResult
+    rebuilt: tuple[str, ...] = ()
+    leftovers: Leftovers = field(default_factory=Leftovers)
+    dead: tuple[str, ...] = ()
+    left: tuple[Difference, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.rebuilt or self.leftovers or self.dead)
+
+    def to_json(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {
+            "differences": [each.to_json() for each in self.found.differences],
+            "rebuild": list(self.rebuilt),
+            "leftovers": [{"path": path, "what": what} for path, what in self.leftovers.told()],
+            "roll_back": list(self.dead),
+            "left": [each.to_json() for each in self.left],
+        }
+
+    def __str__(self) -> str:
+        lines = [str(each) for each in self.found.differences]
+        lines += [f"to be rolled back: {instant}, whose writer died" for instant in self.dead]
+        lines += [f"to be deleted: {path}: {what}" for path, what in self.leftovers.told()]
+        if self.rebuilt:
+            lines.append(f"to be made anew in the metadata table: {', '.join(self.rebuilt)}")
+        lines += [f"can't be repaired: {each}" for each in self.left]
+        return "\n".join(lines or [str(self.found)])
+
+
+@dataclass(frozen=True, slots=True)
+class RepairResult:
+    """What a repair did.
+
+    Attributes:
+        plan: what was found, and what was to be done.
+        done: whether it was done; false where it wasn't wanted, or there was nothing to do.
+        built: partitions of the metadata table that were made anew.
+        dropped: partitions that were taken away and not made, with the reason: readers do without them.
+        after: what a check finds now; None where nothing was done.
+    """
+
+    plan: RepairPlan
+    done: bool = False
+    built: tuple[str, ...] = ()
+    dropped: tuple[tuple[str, str], ...] = ()
+    after: CheckResult | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the table is right now."""
+        return self.after.ok if self.after is not None else self.plan.found.ok and self.plan.is_empty
+
+    def to_json(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {
+            "ok": self.ok,
+            "done": self.done,
+            "plan": self.plan.to_json(),
+            "built": list(self.built),
+            "dropped": [{"partition": partition, "why": why} for partition, why in self.dropped],
+            "after": None if self.after is None else self.after.to_json(),
+        }
+
+    def __str__(self) -> str:
+        if not self.done:
+            return "nothing was done" if not self.ok else "nothing to repair"
+        lines = [f"made anew: {', '.join(self.built)}"] if self.built else []
+        lines += [f"taken away: {partition}: {why}" for partition, why in self.dropped]
+        return "\n".join([*lines, f"now: {self.after}"])
+
+
+Confirm = Callable[[RepairPlan], bool]
+"""Asked before anything is done."""
+
+
+def repair_table(
+    meta: MetaClient, engine: Engine, options: Options, confirm: Confirm | None, *, on_cluster: bool = False
+) -> RepairResult:
+    """Check a table, and mend what can be mended.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        options: the user's.
+        confirm: asked with the plan where there is something to do; None: do it.
+        on_cluster: see `check_table`.
+
+    Raises:
+        ConflictError: a write is pending that may be alive and gives no sign of life; another process is at work on the
+            metadata table; below version 8, anything is pending.
+    """
+    plan = plan_repair(meta, engine, options, on_cluster=on_cluster)
+    if plan.is_empty or (confirm is not None and not confirm(plan)):
+        return RepairResult(plan)
+    done = _carry_out(meta, engine, options, plan)
+    after = check_table(meta.reopen({}), engine, on_cluster=on_cluster)
+    return RepairResult(plan, True, done.built, done.dropped, after)
+
+
+def plan_repair(meta: MetaClient, engine: Engine, options: Options, *, on_cluster: bool = False) -> RepairPlan:
+    """What is wrong with a table, and what can be done about it."""
+    found = check_table(meta, engine, on_cluster=on_cluster)
+    wrong, left = _sorted(meta, found.differences)
+    dead = tuple(instant.requested for instant in dead_writes(meta, WriteOptions.of(options)))
+    leftovers = find_leftovers(meta)
+    return RepairPlan(found, tuple(sorted(with_dependents(meta, wrong))), leftovers, dead, tuple(left))
+
+
+def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[str], list[Difference]]:
+    """Partitions of the metadata table that are to be made anew, and what can't be mended.
+
+    Where files of the table are gone or damaged, the metadata table stays as it is: it may be all that tells of the
+    loss, and what is made of the files that are left would hide it.
+    """
+    if any(each.index == DATA_FILES for each in differences):
+        return set(), list(differences)
+    wrong: set[str] = set()
+    left: list[Difference] = []
+    for each in differences:
+        if each.index == METADATA_TABLE:
+            wrong |= set(meta.config.metadata_partitions)
+        elif each.index in meta.config.metadata_partitions:
+            wrong.add(each.index)
+        else:
+            left.append(each)
+    return wrong, left
+
+
+def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> Rebuilding:
+    def settle() -> None:
+        # a service that is pending is none of a repair's business; what it makes, it tells of when it completes
+        with contextlib.suppress(NotSupportedError):
+            roll_back_dead(meta, WriteOptions.of(options))
+        remove_leftovers(meta)
+
+    return rebuild(meta, engine, options, plan.rebuilt, settle)

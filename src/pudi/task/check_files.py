@@ -1,0 +1,281 @@
+"""What the metadata table says of single files, held against the files themselves: statistics and bloom filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, NotFoundError, NotSupportedError
+from pudi.filegroup import AnyBaseFile, BaseFile, LogFile, open_base_file
+from pudi.format import BloomFilter
+from pudi.metadata import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    PARTITION_STATS,
+    Ranges,
+    StatsSpec,
+    leaf_values,
+    ranges_of,
+    stats_of_files,
+    stats_of_records,
+)
+from pudi.metadata.held import HeldPartition
+from pudi.metadata.keys import bloom_key, column_stats_keys, partition_stats_keys
+from pudi.metadata.value_types import leaf_type
+from pudi.schema import RECORD_KEY
+from pudi.schema.internal import SchemaHistory
+from pudi.task.finding import DATA_FILES, Finding, Findings
+from pudi.task.index_stats import stats_of_file
+
+UNREADABLE = (CorruptError, NotFoundError, NotSupportedError)
+"""Errors that say that a file isn't what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldOfFiles:
+    """What of the metadata table is held against files; picklable.
+
+    Attributes:
+        schema: the table's columns, meta fields first where it has them.
+        spec: the columns that have statistics; None where none are compared.
+        columns: the statistics of files.
+        partitions: those of partitions, where the table has them.
+        blooms: the bloom filters, where the table has them.
+        history: the schemas by which files are read, in a table with schema on read.
+    """
+
+    schema: pa.Schema
+    spec: StatsSpec | None = None
+    columns: HeldPartition | None = None
+    partitions: HeldPartition | None = None
+    blooms: HeldPartition | None = None
+    history: SchemaHistory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Values of one column of one file.
+
+    Attributes:
+        least: the smallest; null where there is none.
+        greatest: the greatest one; NaN isn't looked at.
+        nulls: how many are null; None where nothing follows from it.
+    """
+
+    least: pa.Scalar
+    greatest: pa.Scalar
+    nulls: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FilesCheck:
+    """Compare some files with what is said of them. Picklable.
+
+    A wider range is no difference, nor is a file without statistics: both only mean that it's read.
+
+    Attributes:
+        number: place among the jobs.
+        told: what is said.
+        files: files of the table's newest slices.
+    """
+
+    number: int
+    told: ToldOfFiles
+    files: tuple[BaseFile | LogFile, ...]
+
+    def run(self, storage: Storage, attempt: int) -> Findings:
+        """Compare them; see `FileJob.run`."""
+        found = list(self._found(storage))
+        return Findings(self.number, len(self.files), None, found=tuple(found))
+
+    def _found(self, storage: Storage) -> Iterator[Finding]:
+        told, names = self.told, _Names.of(self.files)
+        kinds = {n: k for n in (told.spec.columns if told.spec else ()) if (k := leaf_type(told.schema, n)) is not None}
+        kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_nested(kind)}
+        said: dict[str, Mapping[str, Sequence[Ranges]]] = {}
+        for index in (told.columns, told.partitions):
+            if index is not None and kinds:
+                try:
+                    said[index.name] = _ranges(storage, index, kinds, names)
+                except UNREADABLE as error:
+                    yield Finding(index.name, "", f"can't be read: {error}")
+        blooms: dict[str, dict[str, object]] | None = None
+        if told.blooms is not None:
+            try:
+                blooms = _blooms(storage, told.blooms, self.files)
+            except UNREADABLE as error:
+                yield Finding(told.blooms.name, "", f"can't be read: {error}")
+        for place, file in enumerate(self.files):
+            try:
+                yield from self._of_file(storage, file, place, kinds, said, blooms)
+            except UNREADABLE as error:
+                yield Finding(DATA_FILES, file.path, f"can't be read: {error}")
+
+    def _of_file(
+        self,
+        storage: Storage,
+        file: BaseFile | LogFile,
+        place: int,
+        kinds: Mapping[str, pa.DataType],
+        said: Mapping[str, Mapping[str, Sequence[Ranges]]],
+        blooms: dict[str, dict[str, object]] | None,
+    ) -> Iterator[Finding]:
+        base = None if isinstance(file, LogFile) else open_base_file(storage, file)
+        asked = [
+            name
+            for name in kinds
+            if any(ranges[name][0].known[place] for ranges in said.values()) and self._is_called(file, name)
+        ]
+        seen = _of_base(base, asked, kinds) if base is not None else self._of_log(storage, file, asked, kinds)
+        for name, values in seen:
+            for index, ranges in said.items():
+                wrong = _wrong(values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS)
+                if wrong is not None:
+                    where = file.partition if index == PARTITION_STATS else file.path
+                    of_file = f" in {file.path}" if index == PARTITION_STATS else ""
+                    yield Finding(index, where, f"column {name!r}{of_file}: {wrong}")
+        if base is not None and blooms is not None:
+            yield from _of_bloom(base, file, blooms)
+
+    def _is_called(self, file: BaseFile | LogFile, name: str) -> bool:
+        """Whether a column is called the same in the file as it is in the table now."""
+        names = None if self.told.history is None else self.told.history.names(file.instant)
+        top = name.split(".", maxsplit=1)[0]
+        return names is None or names.of(top)[0] == top
+
+    def _of_log(
+        self, storage: Storage, file: BaseFile | LogFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]
+    ) -> Iterator[tuple[str, _Seen]]:
+        if not asked:
+            return
+        assert self.told.spec is not None
+        stats = stats_of_file(storage, file, StatsSpec(tuple(asked), self.told.spec.version))
+        if stats is None:
+            return
+        rows = stats_of_files([(file.partition, file.path.rpartition("/")[2], stats)])
+        for name in asked:
+            ranges = ranges_of(rows.filter(pc.equal(rows["column"], name)), kinds[name])
+            if len(ranges.known) and ranges.known[0]:
+                yield name, _Seen(ranges.least[0], ranges.greatest[0], None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Partition paths and names of files."""
+
+    partitions: pa.Array
+    files: pa.Array
+
+    @classmethod
+    def of(cls, files: Sequence[BaseFile | LogFile]) -> _Names:
+        names = [file.path.rpartition("/")[2] for file in files]
+        return cls(pa.array([file.partition for file in files], pa.string()), pa.array(names, pa.string()))
+
+
+def _ranges(
+    storage: Storage, index: HeldPartition, kinds: Mapping[str, pa.DataType], names: _Names
+) -> Mapping[str, Sequence[Ranges]]:
+    """What an index says of each column in each of the files; of files that it doesn't know, that nothing is known."""
+    keys = {}
+    for name in kinds:
+        column = pa.repeat(name, len(names.files))
+        if index.name == PARTITION_STATS:
+            keys[name] = partition_stats_keys(column, names.partitions)
+        else:
+            keys[name] = column_stats_keys(column, names.partitions, names.files)
+    records = index.read(storage, pa.concat_arrays(keys.values()))
+    records = records.filter(records["ColumnStatsMetadata"].is_valid()).combine_chunks()
+    known = records["key"].combine_chunks() if records.num_rows else pa.array([], pa.string())
+    found = {}
+    for name, kind in kinds.items():
+        places = pc.index_in(keys[name], value_set=known)
+        rows = stats_of_records(records.take(places.drop_null()))
+        if index.name == PARTITION_STATS:  # without bounds it says that there are no values, as a log file's does
+            rows = rows.set_column(rows.schema.get_field_index("file"), "file", pa.repeat(".log.", rows.num_rows))
+        found[name] = [_spread(ranges_of(rows, kind), places)]
+    return found
+
+
+def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
+    """Ranges of what was found, at the places of what was looked for."""
+    there = pc.is_valid(places)
+    mask = there.to_numpy(zero_copy_only=False)
+    rank = pc.if_else(there, pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
+    known, free = mask.copy(), mask.copy()
+    known[mask], free[mask] = ranges.known, ranges.nan_free
+    columns = (ranges.least, ranges.greatest, ranges.null_count, ranges.value_count)
+    least, greatest, nulls, values = (each.take(rank) for each in columns)
+    return Ranges(least, greatest, known, free, nulls, values)
+
+
+def _blooms(
+    storage: Storage, index: HeldPartition, files: Sequence[BaseFile | LogFile]
+) -> dict[str, dict[str, object]]:
+    keys = [bloom_key(file.partition, file.name.name) for file in files if isinstance(file, BaseFile)]
+    records = index.read(storage, pa.array(keys, pa.string()))
+    return {row["key"]: row["BloomFilterMetadata"] for row in records.to_pylist()}  # files, not records
+
+
+def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Iterator[tuple[str, _Seen]]:
+    """The columns of a base file that it has in the type that the table has them in now."""
+    for name in asked:
+        top = name.split(".", 1)[0]
+        if base.schema.get_field_index(top) < 0:
+            continue
+        values = leaf_values(base.read([top]), name)
+        if values is None or values.type != kinds[name]:
+            continue
+        numbers = values
+        if pa.types.is_floating(values.type):
+            numbers = values.filter(pc.invert(pc.is_nan(values)))
+        ends = pc.min_max(numbers)
+        yield name, _Seen(ends["min"], ends["max"], values.null_count)
+
+
+def _wrong(seen: _Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
+    """What is wrong with what is said of some values; None where nothing is.
+
+    Args:
+        seen: the values.
+        said: what is said.
+        place: of what in it.
+        exact: whether just these values are meant; else others too.
+    """
+    if not said.known[place]:
+        return None
+    least, greatest, nulls = said.least[place], said.greatest[place], said.null_count[place].as_py()
+    if seen.nulls is not None and nulls is not None and (nulls != seen.nulls if exact else nulls < seen.nulls):
+        return f"{nulls:,} nulls are said, {seen.nulls:,} are there"
+    if not seen.least.is_valid:
+        return None
+    if greatest.is_valid and pa.types.is_floating(greatest.type) and math.isnan(greatest.as_py()):
+        greatest = pa.scalar(math.inf, greatest.type)  # NaN is greater than all numbers
+    if not least.is_valid or not greatest.is_valid:
+        return f"no value is said to be there, there are some from {seen.least} to {seen.greatest}"
+    if pc.less(seen.least, least).as_py() or pc.greater(seen.greatest, greatest).as_py():
+        return f"values from {least} to {greatest} are said, there are some from {seen.least} to {seen.greatest}"
+    return None
+
+
+def _of_bloom(
+    base: AnyBaseFile, file: BaseFile | LogFile, blooms: Mapping[str, dict[str, object]]
+) -> Iterator[Finding]:
+    """A base file with keys that its bloom filter doesn't know, or without one."""
+    held = blooms.get(bloom_key(file.partition, file.name.name))
+    if held is None:
+        yield Finding(BLOOM_FILTERS, file.path, "the file has no bloom filter in the metadata table")
+        return
+    keys = base.read([RECORD_KEY]).column(0)
+    try:
+        known = BloomFilter.from_base64(held["bloomFilter"], str(held["type"])).might_contain(keys)  # type: ignore[arg-type]
+    except CorruptError as error:
+        yield Finding(BLOOM_FILTERS, file.path, str(error))
+        return
+    lost = keys.filter(pc.invert(known))
+    if len(lost):
+        yield Finding.of_keys(BLOOM_FILTERS, file.path, lost, "unknown to the bloom filter")

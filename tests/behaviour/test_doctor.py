@@ -1,0 +1,97 @@
+"""`pudi doctor`: what it says of tables of known state, as a page and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+import pudi
+from pudi.cli.app import app
+from support.golden import Golden
+from support.trips import SCHEMA, table, trip
+
+SMALL = "hoodie.parquet.small.file.limit"
+
+
+def _table(path: Path) -> pudi.Table:
+    made = pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    made.insert(table([trip(number, 10) for number in range(9)]))
+    return made
+
+
+def test_a_table_that_is_well(tmp_path: Path) -> None:
+    found = _table(tmp_path / "t").doctor()
+    assert found.ok
+    assert (found.facts["version"], found.facts["record key"], found.facts["partitioned by"]) == ("9", "uuid", "city")
+    files = found.files
+    assert (files.partitions, files.file_groups, files.base_files, files.log_files, files.older_files) == (
+        3,
+        3,
+        3,
+        0,
+        0,
+    )
+    assert [size.files for size in files.histogram] == [3, 0, 0, 0, 0, 0, 0]
+    assert sum(size.bytes for size in files.histogram) == files.base_bytes > 0
+    who = {each.who.split(",")[0]: (each.reads, each.writes) for each in found.access}
+    assert who["Apache Hudi 1.0"] == (False, False)
+    assert who["Apache Hudi 1.1"] == (True, True)
+    assert who["hudi-rs 0.5"] == (True, False)
+
+
+def test_what_pudi_refuses_is_said(golden_folder: Path) -> None:
+    found = pudi.Table(Golden("cow_v9_orc").unpack(golden_folder)).doctor()
+    who = {each.who.split(" ")[0]: each for each in found.access}
+    assert (who["pudi"].reads, who["pudi"].writes) == (True, False)
+    assert "ORC" in who["pudi"].why
+    assert not who["hudi-rs"].reads
+    assert any("pudi can't write this table" in each.text for each in found.advice)
+    assert not found.ok
+
+
+def test_small_files_and_old_ones(tmp_path: Path) -> None:
+    made = _table(tmp_path / "t")
+    for ts in range(20, 22):
+        made.upsert(table([trip(number, ts) for number in range(9)]))
+    found = made.doctor(options={SMALL: "1"})
+    assert (found.files.small_files, found.files.older_files) == (0, 6)
+    assert any("older slices" in each.text for each in found.advice)
+    for number in range(20):
+        made.bulk_insert(table([trip(100 + number, 10, city="nyc")]))
+    found = made.doctor()
+    assert found.files.most_small == ("nyc", 21)
+    assert any("base files of partition 'nyc' are smaller than 100 MiB" in each.text for each in found.advice)
+
+
+def test_a_dead_writer(tmp_path: Path) -> None:
+    made = _table(tmp_path / "t")
+    dead = made._meta.store.request(made._meta.commit_action)
+    for file in (tmp_path / "t" / ".hoodie" / "timeline").glob(f"{dead.requested}*"):
+        os.utime(file, (1, 1))
+    found = made.doctor()
+    assert [(each.instant, each.action, each.writer) for each in found.pending] == [(dead.requested, "commit", "dead")]
+    assert any(dead.requested in each.text and "pudi repair" in each.text for each in found.advice)
+    assert not found.ok
+
+
+def test_a_metadata_table_that_cannot_be_used(golden_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(Golden("mor_v9_rli").unpack(golden_folder), tmp_path / "t")
+    shutil.rmtree(tmp_path / "t" / ".hoodie" / "metadata" / ".hoodie")
+    found = pudi.Table(tmp_path / "t").doctor()
+    assert found.metadata is not None
+    assert found.metadata.problem
+    assert any("pudi repair" in each.text for each in found.advice)
+
+
+def test_from_a_shell(tmp_path: Path) -> None:
+    path = _table(tmp_path / "t").path
+    said = CliRunner().invoke(app, ["doctor", path])
+    assert said.exit_code == 0, said.output
+    assert "who can read and write it" in said.output
+    assert "0 to 1 MiB" in said.output
+    found = json.loads(CliRunner().invoke(app, ["doctor", path, "--json"]).output)
+    assert (found["ok"], found["facts"]["version"], found["files"]["base_files"]) == (True, "9", 3)

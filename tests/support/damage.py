@@ -1,0 +1,179 @@
+"""Ways to damage a table, each with what a check is to say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.action import MetaClient
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.commit import commit_changes
+from pudi.filegroup import BaseFile, FileSlice
+from pudi.metadata import (
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    column_stats_records,
+    partition_stats_records,
+    stats_of_records,
+)
+from pudi.metadata.changes import Changes, encode_changes, files_changes
+from pudi.metadata.locations import encode_location
+
+
+def _open(path: Path) -> MetaClient:
+    return MetaClient.open(str(path), None, {})
+
+
+def say(path: Path, partition: str, changes: Changes) -> None:
+    """Have the metadata table say something else from now on, as a writer with an error would."""
+    meta = _open(path)
+    mdt = open_metadata(meta)
+    with meta.lock:
+        newest = max(meta.store.load().commits[-1].requested, mdt.store.load().commits[-1].requested)
+        commit_changes(mdt, f"{int(newest) + 1}", {partition: changes})
+
+
+def newest_slice(path: Path, partition: str = "nyc") -> FileSlice:
+    """A slice of a partition, with log files if one has some."""
+    meta = _open(path)
+    slices = [s for s in meta.view(meta.store.load()).all_slices() if s.partition == partition]
+    return max(slices, key=lambda s: len(s.logs))
+
+
+def newest_base(path: Path) -> BaseFile:
+    """The base file of that slice."""
+    base = newest_slice(path).base
+    assert base is not None
+    return base
+
+
+def forget_a_file(path: Path) -> None:
+    """A base file is listed no more."""
+    base = newest_base(path)
+    say(path, FILES, files_changes({base.partition: {base.name.name: None}}, partitions=["nyc"]))
+
+
+def list_a_stranger(path: Path) -> None:
+    """A file is listed that isn't there."""
+    base = newest_base(path)
+    name = base.name.name.replace(base.instant, f"{int(base.instant) + 1}")
+    say(path, FILES, files_changes({base.partition: {name: 4711}}, partitions=["nyc"]))
+
+
+def misplace_a_key(path: Path) -> None:
+    """The record index has a key in another file group."""
+    other = newest_slice(path, "chennai")
+    said = encode_location(other.partition, other.file_id, 0)
+    say(path, RECORD_INDEX, Changes(pa.array(["k0003"]), pa.array([said], pa.binary())))
+
+
+def lose_a_key(path: Path) -> None:
+    """The record index has a key no more."""
+    say(path, RECORD_INDEX, Changes(pa.array([], pa.string()), pa.array([], pa.binary()), pa.array(["k0003"])))
+
+
+def invent_a_key(path: Path) -> None:
+    """The record index has a key that no file has."""
+    own = newest_slice(path)
+    said = encode_location(own.partition, own.file_id, 0)
+    say(path, RECORD_INDEX, Changes(pa.array(["nobody"]), pa.array([said], pa.binary())))
+
+
+def _narrow(path: Path, partition: str, name: str = "") -> None:
+    """Statistics of `fare`, of partitions or of one file in nyc, end at its least value."""
+    meta = _open(path)
+    stats = stats_of_records(meta.metadata_table(meta.store.load()).read(partition))
+    mine = stats.filter(pc.equal(stats["column"], "fare"))
+    rows = mine.set_column(mine.schema.get_field_index("max"), mine.schema.field("max"), mine["min"])
+    if partition == COLUMN_STATS:
+        rows = rows.filter(pc.equal(rows["file"], name))
+    partitions = pa.array(["nyc" if partition == COLUMN_STATS else name for name in rows["file"].to_pylist()])
+    rows = rows.set_column(0, rows.schema.field(0), partitions)
+    make = column_stats_records if partition == COLUMN_STATS else partition_stats_records
+    told = encode_changes(make(rows, 2))
+    say(path, partition, Changes(told.keys.slice(0, 0), told.values.slice(0, 0), told.keys))  # or it would be merged
+    say(path, partition, told)
+
+
+def narrow_a_file(path: Path) -> None:
+    """Statistics of a file say that it hasn't values that it has."""
+    _narrow(path, COLUMN_STATS, newest_base(path).name.name)
+
+
+def narrow_a_log(path: Path) -> None:
+    """The same of a log file."""
+    _narrow(path, COLUMN_STATS, newest_slice(path).logs[-1].name.name)
+
+
+def narrow_partitions(path: Path) -> None:
+    """Statistics of partitions say that they haven't values that they have."""
+    _narrow(path, PARTITION_STATS)
+
+
+def truncate(partition: str) -> Callable[[Path], None]:
+    """An HFile of the metadata table ends too early."""
+
+    def run(path: Path) -> None:
+        files = (path / ".hoodie" / "metadata" / partition).glob("*.hfile")
+        file = max(files, key=lambda each: each.stat().st_size)
+        file.write_bytes(file.read_bytes()[:-100])
+
+    return run
+
+
+def remove(what: str) -> Callable[[Path], None]:
+    """A folder is gone."""
+
+    def run(path: Path) -> None:
+        for file in (path / what).rglob("*"):
+            if file.is_file():
+                file.unlink()
+
+    return run
+
+
+def garble_definitions(path: Path) -> None:
+    """The definitions of indexes are none."""
+    (path / ".hoodie" / ".index_defs" / "index.json").write_text(json.dumps({"indexDefinitions": {"column_stats": 7}}))
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One way.
+
+    Attributes:
+        name: what it is.
+        do: does it.
+        index: what the check says is wrong.
+        told: part of what it says of it.
+    """
+
+    name: str
+    do: Callable[[Path], None]
+    index: str
+    told: str
+
+
+DAMAGES = [
+    Damage("forgotten file", forget_a_file, FILES, "the file is not listed, readers lose its records"),
+    Damage("stranger listed", list_a_stranger, FILES, "the file is listed and not there"),
+    Damage("misplaced key", misplace_a_key, RECORD_INDEX, "record key 'k0003' is there, not by the index"),
+    Damage("lost key", lose_a_key, RECORD_INDEX, "record key 'k0003' is there, not by the index"),
+    Damage("invented key", invent_a_key, RECORD_INDEX, "record key 'nobody' is there by the index only"),
+    Damage("narrow statistics", narrow_a_file, COLUMN_STATS, "column 'fare': values from"),
+    Damage("narrow statistics of a log", narrow_a_log, COLUMN_STATS, "column 'fare': values from"),
+    Damage("narrow partitions", narrow_partitions, PARTITION_STATS, "column 'fare' in nyc/"),
+    Damage("truncated files", truncate(FILES), FILES, "can't be read"),
+    Damage("truncated statistics", truncate(COLUMN_STATS), COLUMN_STATS, "can't be read"),
+    Damage("truncated record index", truncate(RECORD_INDEX), RECORD_INDEX, "can't be read"),
+    Damage("no record index", remove(".hoodie/metadata/record_index"), RECORD_INDEX, "can't be read"),
+    Damage("no metadata table", remove(".hoodie/metadata"), "metadata table", "can't be read"),
+    Damage("no definitions", garble_definitions, COLUMN_STATS, "can't be read"),
+]
