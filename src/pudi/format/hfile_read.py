@@ -54,8 +54,12 @@ _GAP = 256 << 10
 _REQUEST = 16 << 20
 """Most bytes of one request, if no single block has more."""
 
-_BATCH = 64 << 20
-"""Uncompressed bytes of blocks that become one batch of entries."""
+_BATCH = 2 << 20
+"""Uncompressed bytes of blocks that become one batch of entries: more than a processor's cache holds takes thrice as
+long."""
+
+_LARGE_BATCH = 64 << 20
+"""The same where each batch is searched for all keys that are wanted."""
 
 _MOST_INDEX = 256 << 20
 """Most bytes of the section that is read on opening; a block of data has an entry of some dozens there."""
@@ -151,13 +155,13 @@ class HFileReader:
         return _table([_columns(entries) for entries in self.batches()])
 
     def batches(self) -> Iterator[Entries]:
-        """All entries in batches of some 64 MiB, as positions in their bytes.
+        """All entries in batches of some 2 MiB, as positions in their bytes.
 
         Raises:
             CorruptError: as of `scan`.
         """
         found = 0
-        for entries in self._entries(self._blocks(lambda keys: np.arange(len(keys)))):
+        for _, entries in self._entries(self._blocks(lambda keys: np.arange(len(keys)))):
             found += len(entries.key)
             yield entries
         if found != self.entry_count:
@@ -177,15 +181,16 @@ class HFileReader:
         wanted = pc.cast(keys, pa.binary()).drop_null().unique()
         if not len(wanted):
             return _table([])
-        everywhere = _orders_differ(wanted)
-
-        def blocks(first: Sequence[bytes]) -> np.ndarray:
-            return np.arange(len(first)) if everywhere else np.unique(_floor(first, wanted))
-
+        if _orders_differ(wanted):
+            every = self._blocks(lambda first: np.arange(len(first)))
+            return _table([_those(entries, wanted) for _, entries in self._entries(every, _LARGE_BATCH)])
+        wanted = wanted.take(pc.sort_indices(wanted))
+        blocks = self._blocks(lambda first: np.unique(_floor(first, wanted)))
+        homes = _floor(blocks.keys, wanted)
         parts = []
-        for entries in self._entries(self._blocks(blocks)):
-            found = np.asarray(pc.is_in(cut(entries.records, entries.key, entries.key_end, pa.binary()), wanted))
-            parts.append(_columns(entries.part(np.flatnonzero(found))))
+        for places, entries in self._entries(blocks):
+            begin, end = np.searchsorted(homes, [places.start, places.stop]).tolist()
+            parts.append(_those(entries, wanted.slice(begin, end - begin)))
         return _table(parts)
 
     def seek_prefixes(self, prefixes: Sequence[bytes]) -> pa.Table:
@@ -207,7 +212,7 @@ class HFileReader:
             return np.unique(np.concatenate(spans))
 
         parts = []
-        for entries in self._entries(self._blocks(blocks)):
+        for _, entries in self._entries(self._blocks(blocks), _LARGE_BATCH):
             keys = cut(entries.records, entries.key, entries.key_end, pa.binary())
             found = np.zeros(len(keys), dtype=bool)
             for prefix in wanted.to_pylist():
@@ -236,19 +241,20 @@ class HFileReader:
             found = lower.chosen(select(lower.keys).tolist())
         return found
 
-    def _entries(self, blocks: IndexEntries) -> Iterator[Entries]:
-        """The entries of data blocks, in batches."""
+    def _entries(self, blocks: IndexEntries, most: int = _BATCH) -> Iterator[tuple[range, Entries]]:
+        """The entries of data blocks in batches, each with the places of its blocks among these."""
         held: list[bytes] = []
-        size, first = 0, 0
-        for offset, content in self._contents(blocks, DATA):
-            if held and size + len(content) > _BATCH:
-                yield self._batch(held, size, first)
+        size, first, begin = 0, 0, 0
+        for place, (offset, content) in enumerate(self._contents(blocks, DATA)):
+            if held and size + len(content) > most:
+                yield range(begin, place), self._batch(held, size, first)
                 held, size = [], 0
-            first = first if held else offset
+            if not held:
+                first, begin = offset, place
             held.append(content)
             size += len(content)
         if held:
-            yield self._batch(held, size, first)
+            yield range(begin, begin + len(held)), self._batch(held, size, first)
 
     def _batch(self, held: list[bytes], size: int, offset: int) -> Entries:
         try:
@@ -343,6 +349,12 @@ def _beyond(prefix: bytes) -> bytes | None:
     """The least key that is above all that begin with a prefix; None where there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _those(entries: Entries, keys: pa.Array) -> pa.Table:
+    """The entries that have one of some keys."""
+    found = pc.is_in(cut(entries.records, entries.key, entries.key_end, pa.binary()), keys)
+    return _columns(entries.part(np.flatnonzero(np.asarray(found))))
 
 
 def _columns(entries: Entries) -> pa.Table:
