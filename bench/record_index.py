@@ -18,13 +18,13 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 from hfile import best
-from metadata_listing import FIRST, SOLO, make
+from metadata_listing import SCHEMA, SOLO
 from trips import uuids
 
 import pudi
 from pudi.action import MetaClient
 from pudi.context import Context, FileInfo, Storage
-from pudi.format import instant_to_millis, parse_base_file
+from pudi.format import instant_to_millis
 from pudi.format.hfile import encode_hfile
 from pudi.metadata import FILES, RECORD_AVRO, RECORD_INDEX
 from pudi.metadata.keys import shard_of
@@ -34,7 +34,8 @@ from pudi.storage import StorageWrapper, open_storage
 
 T = TypeVar("T")
 BATCH = 1_000_000
-PARTITIONS, EACH = 8, 8
+GROUPS = 28
+"""File groups of the table, each in a partition of its own."""
 SPILLED = pa.schema([("key", pa.string())])
 POINTS = 20
 """Single keys that are looked up."""
@@ -68,14 +69,20 @@ def size(found: object) -> int:
     return sum(map(size, found)) if isinstance(found, list | tuple) else 0
 
 
+def make(root: Path) -> None:
+    """A table of a few rows with a metadata table."""
+    pudi.create(root, SCHEMA, record_key="id", partition_by="day")
+    rows = [{"id": str(number), "day": f"2026-01-{number + 1:02}"} for number in range(GROUPS)]
+    table = pudi.Table(root, options={"hoodie.metadata.enable": "true"})
+    table.bulk_insert(pa.Table.from_pylist(rows, SCHEMA))
+
+
 def add_index(root: Path, keys: int, shards: int) -> None:
     """A record index of random keys, each in one of the table's file groups."""
     folder = root / ".hoodie" / "metadata" / RECORD_INDEX
     folder.mkdir()
-    names = [parse_base_file(file.name) for file in sorted(next(root.glob("2026-*")).glob("*/*.parquet"))[:EACH]]
-    millis = instant_to_millis(FIRST, "UTC")
-    places = [f"2026-000/{number:03}" for number in range(PARTITIONS)]
-    locations = [encode_location(place, name.file_id, millis) for place in places for name in names]
+    slices = pudi.Table(root).file_slices()
+    locations = [encode_location(s.partition, s.file_id, instant_to_millis(s.instant, "UTC")) for s in slices]
     values = pa.array(locations, pa.binary())
     with tempfile.TemporaryDirectory(dir=root.parent) as spilled:
         spill(Path(spilled), keys, shards)
@@ -163,7 +170,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "table"
-        make(root, PARTITIONS * EACH, PARTITIONS)
+        make(root)
         start = time.perf_counter()
         add_index(root, given.keys, given.shards)
         made = time.perf_counter() - start
