@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from operations import FILTER, Setting, Stopwatch, stopwatch, versions
+from operations import FILTER, Setting, Stopwatch, one_key, stopwatch, versions
 from trips import BATCHES, SCHEMA
 
 READ = ["ts", "driver", "fare"]
@@ -18,7 +18,7 @@ class Local:
     """What both share: batches are held in memory, so their reading isn't measured."""
 
     def open(self, data: Path, table: Path, setting: Setting) -> None:
-        self.path, self.setting = table, setting
+        self.data, self.path, self.setting = data, table, setting
         self.batches = {name: pq.read_table(data / name).combine_chunks() for name in BATCHES}
 
     def versions(self) -> dict[str, str]:
@@ -37,7 +37,7 @@ class PudiLocal(Local):
         import pudi
 
         with stopwatch() as watch:
-            self.table = pudi.create(
+            pudi.create(
                 self.path,
                 SCHEMA,
                 record_key="uuid",
@@ -45,6 +45,7 @@ class PudiLocal(Local):
                 ordering="ts",
                 table_type=self.setting.table_type,
             )
+            self.table = pudi.Table(self.path, options=self.setting.options)
             result = self.table.bulk_insert(self.batches["trips"])
         self.since = result.completion_time
         return watch
@@ -82,6 +83,15 @@ class PudiLocal(Local):
     def incremental(self) -> Stopwatch:
         with stopwatch() as watch:
             scan = self.table.changes(since=self.since, columns=READ)
+            _ = scan.plan
+            watch.planned()
+            watch.answer = aggregate(scan.to_batches())
+        return watch
+
+    def point_lookup(self) -> Stopwatch:
+        key = one_key(self.data)
+        with stopwatch() as watch:
+            scan = self.table.scan(columns=READ, where=f"uuid = '{key}'")
             _ = scan.plan
             watch.planned()
             watch.answer = aggregate(scan.to_batches())

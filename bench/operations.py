@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow.parquet as pq
+
 FILTER = "city = 'nyc' AND fare > 90"
 
 ROUND = [
@@ -46,7 +48,7 @@ class Setting:
         prepared: what the table is that's made once by pudi, each contestant going on with a copy (Delta Lake can't):
             `groups` or `logs`, see `trips.py`; empty for a table of each contestant's own.
         peers: contestants beside pudi; None for all.
-        groups: contestants with a JVM or without, see `run.py`.
+        groups: contestants with a JVM, without one, or both side by side, see `run.py`.
     """
 
     name: str
@@ -67,6 +69,11 @@ class Setting:
 TRIPS = Setting("trips", "Trips", tuple(ROUND), rows=0, groups=("local", "spark", "spark4"))
 _INDEXED = ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "one_row")
 _HUDI = ("hudi-gzip", "hudi-zstd")
+RECORD_INDEX = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+}
 SETTINGS = [
     Setting(
         "mor",
@@ -119,6 +126,23 @@ SETTINGS = [
         peers=("hudi-zstd",),
     ),
     Setting(
+        "record-index",
+        "Record index over the whole table",
+        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "one_row", "point_lookup"),
+        options=RECORD_INDEX,
+        peers=_HUDI,
+        groups=("keys",),
+    ),
+    Setting(
+        "index-build",
+        "A record index made for a table that has none",
+        ("bulk_insert", "build_index"),
+        options={"hoodie.metadata.enable": "true"},
+        rows=10_000_000,
+        peers=("hudi-zstd",),
+        groups=("spark",),
+    ),
+    Setting(
         "lineitem",
         "TPC-H lineitem, SF1, refreshes of 0.1%",
         ("bulk_insert", "upsert:rf1", "delete:rf2", "q1", "q6"),
@@ -145,6 +169,8 @@ TITLES = {
     "upsert:rf1": "new rows (RF1)",
     "delete:rf2": "delete of rows (RF2)",
     "compact": "compaction",
+    "point_lookup": "one row by its key",
+    "build_index": "making the index",
     "q1": "Q1",
     "q6": "Q6",
 }
@@ -170,6 +196,12 @@ def stopwatch() -> Iterator[Stopwatch]:
     watch = Stopwatch()
     yield watch
     watch.seconds = time.perf_counter() - watch.started
+
+
+def one_key(data: Path) -> str:
+    """The key of the trip that is upserted alone, which no batch deletes."""
+    key: str = pq.read_table(data / "one_row", columns=["uuid"])["uuid"][0].as_py()
+    return key
 
 
 class Contestant(Protocol):

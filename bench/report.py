@@ -26,6 +26,8 @@ SIDES = {
     "pudi-spark4": ["delta-spark4"],
     "pudi-local": ["delta-rs"],
 }
+BESIDE_HUDI = frozenset({"record-index"})
+"""Settings in which the local engine stands beside Hudi too."""
 CHANGES = ["upsert_10", "upsert_1_new", "delete_1"]
 
 
@@ -65,6 +67,11 @@ SETTINGS_GOALS = {
     "mor": MOR_GOALS,
     "mor-local": MOR_LOCAL_GOALS,
     "mor-logs": MOR_LOGS_GOALS,
+    "record-index": [
+        Goal("pudi-spark", ["upsert_10", "point_lookup"], "hudi-gzip", 5),
+        Goal("pudi-local", ["point_lookup"], "hudi-gzip", 5),
+    ],
+    "index-build": [Goal("pudi-spark", ["build_index"], "hudi-zstd", 3)],
 }
 
 HEAD = """# Benchmarks
@@ -116,8 +123,9 @@ def section(result: dict[str, Any]) -> str:
         f"{machine['date']}: {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
         f"load before the run {machine['load_before']}; {used}. Warm rounds: {warm_rounds}.\n",
     ]
+    hudi = SIDES["pudi-spark"] if result.get("setting") in BESIDE_HUDI else []
     for pudi, peers in SIDES.items():
-        columns = [name for name in [pudi, *peers] if name in data.contestants]
+        columns = [name for name in dict.fromkeys([pudi, *peers, *hudi]) if name in data.contestants]
         if pudi in columns and len(columns) > 1:
             parts.append(f"### {NAMES[pudi]}: how many times as fast, warm (cold)\n")
             parts.append(table(columns[1:], lambda op, peer, pudi=pudi: data.ratio(op, pudi, peer)))
@@ -200,7 +208,7 @@ class Figures:
     def planning(self) -> str:
         """Seconds before any data is read."""
         who = [name for name in NAMES if name in self.contestants]
-        rows = ["aggregate", "filtered", "incremental", "plain_scan"]
+        rows = ["aggregate", "filtered", "incremental", "point_lookup", "plain_scan"]
         if not who:
             return ""
         body = table(who, lambda op, name: number(self.any_round(op, name, "planning"), 1, "{:.3f}"), rows)

@@ -31,7 +31,9 @@ from trips import write_groups, write_lineitem, write_logs, write_trips
 ROOT = Path(__file__).resolve().parent.parent
 GROUPS = {"local": (["pudi-local"], ["delta-rs"]), "spark": (["pudi-spark"], ["hudi-gzip", "hudi-zstd", "delta-spark"])}
 ENGINES = [name for engines, _ in GROUPS.values() for name in engines]
-PEERS = [name for _, peers in GROUPS.values() for name in peers]
+# Where a JVM is the peer of an engine without one.
+GROUPS["keys"] = (["pudi-spark", "pudi-local"], ["hudi-gzip", "hudi-zstd"])
+PEERS = list(dict.fromkeys(name for _, peers in GROUPS.values() for name in peers))
 # On request only: Delta Lake has releases for some Sparks, and the second environment has the newest.
 GROUPS["spark4"] = (["pudi-spark4"], ["delta-spark4"])
 PREPARED = {"groups": write_groups, "logs": write_logs}

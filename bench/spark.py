@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-from operations import FILTER, Setting, Stopwatch, stopwatch, versions
+from operations import FILTER, Setting, Stopwatch, one_key, stopwatch, versions
 
 Q1 = """SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice),
  sum(l_extendedprice * (1 - l_discount)), sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity),
@@ -144,6 +144,19 @@ class PudiSpark(Spark):
             self.table.compact(spark=self.session)
         return watch
 
+    def build_index(self) -> Stopwatch:
+        with stopwatch() as watch:
+            self.table.create_index("record_index", spark=self.session)
+        return watch
+
+    def point_lookup(self) -> Stopwatch:
+        key = one_key(self.data)
+        with stopwatch() as watch:
+            frame = self.table.scan(where=f"uuid = '{key}'").to_spark(self.session)
+            watch.planned()
+            watch.answer = aggregate(frame)
+        return watch
+
     def _write(self, verb: str, batch: str) -> Stopwatch:
         rows = self.batch(batch)
         with stopwatch() as watch:
@@ -236,6 +249,22 @@ class Hudi(Spark):
 
     def frame(self):
         return self.session.read.format("hudi").load(str(self.path))
+
+    def build_index(self) -> Stopwatch:
+        self.session.sql(f"CREATE TABLE IF NOT EXISTS indexed USING hudi LOCATION '{self.path}'")
+        with stopwatch() as watch:
+            self.session.sql(f"CREATE INDEX record_index ON indexed ({','.join(self.setting.key)})").collect()
+        self.session.sql("DROP TABLE indexed")
+        return watch
+
+    def point_lookup(self) -> Stopwatch:
+        key = one_key(self.data)
+        with stopwatch() as watch:
+            options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+            frame = self.session.read.format("hudi").options(**options).load(str(self.path)).where(f"uuid = '{key}'")
+            watch.planned()
+            watch.answer = aggregate(frame)
+        return watch
 
     def incremental(self) -> Stopwatch:
         completed = list((self.path / ".hoodie" / "timeline").glob("*_*.*commit"))

@@ -21,6 +21,7 @@ from support.metadata import assert_listing, metadata_partitions, timeline_of
 from support.pudi_table import PudiTable
 from support.rows import PLACE_FIELDS, assert_same, from_arrow, from_spark
 from support.trips import SCHEMA, steps, table, trip
+from support.validation import assert_hudi_finds_no_difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -32,20 +33,6 @@ LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (9, 
 
 NO_COMPACTION = {"hoodie.compact.inline": "false"}
 """Hudi's batches to merge-on-read tables else end with a compaction, a commit more."""
-
-
-def assert_hudi_finds_no_difference(spark: Any, path: Path) -> None:
-    """Hudi's own comparison of the metadata table's files with the folders."""
-    name = f"validated_{abs(hash(path))}"
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{path}'")
-    rows = spark.sql(f"CALL validate_metadata_table_files(table => '{name}', verbose => true)").collect()
-    spark.sql(f"DROP TABLE {name}")
-    assert rows, "the procedure compared nothing"
-    wrong = [
-        row for row in rows if not (row["is_present_in_fs"] and row["is_present_in_metadata"])
-        or row["fs_size"] != row["metadata_size"]
-    ]  # fmt: skip
-    assert not wrong, wrong
 
 
 def through_metadata(hudi: HudiTable, where: str | None = None) -> list[Any]:

@@ -54,8 +54,18 @@ _GAP = 256 << 10
 _REQUEST = 16 << 20
 """Most bytes of one request, if no single block has more."""
 
-_BATCH = 64 << 20
-"""Uncompressed bytes of blocks that become one batch of entries."""
+_BATCH = 2 << 20
+"""Uncompressed bytes of blocks that become one batch of entries: more than a processor's cache holds takes thrice as
+long."""
+
+_LEAST_ROWS = 16 * 1024
+"""Large entries are taken in larger batches of about so many: numpy's calls must be worth it."""
+
+_LARGE_BATCH = 64 << 20
+"""Most bytes of a batch, and those of one that is searched for all keys that are wanted."""
+
+_FEW = 16
+"""So many prefixes are looked for one by one in all keys."""
 
 MID_KEY = 16
 """Bytes behind the root of an index of several levels, as HBase writes it: where the middle key is."""
@@ -154,13 +164,13 @@ class HFileReader:
         return _table([_columns(entries) for entries in self.batches()])
 
     def batches(self) -> Iterator[Entries]:
-        """All entries in batches of some 64 MiB, as positions in their bytes.
+        """All entries in batches of 2 to 64 MiB, as positions in their bytes.
 
         Raises:
             CorruptError: as of `scan`.
         """
         found = 0
-        for entries in self._entries(self._blocks(lambda keys: np.arange(len(keys)))):
+        for _, entries in self._entries(self._blocks(lambda keys: np.arange(len(keys)))):
             found += len(entries.key)
             yield entries
         if found != self.entry_count:
@@ -180,15 +190,16 @@ class HFileReader:
         wanted = pc.cast(keys, pa.binary()).drop_null().unique()
         if not len(wanted):
             return _table([])
-        everywhere = _orders_differ(wanted)
-
-        def blocks(first: Sequence[bytes]) -> np.ndarray:
-            return np.arange(len(first)) if everywhere else np.unique(_floor(first, wanted))
-
+        if _orders_differ(wanted):
+            every = self._blocks(lambda first: np.arange(len(first)))
+            return _table([_those(entries, wanted) for _, entries in self._entries(every, _LARGE_BATCH)])
+        wanted = wanted.take(pc.sort_indices(wanted))
+        blocks = self._blocks(lambda first: np.unique(_floor(first, wanted)))
+        homes = _floor(blocks.keys, wanted)
         parts = []
-        for entries in self._entries(self._blocks(blocks)):
-            found = np.asarray(pc.is_in(cut(entries.records, entries.key, entries.key_end, pa.binary()), wanted))
-            parts.append(_columns(entries.part(np.flatnonzero(found))))
+        for places, entries in self._entries(blocks):
+            begin, end = np.searchsorted(homes, [places.start, places.stop]).tolist()
+            parts.append(_those(entries, wanted.slice(begin, end - begin)))
         return _table(parts)
 
     def seek_prefixes(self, prefixes: Sequence[bytes]) -> pa.Table:
@@ -201,20 +212,23 @@ class HFileReader:
         def blocks(first: Sequence[bytes]) -> np.ndarray:
             if everywhere or not len(first):
                 return np.arange(len(first))
-            begin = _floor(first, wanted)
-            beyond = [_beyond(prefix) for prefix in wanted.to_pylist()]
-            last = pa.array([b"" if key is None else key for key in beyond], pa.binary())
-            end = np.where([key is None for key in beyond], len(first), _below(first, last))
+            begin, end = _floor(first, wanted), _behind(pa.array(first, pa.binary()), wanted)
             # a block's first key says that the one before it may have smaller ones only
             spans = [np.arange(a, max(a + 1, b)) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
             return np.unique(np.concatenate(spans))
 
         parts = []
-        for entries in self._entries(self._blocks(blocks)):
+        for _, entries in self._entries(self._blocks(blocks), _LARGE_BATCH):
             keys = cut(entries.records, entries.key, entries.key_end, pa.binary())
-            found = np.zeros(len(keys), dtype=bool)
-            for prefix in wanted.to_pylist():
-                found |= np.asarray(pc.starts_with(keys, prefix))
+            if everywhere or len(wanted) <= _FEW:
+                found = np.zeros(len(keys), dtype=bool)
+                for prefix in wanted.to_pylist():
+                    found |= np.asarray(pc.starts_with(keys, prefix))
+            else:
+                steps = np.zeros(len(keys) + 1, dtype=np.int64)
+                np.add.at(steps, _below(keys, wanted), 1)
+                np.add.at(steps, _behind(keys, wanted), -1)
+                found = np.cumsum(steps[:-1]) > 0
             parts.append(_columns(entries.part(np.flatnonzero(found))))
         return _table(parts)
 
@@ -239,19 +253,23 @@ class HFileReader:
             found = lower.chosen(select(lower.keys).tolist())
         return found
 
-    def _entries(self, blocks: IndexEntries) -> Iterator[Entries]:
-        """The entries of data blocks, in batches."""
+    def _entries(self, blocks: IndexEntries, most: int | None = None) -> Iterator[tuple[range, Entries]]:
+        """The entries of data blocks in batches, each with the places of its blocks among these."""
+        if most is None:
+            usual = self._trailer.payload // max(1, self.entry_count)
+            most = min(_LARGE_BATCH, max(_BATCH, usual * _LEAST_ROWS))
         held: list[bytes] = []
-        size, first = 0, 0
-        for offset, content in self._contents(blocks, DATA):
-            if held and size + len(content) > _BATCH:
-                yield self._batch(held, size, first)
+        size, first, begin = 0, 0, 0
+        for place, (offset, content) in enumerate(self._contents(blocks, DATA)):
+            if held and size + len(content) > most:
+                yield range(begin, place), self._batch(held, size, first)
                 held, size = [], 0
-            first = first if held else offset
+            if not held:
+                first, begin = offset, place
             held.append(content)
             size += len(content)
         if held:
-            yield self._batch(held, size, first)
+            yield range(begin, begin + len(held)), self._batch(held, size, first)
 
     def _batch(self, held: list[bytes], size: int, offset: int) -> Entries:
         try:
@@ -328,12 +346,13 @@ def _orders_differ(keys: pa.Array) -> bool:
 
 def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
     """For each key the last block whose first key is not above it, in any order of the keys; the first one's below."""
-    return np.maximum(_below(first, keys, or_equal=True) - 1, 0) if len(first) else np.zeros(0, np.int64)
+    if not len(first):
+        return np.zeros(0, np.int64)
+    return np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
 
 
-def _below(first: Sequence[bytes], keys: pa.Array, or_equal: bool = False) -> np.ndarray:
-    """How many blocks' first keys are below each key, or equal to it, in any order of the keys."""
-    index = pa.array(first, pa.binary())
+def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarray:
+    """How many of some ascending keys are below each of others, or equal to it, in any order of the others."""
     both = pa.concat_arrays([index, keys] if or_equal else [keys, index])
     order = np.asarray(pc.sort_indices(both))  # stable: of equal ones the first come first
     blocks = order < len(index) if or_equal else order >= len(keys)
@@ -342,10 +361,23 @@ def _below(first: Sequence[bytes], keys: pa.Array, or_equal: bool = False) -> np
     return counted[len(index) :] if or_equal else counted[: len(keys)]
 
 
+def _behind(index: pa.Array, prefixes: pa.Array) -> np.ndarray:
+    """How many of some ascending keys are below all that begin with a prefix, or begin with it, for each prefix."""
+    beyond = [_beyond(prefix) for prefix in prefixes.to_pylist()]
+    last = pa.array([b"" if key is None else key for key in beyond], pa.binary())
+    return np.where([key is None for key in beyond], len(index), _below(index, last))
+
+
 def _beyond(prefix: bytes) -> bytes | None:
     """The least key that is above all that begin with a prefix; None where there is none."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _those(entries: Entries, keys: pa.Array) -> pa.Table:
+    """The entries that have one of some keys."""
+    found = pc.is_in(cut(entries.records, entries.key, entries.key_end, pa.binary()), keys)
+    return _columns(entries.part(np.flatnonzero(np.asarray(found))))
 
 
 def _columns(entries: Entries) -> pa.Table:

@@ -116,6 +116,18 @@ def test_only_the_blocks_needed_are_read() -> None:
     assert len(asked) == 1
 
 
+def test_many_keys_and_prefixes_over_several_batches() -> None:
+    """Entries are searched in batches of a few blocks, each for the keys alone that can be in it."""
+    pairs = {b"%06d" % (3 * number): b"%0100d" % number for number in range(50_000)}
+    reader = opened(made(pairs, block_bytes=100_000))
+    assert len(list(reader.batches())) > 2
+    keys = [b"%06d" % number for number in range(0, 150_100, 7)]
+    assert rows(reader.seek(pa.array(keys[::-1]))) == [(key, pairs[key]) for key in keys if key in pairs]
+    prefixes = [b"%04d" % number for number in range(5, 1600, 31)]
+    wanted = set(prefixes)
+    assert rows(reader.seek_prefixes(prefixes)) == [item for item in pairs.items() if item[0][:4] in wanted]
+
+
 def test_hudi_sees_the_last_entry_of_each_block() -> None:
     """HFileDataBlock's content ends as many bytes early as the block has of checksums."""
     for codec in ("none", "gzip"):

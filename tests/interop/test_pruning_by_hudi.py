@@ -1,0 +1,77 @@
+"""Hudi's queries leave out as many files of a table that pudi wrote as of one that Hudi wrote of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pudi
+from support.engines import LocalEngine
+from support.hudi import HudiTable
+from support.layouts import Layout
+from support.pudi_table import PudiTable
+from support.rows import assert_same, from_arrow, from_spark
+from support.trips import SCHEMA, table, trip
+from support.validation import assert_hudi_finds_no_difference, assert_hudi_reads_the_record_index, files_read
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+OPTIONS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.parquet.small.file.limit": "0",
+}
+SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+BATCHES = [[trip(number, 1000 * batch + number) for number in range(20 * batch, 20 * batch + 20)] for batch in range(4)]
+UPDATES = [trip(number, 9000) for number in (3, 24)]
+ALL = 12  # four batches in three cities
+WHERES = {
+    "ts >= 3000 AND ts < 8000": None,
+    "ts < 1015": 3,
+    "fare > 78": None,
+    "ts >= 9000": 2,
+    "ts > 20000": 0,
+    "uuid = 'k0041'": 1,
+    "uuid IN ('k0041', 'k0065', 'none')": 2,
+    "city = 'nyc'": 4,
+    "city = 'nyc' AND ts >= 3000": None,
+    "rider = 'nobody'": 0,
+}
+"""Queries, and to how many file slices they come down, where that's plain to see."""
+
+
+@pytest.fixture(scope="module", params=["cow", pytest.param("mor", marks=pytest.mark.slow)])
+def both(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The same batches written by pudi and by Hudi, each into new files, and two updates."""
+    layout, folder = Layout(kind=request.param), tmp_path_factory.mktemp("pruning")
+    mine = PudiTable.create(LocalEngine(), folder / "pudi", SCHEMA, layout, OPTIONS)
+    its_options = layout.hudi_options("trips") | OPTIONS | {"hoodie.compact.inline": "false"}
+    its = HudiTable(spark, folder / "hudi", its_options)
+    for writer in (mine, its):
+        for batch in BATCHES:
+            writer.write("insert", table(batch))
+        writer.write("upsert", table(UPDATES))
+    yield mine, its
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_as_many_files_are_left_out(spark: Any, both: Any, where: str) -> None:
+    mine, its = both
+    assert len(mine.table.file_slices()) == ALL
+    frames = [HudiTable(spark, each.path).frame(**SKIPPING).where(where) for each in (mine, its)]
+    of_mine, of_its = map(files_read, frames)
+    assert of_mine == of_its
+    if WHERES[where] is not None:
+        assert of_mine == WHERES[where]
+    wanted = from_arrow(pudi.Table(mine.path).scan(where=where).to_arrow())
+    assert_same(from_spark(frames[0]), wanted, about=f"Hudi where {where}")
+
+
+def test_hudi_finds_nothing_wrong(spark: Any, both: Any) -> None:
+    mine, _ = both
+    assert_hudi_finds_no_difference(spark, mine.path)
+    assert_hudi_reads_the_record_index(spark, mine.path)
