@@ -78,14 +78,14 @@ SETTINGS = [
     Setting(
         "mor",
         "Merge-on-read",
-        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "compact", "one_row"),
+        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "one_row"),
         table_type="mor",
         peers=_HUDI,
     ),
     Setting(
         "mor-local",
         "Merge-on-read on the local engine",
-        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "one_row", "compact"),
+        ("bulk_insert", "upsert_10", "upsert_1_new", "delete_1", "aggregate", "incremental", "one_row"),
         table_type="mor",
         peers=("delta-rs",),
         groups=("local",),
