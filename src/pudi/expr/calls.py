@@ -108,7 +108,8 @@ def format_pieces(text: object) -> tuple[str, ...] | None:
     """A Java format in pieces: fields by their letters, other text in quotes; None where it has other fields."""
     if not isinstance(text, str) or not text:
         return None
-    pieces, place = [], 0
+    pieces: list[str] = []
+    place = 0
     while place < len(text):
         match = _PIECE.match(text, place)
         if match is None or (match[1] and match[0] not in _FIELDS):

@@ -52,7 +52,7 @@ _TYPES: dict[str, pa.DataType] = {
 _FUNCTIONS = {name.upper(): name for name in NAMES} | {"SUBSTR": "substring", "LCASE": "lower", "UCASE": "upper"}
 
 
-class _Parser(Spark.Parser):
+class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its type
     """Leaves our functions as they're written: sqlglot would turn formats into those of Python."""
 
     FUNCTIONS = {name: make for name, make in Spark.Parser.FUNCTIONS.items() if name not in _FUNCTIONS}  # noqa: RUF012

@@ -18,7 +18,7 @@ from pudi.action.mdt.expression import expression_spec, kept_of, stats_of_kept, 
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes, encode_changes
@@ -83,7 +83,9 @@ class ExpressionIndexBuilder:
         spec = expression_spec(work.spec, schema)
         assert spec is not None, "by spec()"
         slices = work.slices()
-        files = [file for each in slices for file in (*([] if each.base is None else [each.base]), *each.logs)]
+        files: list[BaseFile | LogFile] = []
+        for each in slices:
+            files += each.logs if each.base is None else (each.base, *each.logs)
         reading = key_reading(work.meta, work.timeline)
         kept = kept_of(work.meta, work.engine, work.requested, reading, spec, files)
         changes = self._changes(spec, kept, slices)
