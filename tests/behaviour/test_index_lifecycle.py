@@ -133,6 +133,7 @@ def test_a_write_that_began_before_the_index(
 ) -> None:
     """It knew nothing of the index when it wrote its files, and puts its changes there all the same."""
     trips = made(tmp_path / "trips", layout)
+    trips.upsert(table([trip(7, 11)]), options={"hoodie.metadata.enable": "true"})
     write = Write._write_files
 
     def slow(*arguments: Any) -> object:
@@ -242,7 +243,7 @@ def test_the_command(tmp_path: Path) -> None:
         found = say(*words)
         assert found[0] == code, found
         assert said in found[1], found
-    assert metadata_partitions(path) == ["column_stats", "files"]
+    assert metadata_partitions(path) == ["column_stats", "files", "partition_stats"]
 
 
 NAMED: dict[str, tuple[Any, dict[str, Any]]] = {

@@ -204,7 +204,8 @@ def _check_layout(layout: int) -> None:
 _FILE_ID = r"[a-zA-Z0-9-]+"
 _TOKEN = r"[0-9]+-[0-9]+-[0-9]+"
 _VERSION = r"0|[1-9][0-9]{0,9}"
-_BASE_FILE = re.compile(rf"({_FILE_ID})_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
+# file groups of a record index by partition bear the partition's escaped path
+_BASE_FILE = re.compile(r"([a-zA-Z0-9%-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
 _LOG_FILE = re.compile(rf"\.([^._/]+)_([^./]*)\.(log|archive)\.({_VERSION})(?:_({_TOKEN})(\.cdc)?)?")
 _NATIVE_LOG_FILE = re.compile(
     rf"{_FILE_ID}_[a-zA-Z0-9-]+_[0-9]{{14}}(?:[0-9]{{3}})?_[0-9]+\.[a-zA-Z0-9]+\.[a-zA-Z0-9]+"

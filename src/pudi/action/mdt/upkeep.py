@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from pudi.action.mdt.being_built import being_built
+from pudi.action.mdt.being_built import being_built, kept_partitions
 from pudi.action.mdt.blooms import blooms_of_commit, keeps_blooms
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
@@ -140,7 +140,7 @@ def rolled_back(
 
 
 def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics | None:
-    if COLUMN_STATS not in meta.config.metadata_partitions:
+    if COLUMN_STATS not in kept_partitions(meta):
         return None
     return column_statistics(meta, instant, written)
 
