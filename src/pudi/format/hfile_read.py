@@ -362,7 +362,8 @@ def _behind(index: pa.Array, prefixes: pa.Array) -> np.ndarray:
     """How many of some ascending keys are below all that begin with a prefix, or begin with it, for each prefix."""
     beyond = [_beyond(prefix) for prefix in prefixes.to_pylist()]
     last = pa.array([b"" if key is None else key for key in beyond], pa.binary())
-    return np.where([key is None for key in beyond], len(index), _below(index, last))
+    found: np.ndarray = np.where([key is None for key in beyond], len(index), _below(index, last))
+    return found
 
 
 def _beyond(prefix: bytes) -> bytes | None:
