@@ -345,7 +345,8 @@ def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
     """For each key the last block whose first key is not above it, in any order of the keys; the first one's below."""
     if not len(first):
         return np.zeros(0, np.int64)
-    return np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
+    places: np.ndarray = np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
+    return places
 
 
 def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarray:
