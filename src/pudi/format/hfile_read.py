@@ -348,7 +348,8 @@ def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
     """For each key the last block whose first key is not above it, in any order of the keys; the first one's below."""
     if not len(first):
         return np.zeros(0, np.int64)
-    return np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
+    places: np.ndarray = np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
+    return places
 
 
 def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarray:
@@ -365,7 +366,8 @@ def _behind(index: pa.Array, prefixes: pa.Array) -> np.ndarray:
     """How many of some ascending keys are below all that begin with a prefix, or begin with it, for each prefix."""
     beyond = [_beyond(prefix) for prefix in prefixes.to_pylist()]
     last = pa.array([b"" if key is None else key for key in beyond], pa.binary())
-    return np.where([key is None for key in beyond], len(index), _below(index, last))
+    found: np.ndarray = np.where([key is None for key in beyond], len(index), _below(index, last))
+    return found
 
 
 def _beyond(prefix: bytes) -> bytes | None:
