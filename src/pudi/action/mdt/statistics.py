@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.mdt.index_defs import read_definitions
+from pudi.action.mdt.index_defs import column_stats_definition, read_definitions, write_definition
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
 from pudi.errors import ConflictError, CorruptError
@@ -46,11 +46,13 @@ _LAST = "9" * 17
 def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     """The columns that the metadata table has statistics of; None where it has none.
 
-    They are those that the index's definition names, as far as the table still has them.
+    They are those that the index's definition names, as far as the table still has them. Where these are the first
+    ones of the table as it was, they are the first ones of the table as it is: columns that are new are taken in, as by
+    Hudi (HoodieColumnStatsIndexUtils.updateColsToIndex), which does so whenever no columns are named.
 
     Args:
         meta: the table.
-        schema: its columns.
+        schema: its columns, as they are going to be.
 
     Raises:
         CorruptError: the definition makes no sense.
@@ -64,7 +66,15 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     if said is not None and said not in _VERSIONS:
         raise CorruptError(f"the index column_stats is of an unknown version {said!r}", table=meta.storage.root)
     version = _VERSIONS[said] if said else default_version(meta)
-    return stats_spec(schema, version, populated=meta.config.populate_meta_fields, named=tuple(named))
+    populated = meta.config.populate_meta_fields
+    spec = stats_spec(schema, version, populated=populated, named=tuple(named))
+    first = stats_spec(schema, version, populated=populated)
+    new = len(first.columns) > len(spec.columns) == len(set(named) | set(spec.columns))
+    if new and first.columns[: len(spec.columns)] == spec.columns:
+        before = with_meta_fields(meta.schema(meta.store.load()))
+        if stats_spec(before, version, populated=populated).columns == spec.columns:
+            return first
+    return spec
 
 
 def default_version(meta: MetaClient) -> int:
@@ -90,7 +100,13 @@ class Statistics:
         spec = indexed_columns(meta, self._schema)
         assert spec is not None, "only for tables with statistics"
         self._spec = spec
+        self._named = read_definitions(meta).get(COLUMN_STATS, {}).get("sourceFields") or ()
         self._files = stats_of_files(self._of_stat(stat) for stat in _data_stats(written))
+
+    def define(self) -> None:
+        """Say in the index's definition which columns it has, if that changed; under the table's lock."""
+        if set(self._named) != set(self._spec.columns):
+            write_definition(self._meta, COLUMN_STATS, column_stats_definition(self._spec.columns, self._spec.version))
 
     def of_files(self) -> Changes | None:
         """The changes to `column_stats`; None for none."""

@@ -69,6 +69,8 @@ def in_step(
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         commit_changes(open_metadata(meta), instant.requested, changes, _kept(meta, keys, written))
+        if COLUMN_STATS in table.partitions and statistics is not None:
+            statistics.define()
 
     return run
 
