@@ -16,9 +16,8 @@ from pudi.engine.spark.columns import FILE_ID
 from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import functions, struct_type
 from pudi.filegroup import FileSlice
-from pudi.index import Buckets, Index
+from pudi.index import AnyBuckets, Buckets, Index
 from pudi.metadata.shards import RecordShards
-from pudi.plan import bucket_name
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
 from pudi.task.everywhere import newer_than_stored
@@ -268,12 +267,25 @@ class BucketColumn:
         buckets: how the table is divided.
     """
 
-    buckets: Buckets
+    buckets: AnyBuckets
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches with `FILE_ID`."""
         for batch in batches:
-            numbers, codes = np.unique(self.buckets.of(batch[RECORD_KEY]), return_inverse=True)
-            names = pa.array([bucket_name(number) for number in numbers.tolist()], pa.string())  # buckets, not records
-            columns = [*batch.columns, names.take(pa.array(codes))]
+            hashes = self.buckets.hashes(batch[RECORD_KEY])
+            if isinstance(self.buckets, Buckets):  # whose names are the same in all partitions
+                names, codes = self.buckets.named(hashes, "")
+            else:
+                names, codes = self._by_partition(batch, hashes)
+            columns = [*batch.columns, pa.array(names, pa.string()).take(pa.array(codes))]
             yield pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names, FILE_ID])
+
+    def _by_partition(self, batch: pa.RecordBatch, hashes: np.ndarray) -> tuple[list[str], np.ndarray]:
+        names: list[str] = []
+        codes = np.zeros(batch.num_rows, np.int64)
+        for (partition,), numbers in groups_of(pa.Table.from_batches([batch]), [PARTITION_PATH]):
+            rows = np.asarray(numbers)
+            own, places = self.buckets.named(hashes[rows], partition)
+            codes[rows] = places + len(names)
+            names += own
+        return names, codes
