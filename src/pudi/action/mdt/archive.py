@@ -20,7 +20,7 @@ _BESIDE = (Action.CLEAN, Action.ROLLBACK)
 """What is archived along with commits."""
 
 
-def archive_metadata(meta: MetaClient, mdt: MetaClient, options: Options) -> int:
+def archive_metadata(meta: MetaClient, mdt: MetaClient, seen: Timeline, options: Options) -> int:
     """Archive the oldest commits of the metadata table, once there are many; how many instants were.
 
     Those stay that are on the table's own timeline, that came since a pending one, and that came after the last
@@ -29,15 +29,18 @@ def archive_metadata(meta: MetaClient, mdt: MetaClient, options: Options) -> int
     Args:
         meta: the table.
         mdt: its metadata table.
+        seen: the metadata table's timeline as it was a moment ago: while it's short, nothing more is asked.
         options: the writer's; the metadata table keeps one commit more than the table shall (HoodieMetadataWriteUtils).
 
     Raises:
         CorruptError: an instant or the archive can't be read.
     """
+    least = options.integer(_LEAST) + 1
+    most = max(options.integer(_MOST) + 1, least)
+    if len(seen.commits) <= most:
+        return 0
     with mdt.lock:
         data, timeline = meta.store.load(), mdt.store.load()
-        least = options.integer(_LEAST) + 1
-        most = max(options.integer(_MOST) + 1, least)
         chosen = _chosen(data, timeline, least, most)
         for instant in chosen:
             if instant.action is Action.COMMIT:  # a compaction that died after its last step left its markers

@@ -76,13 +76,14 @@ class _Services:
         for pending in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
             if is_claimable(mdt, pending, self._claiming):
                 self._compact(mdt, pending)
-        for is_due, schedule in ((self._is_due, self._schedule), (self._are_logs_due, self._schedule_logs)):
-            if is_due(mdt.store.load()):
-                scheduled = schedule(mdt)
-                if scheduled is not None:
-                    self._compact(mdt, scheduled)
+                timeline = mdt.store.load()
+        scheduled = self._schedule(mdt) if self._is_due(timeline) else None
+        if scheduled is None and self._are_logs_due(mdt, timeline):
+            scheduled = self._schedule_logs(mdt)
+        if scheduled is not None:
+            self._compact(mdt, scheduled)
         clean_metadata(mdt)
-        archive_metadata(self.meta, mdt, self.options)
+        archive_metadata(self.meta, mdt, timeline, self.options)
 
     @property
     def _claiming(self) -> WriteOptions:
@@ -95,7 +96,7 @@ class _Services:
         since = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
         return len(since) >= self.options.integer(_TRIGGER)
 
-    def _are_logs_due(self, timeline: Timeline) -> bool:
+    def _are_logs_due(self, mdt: MetaClient, timeline: Timeline) -> bool:
         """Whether so many delta commits came since the last compaction, and the last log compaction."""
         if timeline.layout == 1 or not self.options.flag(_LOGS) or _is_one_pending(timeline):
             return False
@@ -104,9 +105,8 @@ class _Services:
         deltas = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
         if len(deltas) < least:
             return False
-        store = open_metadata(self.meta).store
         newest = sorted(deltas, key=timeline.order)[-least:]
-        return all(store.commit_metadata(i).operation_type != _LOG_COMPACT for i in newest)
+        return all(mdt.store.commit_metadata(i).operation_type != _LOG_COMPACT for i in newest)
 
     def _schedule(self, mdt: MetaClient) -> Instant | None:
         """Plan a compaction of all file groups with log files; None while it must wait."""
@@ -124,7 +124,7 @@ class _Services:
         """Plan a log compaction of the file groups with many log files; None for none, or while it must wait."""
         with self.meta.lock:
             timeline = mdt.store.load()
-            if not self._are_logs_due(timeline) or _must_wait(self.meta.store.load(), timeline):
+            if not self._are_logs_due(mdt, timeline) or _must_wait(self.meta.store.load(), timeline):
                 return None
             least = self.options.integer(_LOGS_TRIGGER)
             slices = [each for each in mdt.view(timeline).all_slices() if len(each.logs) >= least]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +44,9 @@ _FIRST_OF_V2 = 9
 _LAST = "9" * 17
 
 
-def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
+def indexed_columns(
+    meta: MetaClient, schema: pa.Schema, definitions: Mapping[str, Any] | None = None
+) -> StatsSpec | None:
     """The columns that the metadata table has statistics of; None where it has none.
 
     They are those that the index's definition names, as far as the table still has them. Where these are the first
@@ -53,13 +56,14 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     Args:
         meta: the table.
         schema: its columns, as they are going to be.
+        definitions: those of its indexes, where they're known.
 
     Raises:
         CorruptError: the definition makes no sense.
     """
     if COLUMN_STATS not in meta.config.metadata_partitions:
         return None
-    defined = read_definitions(meta).get(COLUMN_STATS) or {}
+    defined = (read_definitions(meta) if definitions is None else definitions).get(COLUMN_STATS) or {}
     named, said = defined.get("sourceFields") or (), defined.get("version")
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         raise CorruptError("the definition of the index column_stats names no columns", table=meta.storage.root)
@@ -97,10 +101,11 @@ class Statistics:
     def __init__(self, meta: MetaClient, instant: Instant, written: CommitMetadata) -> None:
         self._meta, self._instant, self._written = meta, instant, written
         self._schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
-        spec = indexed_columns(meta, self._schema)
+        definitions = read_definitions(meta)
+        spec = indexed_columns(meta, self._schema, definitions)
         assert spec is not None, "only for tables with statistics"
         self._spec = spec
-        self._named = read_definitions(meta).get(COLUMN_STATS, {}).get("sourceFields") or ()
+        self._named = (definitions.get(COLUMN_STATS) or {}).get("sourceFields") or ()
         self._files = stats_of_files(self._of_stat(stat) for stat in _data_stats(written))
 
     def define(self) -> None:
