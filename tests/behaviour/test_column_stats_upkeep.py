@@ -81,6 +81,22 @@ def test_the_columns_are_those_that_are_named(tmp_path: Path) -> None:
     _assert_kept(tmp_path / "t")
 
 
+@pytest.mark.parametrize("named", [None, "n,t", "id,part"])
+def test_new_columns_are_taken_in_unless_columns_were_named(tmp_path: Path, named: str | None) -> None:
+    options = OPTIONS if named is None else {**OPTIONS, "hoodie.metadata.index.column.stats.column.list": named}
+    table = _new(tmp_path / "t", "mor" if named is None else "cow", 9, options)
+    table.upsert(_rows(random.Random(1), 10, 0))
+    before = _spec(tmp_path / "t").columns
+    rows = _rows(random.Random(2), 10, 1)
+    wider = rows.append_column("tip", pa.array(range(rows.num_rows), pa.int64()))
+    pudi.Table(table.path).upsert(wider)
+    assert _spec(tmp_path / "t").columns == (before if named else (*before, "tip"))
+    _assert_kept(tmp_path / "t")
+    for where in ("tip > 3", "tip IS NULL", "n > 0"):
+        whole = pudi.Table(table.path, options=OFF).scan(where=where)
+        assert _sorted(pudi.Table(table.path).scan(where=where)) == _sorted(whole), where
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_other_actions_keep_them(tmp_path: Path, kind: str) -> None:
     chance = random.Random(kind)

@@ -196,3 +196,59 @@ def test_a_snapshot_of_log_files_keeps_to_its_request_budget(s3_server: S3Server
     del s3_server.requests[:]
     assert len(rows(opened.scan())) == 4
     assert len(s3_server.requests) <= 12 + 2 * 4
+
+
+METADATA = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.compact.max.delta.commits": "4",
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": "2",
+    "hoodie.keep.min.commits": "1",
+    "hoodie.keep.max.commits": "2",
+}
+
+
+def test_a_metadata_table_with_all_its_services(s3_server: S3Server) -> None:
+    root = s3_server.new_root()
+    pudi.create(
+        root, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", storage_options=s3_server.options()
+    )
+    made = pudi.Table(root, options=METADATA, storage_options=s3_server.options())
+    for number in range(8):
+        made.upsert(table([trip(number, number), trip(0, number)]))
+    names = [path for method, path in s3_server.requests if method == "PUT" and "/.hoodie/metadata/" in path]
+    assert any(path.endswith(".commit") for path in names), "compacted"
+    assert any(".logcompaction." in path for path in names)
+    assert any("/history/manifest_" in path for path in names), "archived"
+    opened = pudi.Table(root, storage_options=s3_server.options())
+    assert rows(opened.scan()) == [("k0000", 7), *((f"k{number:04}", number) for number in range(1, 8))]
+    assert rows(opened.scan(where="ts = 3")) == [("k0003", 3)]
+    assert opened.check().differences == ()
+    assert opened.scan(where="ts > 100").plan.skipped
+
+
+def test_a_metadata_table_keeps_to_its_request_budget(s3_server: S3Server) -> None:
+    """What it costs doesn't grow with the table; reading through it takes the place of listing folders."""
+    asked: dict[int, dict[str, int]] = {}
+    for files in (2, 7):
+        path = make(s3_server, files).path
+        wanted = {key: value for key, value in METADATA.items() if key.endswith(("metadata.enable", "stats.enable"))}
+        made = pudi.Table(path, options=wanted, storage_options=s3_server.options())
+        made.upsert(table([trip(0, 15)]))
+        asked[files] = {}
+        verbs: dict[str, Callable[[], Any]] = {
+            "upsert": lambda on=made: on.upsert(table([trip(0, 20)])),  # type: ignore[misc]
+            "scan": lambda at=path: rows(pudi.Table(at, storage_options=s3_server.options()).scan()),  # type: ignore[misc]
+            "skipping": lambda at=path: rows(  # type: ignore[misc]
+                pudi.Table(at, storage_options=s3_server.options()).scan(where="ts = 20")
+            ),
+        }
+        for name, verb in verbs.items():
+            del s3_server.requests[:]
+            assert verb()
+            asked[files][name] = len(s3_server.requests)
+    assert asked[2]["upsert"] <= 75
+    assert asked[7]["upsert"] - asked[2]["upsert"] <= 2 * 5 + 4, "2 for each file that is looked into"
+    assert asked[7]["scan"] - asked[2]["scan"] <= 2 * 5, "2 for each file"
+    assert asked[7]["skipping"] <= asked[2]["skipping"] + 1

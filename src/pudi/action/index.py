@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.hashing import read_rings
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
+from pudi.config.table_registry import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, BaseFileReader, LogFile
-from pudi.format import BUCKET_INDEX_DIR, WriteStat, bucket_of_file_id, parse_base_file, parse_log_file
+from pudi.format import (
+    BUCKET_INDEX_DIR,
+    CONSISTENT_HASHING_DIR,
+    WriteStat,
+    bucket_of_file_id,
+    parse_base_file,
+    parse_log_file,
+)
 from pudi.format.log_block import decode_blocks
 from pudi.format.log_data import decode_data
-from pudi.index import Buckets, Index, check_key_column, key_hashes
+from pudi.index import Buckets, ConsistentBuckets, Index, check_key_column, key_hashes
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
 from pudi.timeline import Timeline
 
 TYPE_KEY = "hoodie.index.type"
+ENGINE_KEY = "hoodie.index.bucket.engine"
 COUNT_KEY = "hoodie.bucket.index.num.buckets"
 FIELDS_KEY = "hoodie.bucket.index.hash.field"
-_KEYS = (TYPE_KEY, COUNT_KEY, FIELDS_KEY)
+_KEYS = (TYPE_KEY, ENGINE_KEY, COUNT_KEY, FIELDS_KEY)
+_CONSISTENT = "CONSISTENT_HASHING"
 
 _MOVES = {
     "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
@@ -56,8 +67,11 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
 
     Raises:
         InvalidArgumentError: they do; names them.
+        NotSupportedError: consistent hashing on a copy-on-write table, or with record keys of several columns.
     """
     _kind(config, options, table)
+    if options.given.get(ENGINE_KEY) == _CONSISTENT:
+        _check_consistent(config, table)
     fields = _hash_fields(config, options)
     beyond = [name for name in fields if name not in config.record_key_fields]
     if beyond:
@@ -65,6 +79,15 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
             f"option {FIELDS_KEY} names {beyond[0]!r}, which is not a column of the record key "
             f"({', '.join(config.record_key_fields)}): equal keys must be in one bucket",
             table=table,
+        )
+
+
+def _check_consistent(config: TableConfig, table: str) -> None:
+    if config.table_type != MERGE_ON_READ:
+        raise NotSupportedError(f"{ENGINE_KEY}={_CONSISTENT} is for merge-on-read tables; use SIMPLE", table=table)
+    if len(config.record_key_fields) != 1:
+        raise NotSupportedError(
+            f"{ENGINE_KEY}={_CONSISTENT} with record keys of several columns; use SIMPLE, or Apache Hudi", table=table
         )
 
 
@@ -91,7 +114,8 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
         InvalidArgumentError: the options contradict each other or the table, so that keys would be lost: another
             number of buckets or other columns hashed, buckets on a table of other files, another index on buckets;
             or nothing decides the number of buckets.
-        NotSupportedError: the table's buckets are numbered partition by partition, or by consistent hashing.
+        NotSupportedError: the table's buckets are numbered partition by partition, or by consistent hashing with record
+            keys of several columns.
     """
     check_index_options(meta.config, options, meta.storage.root)
     found = _Finder(meta, timeline, options).find()
@@ -179,6 +203,11 @@ class _Finder:
         table = self.meta.storage.root
         kind = _kind(self.meta.config, self.options, table)
         fields = _hash_fields(self.meta.config, self.options)
+        wanted = (self.options.given.get(ENGINE_KEY) or self.meta.config.raw.get(ENGINE_KEY)) == _CONSISTENT
+        if wanted or self.meta.merges_on_read:  # elsewhere there are none, and a listing costs
+            rings = [info.path for info in self.meta.storage.list(CONSISTENT_HASHING_DIR)]
+            if rings or (wanted and kind == "BUCKET"):
+                return self._consistent(kind, fields, rings)
         seen = self._evidence(fields)
         if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options.get(FIELDS_KEY) is None:
             # the same, should only some columns of the key have been hashed
@@ -224,11 +253,34 @@ class _Finder:
             return None
         return Index(buckets=Buckets(counts[0] if given is None else int(given), fields))
 
+    def _consistent(self, kind: str | None, fields: tuple[str, ...], paths: Sequence[str]) -> Index | None:
+        """The bucket index by consistent hashing, with the ring of each partition."""
+        table, engine = self.meta.storage.root, self.options.given.get(ENGINE_KEY)
+        if kind not in {None, "BUCKET"} or engine not in {None, _CONSISTENT}:
+            raise InvalidArgumentError(
+                f"{TYPE_KEY}={kind or 'BUCKET'} and {ENGINE_KEY}={engine or 'SIMPLE'} contradict the table, which has "
+                f"consistent hashing; use BUCKET and {_CONSISTENT}",
+                table=table,
+            )
+        _check_consistent(self.meta.config, table)
+        if not paths and next(self._written(), None):
+            raise InvalidArgumentError(
+                f"{ENGINE_KEY}={_CONSISTENT} contradicts the table, whose files are of another index: their keys would "
+                "not be found; use the index that wrote them, or write the records to a new table",
+                table=table,
+            )
+        rings = read_rings(self.meta, self.timeline, paths)
+        known = [len(ring.values) for _, ring in sorted(rings.items())]
+        given = self.options.get(COUNT_KEY) or self.meta.config.raw.get(COUNT_KEY)
+        if given is None and not known:
+            return None
+        return Index(buckets=ConsistentBuckets(known[0] if given is None else int(given), fields, rings))
+
     def _check_one_numbering(self, seen: _Evidence) -> None:
         """Refuse buckets of other kinds, whose files by their names may be any."""
         if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
             raise NotSupportedError(
-                "the table's buckets are numbered partition by partition or by consistent hashing; use Apache Hudi",
+                "the table's buckets are numbered partition by partition; use Apache Hudi",
                 table=self.meta.storage.root,
             )
 

@@ -159,4 +159,29 @@ METADATA_OPTIONS: tuple[Option, ...] = (
         default=10,
         minimum=1,
     ),
+    _flag(
+        key="hoodie.metadata.log.compaction.enable",
+        doc="Whether log files of the metadata table are merged among themselves between its compactions, from table "
+        "version 8 on.",
+        default=False,
+    ),
+    _count(
+        key="hoodie.metadata.log.compaction.blocks.threshold",
+        doc="So many log files of a file group of the metadata table, and so many delta commits since, make one.",
+        default=5,
+        minimum=2,
+    ),
+    _count(
+        key="hoodie.keep.max.commits",
+        doc="So many commits, and one more, the metadata table's timeline has before older ones are archived; the "
+        "table's own is not archived yet.",
+        default=30,
+        minimum=1,
+    ),
+    _count(
+        key="hoodie.keep.min.commits",
+        doc="So many commits, and one more, archiving leaves on the metadata table's timeline.",
+        default=20,
+        minimum=0,
+    ),
 )

@@ -152,11 +152,10 @@ _INDEX = (
     ),
     _write(
         key="hoodie.index.bucket.engine",
-        doc="Kind of bucket index.",
+        doc="Kind of bucket index. CONSISTENT_HASHING, for merge-on-read tables, divides each partition by a ring of "
+        "its own; buckets are not resized here, and replacing records is refused.",
         default="SIMPLE",
-        choices=("SIMPLE",),
-        unsupported=("CONSISTENT_HASHING",),
-        instead="consistent hashing is for merge-on-read tables; use SIMPLE",
+        choices=("SIMPLE", "CONSISTENT_HASHING"),
     ),
     _write(
         key="hoodie.bucket.index.partition.expressions",

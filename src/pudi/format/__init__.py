@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pudi.format.archive_encode import archived_entry, encode_archive_log, encode_history, encode_history_table
 from pudi.format.archive_log import ArchivedEntry, decode_archive_log
 from pudi.format.bloom import (
     DEFAULT_BLOOM_OPTIONS,
@@ -18,6 +19,7 @@ from pudi.format.compaction_plan import (
     decode_compaction_plan,
     encode_compaction_plan,
 )
+from pudi.format.instant_json import decode_json_commit
 from pudi.format.instant_time import (
     FULL_BOOTSTRAP_INSTANT,
     INIT_INSTANT,
@@ -78,6 +80,8 @@ from pudi.format.layout import (
     TIMELINE_DIR,
     TIMELINE_FOLDER,
     heartbeat_path,
+    history_file,
+    history_level,
     history_manifest,
     history_range,
     is_staged,
@@ -210,6 +214,7 @@ __all__ = [
     "State",
     "TimelineZone",
     "WriteStat",
+    "archived_entry",
     "bucket_of_file_id",
     "check_instant_time",
     "column_statistics",
@@ -217,14 +222,18 @@ __all__ = [
     "decode_avro",
     "decode_commit_metadata",
     "decode_compaction_plan",
+    "decode_json_commit",
     "decode_partition_metadata",
     "decode_properties",
     "decode_requested_replace_metadata",
     "decode_rollback_metadata",
     "decode_rollback_plan",
     "decode_table_properties",
+    "encode_archive_log",
     "encode_commit_metadata",
     "encode_compaction_plan",
+    "encode_history",
+    "encode_history_table",
     "encode_partition_metadata",
     "encode_properties",
     "encode_requested_replace_metadata",
@@ -233,6 +242,8 @@ __all__ = [
     "encode_table_properties",
     "footer_metadata",
     "heartbeat_path",
+    "history_file",
+    "history_level",
     "history_manifest",
     "history_range",
     "instant_to_millis",

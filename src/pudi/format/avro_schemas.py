@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-Schema = dict[str, Any]
+from pudi.format.avro_parts import STRING as _STRING
+from pudi.format.avro_parts import Schema
+from pudi.format.avro_parts import array as _array
+from pudi.format.avro_parts import field as _field
+from pudi.format.avro_parts import mapping as _map
+from pudi.format.avro_parts import optional as _optional
+from pudi.format.avro_parts import record as _record
 
 NAMESPACE: Final = "org.apache.hudi.avro.model"
 """Namespace of all of Hudi's own records."""
-
-_JAVA_STRING: Schema = {"avro.java.string": "String"}
-_STRING: Schema = {"type": "string", **_JAVA_STRING}
-
-
-def _array(items: object, **more: object) -> Schema:
-    return {"type": "array", "items": items, **more}
-
-
-def _map(values: object, **more: object) -> Schema:
-    return {"type": "map", "values": values, **_JAVA_STRING, **more}
-
-
-def _record(name: str, *fields: Schema, **more: object) -> Schema:
-    return {"type": "record", "name": name, **more, "fields": list(fields)}
-
-
-def _field(name: str, kind: object, **more: object) -> Schema:
-    return {"name": name, "type": kind, **more}
-
-
-def _optional(name: str, kind: object, doc: str | None = None) -> Schema:
-    return _field(name, ["null", kind], **({} if doc is None else {"doc": doc}), default=None)
-
 
 _VERSION = _field("version", ["int", "null"], default=1)
 

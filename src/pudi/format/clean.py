@@ -14,19 +14,23 @@ VERSION = 2
 BY_COMMITS = "KEEP_LATEST_COMMITS"
 """The policy that keeps what the newest commits saw (HoodieCleaningPolicy)."""
 
+BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+"""The policy that keeps so many file slices of each file group."""
+
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
     """What a clean is to delete (HoodieCleanerPlan).
 
     Attributes:
-        retained: requested time and action of the oldest commit whose files all stay.
+        retained: requested time and action of the oldest commit whose files all stay; None where file slices are
+            counted.
         last_completed: requested time of the newest completed commit.
         files: absolute locations, by partition path.
         policy: by which rule they were chosen.
     """
 
-    retained: tuple[str, str]
+    retained: tuple[str, str] | None
     last_completed: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     policy: str = BY_COMMITS
@@ -34,9 +38,12 @@ class CleanPlan:
 
 def encode_clean_plan(plan: CleanPlan) -> bytes:
     """Content of a requested clean."""
-    time, action = plan.retained
-    record = {
-        "earliestInstantToRetain": {"timestamp": time, "action": action, "state": "COMPLETED"},
+    retained = None
+    if plan.retained is not None:
+        time, action = plan.retained
+        retained = {"timestamp": time, "action": action, "state": "COMPLETED"}
+    record: dict[str, object] = {
+        "earliestInstantToRetain": retained,
         "lastCompletedCommitTimestamp": plan.last_completed,
         "policy": plan.policy,
         "filesToBeDeletedPerPartition": {},
@@ -64,7 +71,7 @@ def encode_clean_metadata(plan: CleanPlan, started: str, took_ms: int) -> bytes:
         "startCleanTime": started,
         "timeTakenInMillis": took_ms,
         "totalFilesDeleted": sum(map(len, names.values())),
-        "earliestCommitToRetain": plan.retained[0],
+        "earliestCommitToRetain": "" if plan.retained is None else plan.retained[0],
         "lastCompletedCommitTimestamp": plan.last_completed,
         "partitionMetadata": {
             partition: {

@@ -126,5 +126,16 @@ def history_range(name: str) -> tuple[str, str] | None:
     return None if match is None else (match[1], match[2])
 
 
+def history_level(name: str) -> int | None:
+    """How often the instants in a file of the archived timeline of layout 2 were compacted; None as `history_range`."""
+    match = _HISTORY_FILE.fullmatch(name)
+    return None if match is None else int(match[3])
+
+
+def history_file(first: str, last: str, level: int) -> str:
+    """Name of a file in the archived timeline of layout 2; see `history_range` and `history_level`."""
+    return f"{first}_{last}_{level}.parquet"
+
+
 _MANIFEST_PREFIX = "manifest_"
-_HISTORY_FILE = re.compile(r"([0-9]+)_([0-9]+)_[0-9]\.parquet")
+_HISTORY_FILE = re.compile(r"([0-9]+)_([0-9]+)_([0-9])\.parquet")

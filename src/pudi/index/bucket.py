@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
-from pudi.format import bucket_of_file_id
+from pudi.format import CONSISTENT_HASHING_DIR, bucket_of_file_id, new_bucket_file_id
+from pudi.format.hashing import Ring
 from pudi.format.java_hash import Int64, Texts, UInt32, portions
+from pudi.format.xxh32 import xxh32
 
 _BASE = np.uint32(31)
 _NULL, _EMPTY = "__null__", "__empty__"
 _SIGN = np.uint32(0x7FFFFFFF)
+_CONSISTENT_SUFFIX = "-0"
+"""What file ids of consistent hashing end with: one bucket has one file group (FSUtils.createNewFileId)."""
 MAX_BUCKETS = 99_999_999
 """As many as eight digits of a file id can tell apart."""
 
@@ -32,11 +39,116 @@ class Buckets:
     count: int
     fields: tuple[str, ...]
 
+    def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
+        """What says where each record key belongs."""
+        return key_hashes(keys, self.fields)
+
     def of(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> npt.NDArray[np.int32]:
         """The bucket of each record key (BucketIdentifier.getBucketId)."""
-        hashes = key_hashes(keys, self.fields)
+        return self._numbers(self.hashes(keys))
+
+    def named(self, hashes: UInt32, partition: str) -> tuple[list[str], Int64]:
+        """Names of the buckets of a partition's records, by their hashes, and for each record its bucket's place."""
+        numbers, places = np.unique(self._numbers(hashes), return_inverse=True)
+        return [bucket_name(number) for number in numbers.tolist()], places.astype(np.int64)
+
+    def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
+        """The name of the bucket that a file group is; raises as `bucket_of`."""
+        return bucket_name(bucket_of(file_id, table=table, path=path))
+
+    def file_id(self, name: str, partition: str, unique: str) -> str:
+        """The id of a bucket's first file group."""
+        return new_bucket_file_id(unique, int(name))
+
+    def _numbers(self, hashes: UInt32) -> npt.NDArray[np.int32]:
         buckets: npt.NDArray[np.int32] = (hashes % np.uint32(self.count)).astype(np.int32)
         return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistentBuckets:
+    """Buckets by consistent hashing: a partition's ring says which hashes are whose (HoodieSparkConsistentBucketIndex).
+
+    Attributes:
+        count: buckets that a new partition begins with.
+        fields: the column of the record key whose values are hashed; one alone.
+        rings: the ring of each partition that has one.
+    """
+
+    count: int
+    fields: tuple[str, ...]
+    rings: Mapping[str, Ring] = attribute(default_factory=dict)
+
+    def ring(self, partition: str) -> Ring:
+        """A partition's ring, perhaps the one that it's going to have."""
+        return self.rings.get(partition) or Ring.first(partition, self.count)
+
+    def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
+        """What says where each record key belongs (ConsistentBucketIdentifier.getBucket)."""
+        masked: UInt32 = xxh32(_hashed_texts(keys, self.fields)) & _SIGN
+        return masked
+
+    def named(self, hashes: UInt32, partition: str) -> tuple[list[str], Int64]:
+        """As of `Buckets`: what file ids begin with is a bucket's name."""
+        ring = self.ring(partition)
+        places = np.searchsorted(np.array(ring.values, np.int64), hashes.astype(np.int64))
+        numbers, codes = np.unique(np.where(places < len(ring.values), places, 0), return_inverse=True)
+        return [ring.prefixes[number] for number in numbers.tolist()], codes.astype(np.int64)
+
+    def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
+        """The name of the bucket that a file group is.
+
+        Raises:
+            CorruptError: the partition's ring has no such bucket.
+        """
+        name = file_id.removesuffix(_CONSISTENT_SUFFIX)
+        if name not in self.ring(partition).prefixes:
+            raise CorruptError(
+                f"file group {file_id} is none of the buckets of partition {partition!r}: its hashing metadata "
+                f"({CONSISTENT_HASHING_DIR}) is damaged, or another index wrote the file",
+                table=table,
+                path=path,
+            )
+        return name
+
+    def file_id(self, name: str, partition: str, unique: str) -> str:
+        """The id of a bucket's file group: always the same."""
+        return f"{name}{_CONSISTENT_SUFFIX}"
+
+
+AnyBuckets = Buckets | ConsistentBuckets
+
+
+def bucket_name(bucket: int) -> str:
+    """A bucket as tagged records carry it, and as file ids begin."""
+    return f"{bucket:08}"
+
+
+def _hashed_texts(
+    keys: pa.Array[Any] | pa.ChunkedArray[Any], fields: tuple[str, ...]
+) -> pa.Array[Any] | pa.ChunkedArray[Any]:
+    """What of each record key is hashed: keys that look like `a:1,b:x` are taken apart, as Hudi does with any."""
+    several = pc.and_(pc.match_substring(keys, ":"), pc.match_substring(keys, ","))
+    if not pc.any(several).as_py():
+        return keys
+    texts = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    # hardly any where the key is one column
+    apart = [_values(key, fields) for key in texts.filter(several).to_pylist()]
+    return pc.replace_with_mask(texts, several, pa.array(apart, texts.type))
+
+
+def _values(key: str, fields: tuple[str, ...]) -> str:
+    """The values of some columns in a key as `a:1,b:x`, joined (KeyGenUtils.extractRecordKeysByFields)."""
+    found, rest = [], key
+    while rest:
+        name, _, rest = rest.partition(":")
+        comma = rest.find(",")
+        colon = rest.find(":", comma + 1) if comma >= 0 else -1
+        end = rest.rfind(",", 0, colon) if colon >= 0 else len(rest)
+        value, rest = rest[:end], rest[end + 1 :]
+        if name in fields:
+            found.append({_NULL: "null", _EMPTY: ""}.get(value, value))
+    return "".join(found) if found else key
 
 
 def key_hashes(keys: pa.Array[Any] | pa.ChunkedArray[Any], fields: tuple[str, ...]) -> UInt32:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pudi.index.bucket import Buckets
+from pudi.index.bucket import AnyBuckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +24,4 @@ class Index:
     moves: bool = False
     bloom: bool = False
     records: bool = False
-    buckets: Buckets | None = None
+    buckets: AnyBuckets | None = None

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.errors import CorruptError
 from pudi.metadata.merge_files import entries_of, merged_files
 from pudi.metadata.merge_stats import merged_stats
-from pudi.metadata.records import FILES
+from pudi.metadata.records import FILES, RECORD_SCHEMA, columns_of
 
 _FLAGGED = ("ColumnStatsMetadata", "BloomFilterMetadata", "SecondaryIndexMetadata")
 """Columns whose struct says whether the record is a tombstone."""
@@ -73,6 +73,31 @@ def merged(partition: str, base: pa.Table, blocks: Sequence[Block]) -> pa.Table:
     else:
         rows = _newest_or_merged(versions)
     return pa.concat_tables([_without_tombstones(partition, untouched), _without_tombstones(partition, rows)])
+
+
+def folded(partition: str, blocks: Sequence[Block]) -> tuple[pa.Table, pa.Array]:
+    """What log blocks say together, for a log file in their place: tombstones stay, for what is in the base file.
+
+    Args:
+        partition: the metadata table's partition.
+        blocks: what the log blocks say, oldest first.
+
+    Returns:
+        Records, one for each key, and the keys whose older records are gone; these come first.
+
+    Raises:
+        CorruptError: versions of one record are about different things.
+    """
+    nothing = pa.schema([RECORD_SCHEMA.field(name) for name in columns_of(partition)]).empty_table()
+    if not any(_size(block) for block in blocks):
+        return nothing, pa.array([], pa.string())
+    versions, _ = _versions(nothing, blocks)
+    if partition == FILES:
+        rows = merged_files(versions.rows, versions.codes, versions.of_base, tombstones=True)
+    else:
+        rows = _newest_or_merged(versions)
+    gone = [block.deleted.cast(pa.string()) for block in blocks if block.deleted is not None]
+    return rows, pc.unique(pa.chunked_array(gone, pa.string()))
 
 
 def _size(block: Block) -> int:

@@ -73,13 +73,14 @@ def entries_of(maps: pa.Array | pa.ChunkedArray) -> Entries:
     )
 
 
-def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.Table:
+def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray, *, tombstones: bool = False) -> pa.Table:
     """One record for each key, without files that are gone.
 
     Args:
         rows: versions of records, oldest first.
         codes: for each version a number that stands for its key.
         of_base: for each version whether it's the base file's, whose turn comes last.
+        tombstones: whether what says that a file is gone stays, for a record that isn't among the versions.
     """
     if not rows.num_rows:
         return rows
@@ -94,18 +95,20 @@ def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.T
             state.merge(file[turn], entries.sizes[turn], entries.deleted[turn])
     newer = np.flatnonzero(logs.there | logs.tombstone)
     whole.merge(newer, logs.size[newer], logs.tombstone[newer])
-    there = np.flatnonzero(whole.there)
-    return _records(rows, codes, pairs[there], names, whole.size[there])
+    there = np.flatnonzero(whole.there | whole.tombstone if tombstones else whole.there)
+    sizes = np.where(whole.there, whole.size, 0)[there]
+    return _records(rows, codes, pairs[there], names, sizes, whole.tombstone[there])
 
 
-def _records(rows: pa.Table, codes: np.ndarray, pairs: np.ndarray, names: pa.Array, sizes: np.ndarray) -> pa.Table:
+def _records(
+    rows: pa.Table, codes: np.ndarray, pairs: np.ndarray, names: pa.Array, sizes: np.ndarray, deleted: np.ndarray
+) -> pa.Table:
     """The records of files in the order of their keys' numbers; a key whose files are all gone has an empty map."""
     present, last = np.unique(codes[::-1], return_index=True)
     rows = rows.select(["key", "type"]).take(pa.array(len(codes) - 1 - last))
     record, name = np.divmod(pairs, max(len(names), 1))
     ends = np.searchsorted(record, present, side="right")
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-    no = pa.array(np.zeros(len(sizes), dtype=bool))
-    infos = pa.StructArray.from_arrays([pa.array(sizes), no], fields=list(_MAP.item_type))
+    infos = pa.StructArray.from_arrays([pa.array(sizes), pa.array(deleted)], fields=list(_MAP.item_type))
     maps = pa.MapArray.from_arrays(offsets, names.take(pa.array(name)), infos, type=_MAP)
     return rows.append_column(RECORD_SCHEMA.field("filesystemMetadata"), maps)

@@ -21,14 +21,16 @@ from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.groups import Shards
-from pudi.metadata.merge import Block, merged
+from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.records import RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
 from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
-from pudi.timeline import Timeline, TimelineStore
+from pudi.timeline import Instant, Timeline, TimelineStore
 
 _T = TypeVar("_T")
 _S = TypeVar("_S")
+_OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
+"""What delta commits say that are no instants of the table (WriteOperationType)."""
 _AT_ONCE = 16
 """Files that are read at the same time."""
 
@@ -76,6 +78,7 @@ class MetadataTable:
     partitions: tuple[str, ...]
     scope: LogScope
     _view: FileSystemView = field(repr=False)
+    _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -100,7 +103,7 @@ class MetadataTable:
             raise CorruptError(
                 "the properties name a metadata table that has no completed commit; have it built anew", table=own.root
             )
-        behind = missing(timeline, known)
+        behind = missing(timeline, known, instants.archived)
         if behind is not None:
             raise CorruptError(
                 f"the metadata table doesn't know of the completed {behind.action.value} {behind.requested}: a writer "
@@ -109,7 +112,11 @@ class MetadataTable:
                 instant=behind.requested,
             )
         view = FileSystemView(known, StorageListing(own), instants, logs=True)
-        return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view)
+
+        def is_own(instant: Instant) -> bool:
+            return instants.commit_metadata(instant).operation_type in _OWN_OPERATIONS
+
+        return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view, is_own)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
@@ -130,7 +137,7 @@ class MetadataTable:
 
     def tells_of(self, timeline: Timeline) -> bool:
         """Whether it tells of no commit that the table's timeline doesn't have; see `validity.tells_of`."""
-        return tells_of(self.scope, self.timeline, timeline)
+        return tells_of(self.scope, self.timeline, timeline, self._is_own)
 
     def shards(self, partition: str) -> Shards:
         """The file groups of a partition, by one listing.
@@ -179,6 +186,17 @@ class MetadataTable:
     def read_slice(self, partition: str, file_slice: FileSlice, wanted: Wanted | None = None) -> pa.Table:
         """Merged records of one file group; see `read`."""
         return self._read_group(partition, file_slice, wanted or Wanted())
+
+    def read_logs(self, partition: str, file_slice: FileSlice) -> tuple[pa.Table, pa.Array, tuple[str, ...]]:
+        """What the log files of one file group say together (`merge.folded`), and the instants of their blocks.
+
+        Raises:
+            CorruptError: a file is damaged.
+            NotFoundError: a file is gone.
+        """
+        columns, blocks = columns_of(partition), self._blocks(file_slice)
+        rows, gone = folded(partition, [self._block(block, columns, Wanted()) for block in blocks])
+        return rows, gone, tuple(dict.fromkeys(block.instant for block in blocks))
 
     def _groups(
         self,

@@ -5,8 +5,10 @@ Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 from pudi.filegroup import LogScope
-from pudi.format import INIT_INSTANT, Action
+from pudi.format import INIT_INSTANT, Action, Layout
 from pudi.timeline import Instant, Timeline
 
 
@@ -27,7 +29,9 @@ def scope_of(data: Timeline, metadata: Timeline) -> LogScope:
     return LogScope(completed - pending, pending | own, metadata.start)
 
 
-def missing(data: Timeline, metadata: Timeline) -> Instant | None:
+def missing(
+    data: Timeline, metadata: Timeline, archived: Callable[[], Iterable[Instant]] = lambda: ()
+) -> Instant | None:
     """A completed write of the table that the metadata table knows nothing of; None where it has kept up.
 
     Hudi trusts the table's properties alone; a writer that knew nothing of metadata tables may not have.
@@ -35,13 +39,22 @@ def missing(data: Timeline, metadata: Timeline) -> Instant | None:
     Args:
         data: the table's active timeline, loaded before the metadata table's.
         metadata: the metadata table's active timeline.
+        archived: reads the instants in the metadata table's archive; asked where the active timeline lacks one.
     """
-    known = {i.requested for i in metadata.instants if i.is_completed}
-    initial = [i for i in metadata.commits if i.requested.startswith(INIT_INSTANT)]
+    lacking = _missing(data, metadata.instants, metadata.commits, metadata.layout)
+    if lacking is None or any(i.requested == f"{INIT_INSTANT}000" for i in metadata.commits):
+        return lacking
+    older = tuple(archived())
+    return _missing(data, (*older, *metadata.instants), (*older, *metadata.commits), metadata.layout)
+
+
+def _missing(data: Timeline, instants: Iterable[Instant], commits: Sequence[Instant], layout: Layout) -> Instant | None:
+    known = {i.requested for i in instants if i.is_completed}
+    initial = [i for i in commits if i.requested.startswith(INIT_INSTANT)]
     since = min((i.completion or "" for i in initial), default=None)
-    first = next((i.requested for i in metadata.commits if not i.requested.startswith(INIT_INSTANT)), None)
+    first = next((i.requested for i in commits if not i.requested.startswith(INIT_INSTANT)), None)
     for instant in reversed(data.commits):
-        if instant.archived or instant.requested in known or instant.layout != metadata.layout:
+        if instant.archived or instant.requested in known or instant.layout != layout:
             continue
         if since is not None:
             # what had completed before was listed when the metadata table was made
@@ -52,14 +65,23 @@ def missing(data: Timeline, metadata: Timeline) -> Instant | None:
     return None
 
 
-def tells_of(scope: LogScope, metadata: Timeline, data: Timeline) -> bool:
+def tells_of(
+    scope: LogScope, metadata: Timeline, data: Timeline, is_own: Callable[[Instant], bool] = lambda _: False
+) -> bool:
     """Whether the metadata table tells of no commit that the table's timeline, loaded before, doesn't have.
 
     Where records are is told for the newest commit only: a reader that doesn't see that one must not ask.
+
+    Args:
+        scope: the instants whose log blocks count.
+        metadata: the metadata table's active timeline.
+        data: the table's.
+        is_own: asked of a delta commit that isn't on the table's timeline whether it's the metadata table's own: a log
+            compaction, or the making of a partition.
     """
     known = {i.requested for i in data.instants if i.is_completed}
     return all(
-        i.requested in known or (data.start is not None and i.requested < data.start)
+        i.requested in known or (data.start is not None and i.requested < data.start) or is_own(i)
         for i in metadata.commits
         if i.action is Action.DELTACOMMIT and i.requested in scope.completed
     )

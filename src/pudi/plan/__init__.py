@@ -1,7 +1,7 @@
 """What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
 
 from pudi.plan.append import Append, LogOptions
-from pudi.plan.buckets import bucket_name, place_buckets
+from pudi.plan.buckets import place_buckets
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
 from pudi.plan.merging import Merging
@@ -38,7 +38,6 @@ __all__ = [
     "WritePlan",
     "WriteProfile",
     "WriteSpec",
-    "bucket_name",
     "place",
     "place_buckets",
     "plan_read",

@@ -6,21 +6,16 @@ from collections.abc import Callable, Sequence
 
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.format import new_bucket_file_id
-from pudi.index import bucket_of
+from pudi.index import AnyBuckets, Buckets
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, Operation, WritePlan, WriteProfile
-
-
-def bucket_name(bucket: int) -> str:
-    """A bucket as tagged records carry it, and as file ids begin."""
-    return f"{bucket:08}"
 
 
 def place_buckets(
     profile: WriteProfile,
     slices: Sequence[FileSlice],
     operation: Operation,
+    buckets: AnyBuckets,
     new_id: Callable[[], str],
     table: str,
     logs: LogOptions | None = None,
@@ -31,6 +26,7 @@ def place_buckets(
         profile: counts by an engine; what it calls file ids are buckets.
         slices: the latest slices of the partitions that the records fall into.
         operation: deletes make no new buckets.
+        buckets: how the table is divided.
         new_id: makes a UUID.
         table: location of the table, for errors.
         logs: how log files are written; None in a copy-on-write table. All records of a merge-on-read table go to log
@@ -41,7 +37,7 @@ def place_buckets(
     """
     by_bucket: dict[tuple[str, str], FileSlice] = {}
     for file_slice in slices:
-        bucket = bucket_name(bucket_of(file_slice.file_id, table=table, path=file_slice.path))
+        bucket = buckets.name_of(file_slice.file_id, file_slice.partition, table=table, path=file_slice.path)
         other = by_bucket.setdefault((file_slice.partition, bucket), file_slice)
         if other is not file_slice:
             raise CorruptError(
@@ -58,8 +54,8 @@ def place_buckets(
             base, append = (known.base_file, None) if logs is None else (None, Append(known))
             tasks.append(FileTask(len(tasks), partition, known.file_id, base, bucket, append))
         elif operation is not Operation.DELETE:
-            file_id = new_bucket_file_id(new_id(), int(bucket))
-            if begins_with_log:  # as Hudi has it, which numbers base files only
+            file_id = buckets.file_id(bucket, partition, new_id())
+            if begins_with_log and isinstance(buckets, Buckets):  # as Hudi has it, which numbers base files only
                 file_id = file_id.removesuffix("-0")
             append = Append() if begins_with_log else None
             tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket, append=append))

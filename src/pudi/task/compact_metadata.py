@@ -1,4 +1,4 @@
-"""Compact one file group of the metadata table: its base file and log files merged into a new base file."""
+"""Compact one file group of the metadata table: its files merged into a new base file, or its log files into one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from pudi.context import Storage
 from pudi.filegroup import LogScope
-from pudi.format import CompactionOperation
+from pudi.format import CompactionOperation, write_token
 from pudi.metadata import MetadataTable, all_columns
 from pudi.metadata.changes import encode_changes
 from pudi.task.compact import slice_of
-from pudi.task.metadata_files import write_base
+from pudi.task.metadata_files import write_base, write_folded
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
 
@@ -62,3 +62,32 @@ class CompactMetadataTask:
                 total_log_files_compacted=len(file_slice.logs),
             ),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactMetadataLogsTask:
+    """Compact the log files of one slice of the metadata table into one (FileGroupReaderBasedAppendHandle).
+
+    Attributes:
+        instant: requested time of the log compaction.
+        run_number: a number that the write tokens of all files of this run hold.
+        number: place in the plan, also the first part of the write token.
+        operation: the slice.
+        scope: the instants whose log blocks count.
+    """
+
+    instant: str
+    run_number: int
+    number: int
+    operation: CompactionOperation
+    scope: LogScope
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the log file; arguments and errors as of `CompactMetadataTask.run`."""
+        file_slice = slice_of(storage, self.operation)
+        table = MetadataTable.of_files(storage, self.scope)
+        rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
+        changes = encode_changes(all_columns(rows), gone).sorted()
+        token = write_token(self.number, self.run_number, attempt)
+        stat = write_folded(storage, self.instant, file_slice, changes, instants, token)
+        return FileResult(self.number, rows.num_rows, stat)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
 import pyarrow as pa
 
 from pudi.context import Storage
@@ -19,9 +22,9 @@ DEFAULT_TOKEN = "0-0-0"
 """The write token of the log files that make file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
 
 
-def encode_delete_block(requested: str, gone: pa.Array) -> bytes:
-    """A block that deletes records; one of none makes a file group that has no records."""
-    headers = {Header.INSTANT_TIME: requested}
+def encode_delete_block(requested: str, gone: pa.Array, more: Mapping[Header, str] = MappingProxyType({})) -> bytes:
+    """A block that deletes records, with more headers; one of none makes a file group that has no records."""
+    headers = {Header.INSTANT_TIME: requested, **more}
     if len(gone):
         headers[Header.SCHEMA] = RECORD_AVRO
     return encode_block(BlockKind.DELETE, headers, encode_deletes(gone, pa.nulls(len(gone), pa.string())))
@@ -87,6 +90,56 @@ def append_changes(
         total_write_bytes=len(content),
         partition_path=file_slice.partition,
         file_size_in_bytes=len(content),
+        runtime_stats=RuntimeStats(),
+    )
+
+
+def write_folded(
+    storage: Storage,
+    requested: str,
+    file_slice: FileSlice,
+    changes: Changes,
+    instants: Sequence[str],
+    token: str,
+) -> WriteStat:
+    """Write a log file that stands for the log files of a slice, from table version 8 on.
+
+    Args:
+        storage: the metadata table's files.
+        requested: the log compaction.
+        file_slice: the slice.
+        changes: what its log files say together, sorted; what is deleted comes first.
+        instants: those of the blocks that it stands for.
+        token: the write token.
+    """
+    name = LogFileName(file_slice.file_id, requested, 1, token).name
+    Markers(storage, requested).create(file_slice.partition, name, IOType.CREATE)
+    stands_for = {Header.COMPACTED_BLOCK_TIMES: ",".join(instants)}
+    blocks = []
+    if len(changes.gone) or not len(changes.keys):
+        blocks.append(encode_delete_block(requested, changes.gone, stands_for))
+    if len(changes.keys):
+        headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO, **stands_for}
+        records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
+        blocks.append(encode_block(BlockKind.HFILE, headers, records))
+    content = b"".join(blocks)
+    path = f"{file_slice.partition}/{name}"
+    storage.create(path, content)
+    return WriteStat(
+        file_id=file_slice.file_id,
+        path=path,
+        prev_commit=file_slice.instant,
+        base_file="",
+        log_files=(name,),
+        log_version=1,
+        log_offset=0,
+        num_writes=len(changes.keys),
+        num_update_writes=len(changes.keys),
+        num_deletes=len(changes.gone),
+        total_write_bytes=len(content),
+        partition_path=file_slice.partition,
+        file_size_in_bytes=len(content),
+        total_log_files_compacted=len(file_slice.logs),
         runtime_stats=RuntimeStats(),
     )
 

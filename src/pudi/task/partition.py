@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.format import new_file_id
-from pudi.index import Buckets, Index
+from pudi.index import AnyBuckets, Index
 from pudi.metadata.shards import RecordShards
 from pudi.plan import (
     InsertRoute,
@@ -21,7 +21,6 @@ from pudi.plan import (
     WritePlan,
     WriteProfile,
     WriteSpec,
-    bucket_name,
     place,
     place_buckets,
 )
@@ -135,7 +134,7 @@ def with_base_rows(rows: pa.Table, partitions: Mapping[str, TaggedPartition], sp
 
 
 def tag_buckets(
-    keys: pa.ChunkedArray, partitions: Mapping[str, np.ndarray], buckets: Buckets
+    keys: pa.ChunkedArray, partitions: Mapping[str, np.ndarray], buckets: AnyBuckets
 ) -> dict[str, TaggedPartition]:
     """Records' buckets, in the place of file groups.
 
@@ -144,12 +143,12 @@ def tag_buckets(
         partitions: by partition path, the numbers of its records, ascending.
         buckets: how the table is divided.
     """
-    numbers, located = np.unique(buckets.of(keys), return_inverse=True)
-    names = [bucket_name(number) for number in numbers.tolist()]  # buckets, not records
-    return {
-        partition: TaggedPartition(rows, np.arange(len(rows)), located[rows], names, {})
-        for partition, rows in ((p, np.asarray(r)) for p, r in partitions.items())
-    }
+    hashes, found = buckets.hashes(keys), {}
+    for partition, places in partitions.items():
+        rows = np.asarray(places)
+        names, located = buckets.named(hashes[rows], partition)
+        found[partition] = TaggedPartition(rows, np.arange(len(rows)), located, names, {})
+    return found
 
 
 def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
@@ -238,7 +237,8 @@ def _placed_buckets(
     if spec.index.buckets is None:
         return None
     tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
-    plan = place_buckets(profile(tagged), task.slices, spec.operation, lambda: unique, storage.root, spec.logs)
+    buckets, root = spec.index.buckets, storage.root
+    plan = place_buckets(profile(tagged), task.slices, spec.operation, buckets, lambda: unique, root, spec.logs)
     return tagged, plan
 
 

@@ -1,7 +1,19 @@
 """What happened, in what order: instants, the active timeline, and the transitions that make work visible."""
 
+from pudi.timeline.archiving import archive
 from pudi.timeline.instant import NO_COMMIT, WRITE_ACTIONS, Instant, day_before, parse_time
+from pudi.timeline.instant import next_instant as new_instant
 from pudi.timeline.store import TimelineStore
 from pudi.timeline.timeline import Timeline
 
-__all__ = ["NO_COMMIT", "WRITE_ACTIONS", "Instant", "Timeline", "TimelineStore", "day_before", "parse_time"]
+__all__ = [
+    "NO_COMMIT",
+    "WRITE_ACTIONS",
+    "Instant",
+    "Timeline",
+    "TimelineStore",
+    "archive",
+    "day_before",
+    "new_instant",
+    "parse_time",
+]

@@ -176,23 +176,7 @@ class HistoryArchive:
 
     def _manifest(self) -> list[str]:
         """Names of the live files; others in the folder are leftovers of merging."""
-        try:
-            version = int(self.storage.read(f"{self.folder}/{HISTORY_VERSION}").decode("ascii"))
-        except (NotFoundError, ValueError):  # between two versions, or never archived
-            files, _ = self.storage.list_dir(self.folder)
-            versions = (manifest_version(info.path.rpartition("/")[2]) for info in files)
-            version = max((v for v in versions if v is not None), default=-1)
-        if version < 0:
-            return []
-        path = f"{self.folder}/{history_manifest(version)}"
-        try:
-            names = [entry["fileName"] for entry in json.loads(self.storage.read(path))["files"]]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CorruptError(f"the manifest of the archived timeline can't be read: {error!r}", path=path) from error
-        strange = [name for name in names if not isinstance(name, str) or history_range(name) is None]
-        if strange:
-            raise CorruptError(f"the manifest of the archived timeline names {strange[0]!r:.80}", path=path)
-        return sorted(names)
+        return sorted(read_manifest(self.storage, self.folder)[1])
 
     def _read_times(self, name: str) -> tuple[Instant, ...]:
         if name not in self._times:
@@ -234,6 +218,41 @@ class HistoryArchive:
             return table.select(columns).cast(pa.schema(kinds.items()))
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+
+
+def read_manifest(storage: Storage, folder: str, version: int | None = None) -> tuple[int, dict[str, int]]:
+    """A manifest of an archive of layout 2: its version, -1 for none, and the size of each live file by name.
+
+    Args:
+        storage: the table's files.
+        folder: the archive's folder.
+        version: which one; None for the newest.
+
+    Raises:
+        CorruptError: it's damaged.
+    """
+    version = _newest_version(storage, folder) if version is None else version
+    if version < 0:
+        return version, {}
+    path = f"{folder}/{history_manifest(version)}"
+    try:
+        entries = json.loads(storage.read(path))["files"]
+        files = {entry["fileName"]: int(entry.get("fileLen") or 0) for entry in entries}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptError(f"the manifest of the archived timeline can't be read: {error!r}", path=path) from error
+    strange = [name for name in files if not isinstance(name, str) or history_range(name) is None]
+    if strange:
+        raise CorruptError(f"the manifest of the archived timeline names {strange[0]!r:.80}", path=path)
+    return version, files
+
+
+def _newest_version(storage: Storage, folder: str) -> int:
+    try:
+        return int(storage.read(f"{folder}/{HISTORY_VERSION}").decode("ascii"))
+    except (NotFoundError, ValueError):  # between two versions, or never archived
+        files, _ = storage.list_dir(folder)
+        versions = (manifest_version(info.path.rpartition("/")[2]) for info in files)
+        return max((v for v in versions if v is not None), default=-1)
 
 
 def _gone(storage: Storage, folder: str, instant: Instant) -> NotFoundError:

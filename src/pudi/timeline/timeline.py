@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from pudi.context import FileInfo
-from pudi.format import Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
+from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
 from pudi.timeline.instant import Instant
 
 
@@ -77,10 +77,12 @@ class Timeline:
         """Requested time from which the timeline is complete; what is older may be archived.
 
         It's that of the oldest completed commit without a savepoint: archiving goes on beyond those that have one
-        (BaseHoodieTimeline.findFirstNonSavepointCommit).
+        (BaseHoodieTimeline.findFirstNonSavepointCommit). The instants at which partitions of a metadata table are made
+        stand for no moment: one may be made long after others were archived.
         """
         saved = {i.requested for i in self.instants if i.action is Action.SAVEPOINT}
-        return next((requested for requested in self._completed if requested not in saved), None)
+        left = [requested for requested in self._completed if requested not in saved]
+        return next((requested for requested in left if not requested.startswith(INIT_INSTANT)), next(iter(left), None))
 
     def commit(self, requested: str) -> Instant | None:
         """The completed commit of that requested time, if there is one on the active timeline."""

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.errors import CorruptError
 from pudi.format import bucket_of_file_id, new_bucket_file_id
-from pudi.index import Buckets, bucket_of, key_hashes
+from pudi.index import Buckets, ConsistentBuckets, bucket_of, key_hashes
 from pudi.schema import RECORD_KEY
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cow_v9_bucket.zip"
@@ -93,3 +94,16 @@ def test_file_ids_of_buckets() -> None:
     assert bucket_of_file_id("550e8400-e29b-41d4-a716-446655440000-0") is None
     with pytest.raises(CorruptError, match="eight digits"):
         bucket_of("abcdefgh-0", table="t", path="p")
+
+
+@given(st.lists(st.one_of(plain, st.text(max_size=70), keys), max_size=20), st.integers(1, 9))
+def test_consistent_hashing_is_hudis(texts: list[str], count: int) -> None:
+    """ConsistentBucketIdentifier.getBucket, step by step."""
+    buckets = ConsistentBuckets(count, ("a", "b"))
+    names, places = buckets.named(buckets.hashes(pa.array(texts, pa.string())), "nyc")
+    ring = buckets.ring("nyc")
+    for text, place in zip(texts, places.tolist(), strict=True):
+        joined = "".join("null" if value is None else value for value in hashed_values(text, ("a", "b")))
+        hashed = xxhash.xxh32_intdigest(joined.encode(), 0) & 0x7FFFFFFF
+        expected = next((p for v, p in zip(ring.values, ring.prefixes, strict=True) if v >= hashed), ring.prefixes[0])
+        assert names[place] == expected

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError
 from pudi.metadata import COLUMN_STATS, FILES, RECORD_INDEX, RECORD_SCHEMA, RecordType, columns_of
-from pudi.metadata.merge import Block, merged
+from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.merge_files import entries_of
 
 KEYS = ["a", "b", "c"]
@@ -89,6 +89,25 @@ def test_lists_of_files_are_merged_as_hudi_merges_them(base: dict[str, Listed], 
     assert not entries_of(found["filesystemMetadata"]).deleted.any()
 
 
+def assert_folding_changes_nothing(partition: str, base: pa.Table, blocks: list[Block], count: int) -> None:
+    """A log file in the place of the first ones says the same as they do, whatever comes after it."""
+    kept, gone = folded(partition, blocks[:count])
+    instead = [Block(deleted=gone), Block(rows=kept), *blocks[count:]]
+    whole, parted = (merged(partition, base, each).to_pylist() for each in (blocks, instead))
+    assert sorted(map(str, parted)) == sorted(map(str, whole))
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), _FILES, max_size=3), st.lists(_BLOCK, max_size=6), st.integers(0, 6))
+def test_lists_of_files_can_be_folded(base: dict[str, Listed], blocks: list[tuple[str, Any]], count: int) -> None:
+    made = [
+        Block(rows=rows(FILES, [file_list(key, dict(sorted(files.items()))) for key, files in content.items()]))
+        if kind == "rows"
+        else Block(deleted=pa.array(content, pa.string()))
+        for kind, content in blocks
+    ]
+    assert_folding_changes_nothing(FILES, rows(FILES, [file_list(key, f) for key, f in base.items()]), made, count)
+
+
 def location(key: str, file_id: str) -> dict[str, Any]:
     info = {"partitionName": "p", "fileId": file_id, "fileIdEncoding": 1}
     return {"key": key, "type": int(RecordType.RECORD_INDEX), "recordIndexMetadata": info}
@@ -110,6 +129,16 @@ def test_of_other_records_the_newest_counts(base: dict[str, str], changes: list[
             blocks.append(Block(rows=rows(RECORD_INDEX, [location(key, file_id)])))
     found = merged(RECORD_INDEX, rows(RECORD_INDEX, [location(*each) for each in base.items()]), blocks)
     assert {row["key"]: row["recordIndexMetadata"]["fileId"] for row in found.to_pylist()} == expected
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), st.sampled_from("xyz")), _CHANGES, st.integers(0, 8))
+def test_other_records_can_be_folded(base: dict[str, str], changes: list[tuple[str, str | None]], count: int) -> None:
+    blocks = [
+        Block(deleted=pa.array([key])) if file_id is None else Block(rows=rows(RECORD_INDEX, [location(key, file_id)]))
+        for key, file_id in changes
+    ]
+    before = rows(RECORD_INDEX, [location(*each) for each in base.items()])
+    assert_folding_changes_nothing(RECORD_INDEX, before, blocks, count)
 
 
 def stats(least: int | str | None, greatest: int | str | None, **also: Any) -> dict[str, Any]:
@@ -169,3 +198,12 @@ def test_versions_of_different_types_are_refused() -> None:
     other = {**stats(1, 2), "type": int(RecordType.COLUMN_STATS)}
     with pytest.raises(CorruptError, match="different types"):
         merged_stats(stats(1, 2), other)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_statistics_can_be_folded(count: int) -> None:
+    gone = stats(None, None, isDeleted=True)
+    for versions in ((stats(3, 7), gone, stats(5, 6)), (stats(3, 7), stats(1, 2, isTightBound=True), gone)):
+        blocks = [Block(rows=rows(COLUMN_STATS, [each])) for each in versions]
+        for base in ([], [stats(1, 9)]):
+            assert_folding_changes_nothing(COLUMN_STATS, rows(COLUMN_STATS, base), blocks, count)

@@ -38,7 +38,7 @@ from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import make_group, write_base
-from pudi.timeline import Timeline
+from pudi.timeline import Timeline, new_instant
 
 _log = logging.getLogger(__name__)
 
@@ -197,26 +197,32 @@ def _counts(name: str, pending: Collection[str]) -> bool:
 def next_instant(meta: MetaClient, timeline: Timeline) -> str:
     """The instant at which another partition is made (generateUniqueInstantTime).
 
+    One whose place in the order of the active timeline is before all others must not come back once such were
+    archived: readers take what is older than the first instant for archived. So it's then one of now.
+
     Args:
         meta: the table.
         timeline: its timeline.
     """
     layout, first = meta.store.layout, 0
+    known = _known(meta)
+    taken = {instant.requested for instant in known.instants}
     start = f"{INIT_INSTANT}"
     if layout == 1:
         done = [instant.requested for instant in timeline.instants if instant.is_completed]
         start, first = max(done, default=INIT_INSTANT), _FIRST_SUFFIX
-    taken = _taken(meta)
+    elif known.commits and f"{INIT_INSTANT}000" not in taken:
+        newest = max(filter(None, (known.newest_time, timeline.newest_time)))
+        return new_instant(meta.context.clock.now_ms(), newest, meta.config.timezone)
     return next(name for name in (f"{start}{number:03}" for number in count(first)) if name not in taken)
 
 
-def _taken(meta: MetaClient) -> set[str]:
-    """The metadata table's instants, if there is one."""
+def _known(meta: MetaClient) -> Timeline:
+    """The metadata table's timeline; an empty one if there is none."""
     try:
-        mdt = open_metadata(meta)
+        return open_metadata(meta).store.load()
     except TableNotFoundError:
-        return set()
-    return {instant.requested for instant in mdt.store.load().instants}
+        return Timeline()
 
 
 def _unwanted(config: TableConfig, options: Options) -> set[str]:

@@ -1,4 +1,4 @@
-"""Delete what no reader of the metadata table needs any more: slices before those that the newest commits saw.
+"""Delete what no reader of the metadata table needs any more: all but the newest two slices of each file group.
 
 Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
 """
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from pudi.action.meta_client import MetaClient
 from pudi.context import FileInfo
 from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
-from pudi.format.clean import CleanPlan, encode_clean_metadata, encode_clean_plan
+from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_metadata, encode_clean_plan
 from pudi.timeline import Timeline
 
-RETAINED = 20
-"""How many commits' files stay (HoodieMetadataConfig.DEFAULT_METADATA_CLEANER_COMMITS_RETAINED)."""
+RETAINED = 2
+"""How many slices of a file group stay (HoodieMetadataWriteUtils.createMetadataWriteConfig)."""
 _PAUSE = range(3, 5)
 """How many instants completed since a compaction when it's time: before, readers may be at what it compacted, and
 after, nothing new has come up."""
@@ -30,7 +30,7 @@ def clean_metadata(mdt: MetaClient, retained: int = RETAINED) -> bool:
 
     Args:
         mdt: the metadata table.
-        retained: how many commits' files stay.
+        retained: how many slices of each file group stay.
     """
     with mdt.lock:
         timeline = mdt.store.load()
@@ -54,26 +54,24 @@ def clean_metadata(mdt: MetaClient, retained: int = RETAINED) -> bool:
 
 def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
     """What to delete; None for nothing."""
-    commits = mdt.commits_by_completion(timeline)
     compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
-    if compacted is None or len(commits) <= retained:
+    if compacted is None:
         return None
     if sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants) not in _PAUSE:
         return None
-    oldest = commits[-retained]
     _, partitions = mdt.storage.list_dir("")
     doomed: dict[str, tuple[str, ...]] = {}
     for partition in sorted(p for p in partitions if not p.startswith(".")):
         files, _ = mdt.storage.list_dir(partition)
-        found = _unneeded(timeline, files, oldest.requested)
+        found = _unneeded(timeline, files, retained)
         if found:
             doomed[partition] = tuple(f"{mdt.storage.root}/{path}" for path in found)
-    last = commits[-1].requested
-    return CleanPlan((oldest.requested, oldest.action.value), last, doomed) if doomed else None
+    last = mdt.commits_by_completion(timeline)[-1].requested
+    return CleanPlan(None, last, doomed, BY_VERSIONS) if doomed else None
 
 
-def _unneeded(timeline: Timeline, files: Iterable[FileInfo], oldest: str) -> list[str]:
-    """The files of slices before the one that each file group had at `oldest`."""
+def _unneeded(timeline: Timeline, files: Iterable[FileInfo], retained: int) -> list[str]:
+    """The files of slices before the newest ones of each file group."""
     groups: defaultdict[str, list[tuple[BaseFileName | LogFileName, str]]] = defaultdict(list)
     for info in files:
         parsed = parse_data_file(info.path.rpartition("/")[2])
@@ -84,8 +82,8 @@ def _unneeded(timeline: Timeline, files: Iterable[FileInfo], oldest: str) -> lis
         bases = {
             name.instant for name, _ in members if isinstance(name, BaseFileName) and _done(timeline, name.instant)
         }
-        kept = max((instant for instant in bases if instant < oldest), default=None)
-        if kept is not None:
+        if len(bases) >= retained:
+            kept = sorted(bases)[-retained]
             doomed += [path for name, path in members if _before(timeline, name, kept)]
     return sorted(doomed)
 

@@ -1,4 +1,4 @@
-"""Keep the metadata table small after a commit: log files are compacted, and files that nobody needs deleted.
+"""Keep the metadata table small after a commit: log files are compacted, files and instants that nobody needs go.
 
 What was compacted must never be rolled back. So the compaction comes after all that is in the metadata table, and waits
 while an instant that is there is pending on the table: it died between the two commits, and will be taken back.
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pudi.action.claim import Claim, claimed, is_claimable
+from pudi.action.mdt.archive import archive_metadata
 from pudi.action.mdt.clean import clean_metadata
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_metadata
@@ -25,13 +26,15 @@ from pudi.metadata.table import at_once
 from pudi.metadata.validity import scope_of
 from pudi.plan.compaction import operation_of
 from pudi.task import Engine, FileResult
-from pudi.task.compact_metadata import CompactMetadataTask
+from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
 
 _TRIGGER = "hoodie.metadata.compact.max.delta.commits"
-_COMPACT = "COMPACT"
+_LOGS = "hoodie.metadata.log.compaction.enable"
+_LOGS_TRIGGER = "hoodie.metadata.log.compaction.blocks.threshold"
+_COMPACT, _LOG_COMPACT = "COMPACT", "LOG_COMPACT"
 _SUFFIX = "001"
 """What compactions are named by below version 8, behind the newest delta commit."""
 _PENDING = (State.REQUESTED, State.INFLIGHT)
@@ -42,7 +45,7 @@ _SPREAD = 64 << 20
 
 
 def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """After a commit: compact and clean the metadata table when it's due.
+    """After a commit: compact, clean and archive the metadata table when it's due.
 
     The commit is done, whatever comes of this: an error is told in the log, and the next one tries again.
 
@@ -70,32 +73,46 @@ class _Services:
     def run(self) -> None:
         mdt = open_metadata(self.meta)
         timeline = mdt.store.load()
-        for pending in timeline.of(Action.COMPACTION, *_PENDING):
+        for pending in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
             if is_claimable(mdt, pending, self._claiming):
                 self._compact(mdt, pending)
-        if self._is_due(timeline):
-            scheduled = self._schedule(mdt)
-            if scheduled is not None:
-                self._compact(mdt, scheduled)
+                timeline = mdt.store.load()
+        scheduled = self._schedule(mdt) if self._is_due(timeline) else None
+        if scheduled is None and self._are_logs_due(mdt, timeline):
+            scheduled = self._schedule_logs(mdt)
+        if scheduled is not None:
+            self._compact(mdt, scheduled)
         clean_metadata(mdt)
+        archive_metadata(self.meta, mdt, timeline, self.options)
 
     @property
     def _claiming(self) -> WriteOptions:
         return WriteOptions.of(self.options)
 
     def _is_due(self, timeline: Timeline) -> bool:
-        if timeline.of(Action.COMPACTION, *_PENDING):
+        if _is_one_pending(timeline):
             return False
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
         since = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
         return len(since) >= self.options.integer(_TRIGGER)
 
+    def _are_logs_due(self, mdt: MetaClient, timeline: Timeline) -> bool:
+        """Whether so many delta commits came since the last compaction, and the last log compaction."""
+        if timeline.layout == 1 or not self.options.flag(_LOGS) or _is_one_pending(timeline):
+            return False
+        least = self.options.integer(_LOGS_TRIGGER)
+        last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
+        deltas = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
+        if len(deltas) < least:
+            return False
+        newest = sorted(deltas, key=timeline.order)[-least:]
+        return all(mdt.store.commit_metadata(i).operation_type != _LOG_COMPACT for i in newest)
+
     def _schedule(self, mdt: MetaClient) -> Instant | None:
         """Plan a compaction of all file groups with log files; None while it must wait."""
-        meta = self.meta
-        with meta.lock:
+        with self.meta.lock:
             timeline = mdt.store.load()
-            if not self._is_due(timeline) or _must_wait(meta.store.load(), timeline):
+            if not self._is_due(timeline) or _must_wait(self.meta.store.load(), timeline):
                 return None
             slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
@@ -103,21 +120,39 @@ class _Services:
             at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
             return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at)
 
+    def _schedule_logs(self, mdt: MetaClient) -> Instant | None:
+        """Plan a log compaction of the file groups with many log files; None for none, or while it must wait."""
+        with self.meta.lock:
+            timeline = mdt.store.load()
+            if not self._are_logs_due(mdt, timeline) or _must_wait(self.meta.store.load(), timeline):
+                return None
+            least = self.options.integer(_LOGS_TRIGGER)
+            slices = [each for each in mdt.view(timeline).all_slices() if len(each.logs) >= least]
+            if not slices:
+                return None
+            plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices), logs_only=True)
+            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan))
+
     def _compact(self, mdt: MetaClient, instant: Instant) -> None:
         """Run a plan, and complete it under the table's lock."""
         with claimed(mdt, instant, self._claiming) as claim:
             scope = scope_of(self.meta.store.load(), mdt.store.load())
             plan = self._of_what_is_there(compaction_plan(mdt.store, claim.instant))
+            logs_only = instant.action is Action.LOGCOMPACTION
+            task = CompactMetadataLogsTask if logs_only else CompactMetadataTask
             tasks = [
-                CompactMetadataTask(claim.instant.requested, claim.run, number, operation, scope)
+                task(claim.instant.requested, claim.run, number, operation, scope)
                 for number, operation in enumerate(plan.operations)
             ]
             results = self._run(mdt, plan, tasks)
             stats = [result.stat for result in results if result.stat is not None]
             claim.keep([stat.path or "" for stat in stats])
-            written = _compacted(stats)
+            written = _compacted(stats, _LOG_COMPACT if logs_only else _COMPACT)
             done = mdt.store.complete(
-                claim.instant, written, lambda now: _check_alone(claim, now), action=Action.COMMIT
+                claim.instant,
+                written,
+                lambda now: _check_alone(claim, now),
+                action=claim.instant.action.comparable,
             )
             Markers(mdt.storage, done.requested).delete()
 
@@ -127,11 +162,18 @@ class _Services:
         there = {*self.meta.config.metadata_partitions, *self.meta.config.metadata_partitions_inflight}
         return replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
 
-    def _run(self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]) -> Sequence[FileResult]:
+    def _run(
+        self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask | CompactMetadataLogsTask]
+    ) -> Sequence[FileResult]:
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)
         if size >= _SPREAD:
             return self.engine.run_jobs(mdt.storage, tasks[0].instant, tasks)
         return at_once(lambda task: task.run(mdt.storage, 0), tasks)
+
+
+def _is_one_pending(timeline: Timeline) -> bool:
+    """Whether a compaction or log compaction is planned: one must be done before the next is planned."""
+    return any(timeline.of(action, *_PENDING) for action in (Action.COMPACTION, Action.LOGCOMPACTION))
 
 
 def _must_wait(data: Timeline, metadata: Timeline) -> bool:
@@ -147,13 +189,15 @@ def _must_wait(data: Timeline, metadata: Timeline) -> bool:
     return any(i.requested in deltas for i in data.pending)
 
 
-def _compacted(stats: Sequence[WriteStat]) -> CommitMetadata:
+def _compacted(stats: Sequence[WriteStat], operation: str) -> CommitMetadata:
     by_partition: dict[str, tuple[WriteStat, ...]] = {}
     for stat in stats:
         partition = stat.partition_path or ""
         by_partition[partition] = (*by_partition.get(partition, ()), stat)
-    said = commit_metadata(by_partition, _COMPACT)
-    return CommitMetadata(said.partition_to_write_stats, True, said.extra_metadata, said.operation_type)
+    said = commit_metadata(by_partition, operation)
+    return CommitMetadata(
+        said.partition_to_write_stats, operation == _COMPACT, said.extra_metadata, said.operation_type
+    )
 
 
 def _check_alone(claim: Claim, now: Timeline) -> None:

@@ -7,14 +7,14 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action.mdt.being_built import kept_partitions
-from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.index_defs import defined_index, write_definition
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
@@ -34,6 +34,7 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import Changes, encode_changes
+from pudi.metadata.index_spec import IndexKind, IndexSpec
 from pudi.metadata.keys import column_stats_keys
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task.index_stats import stats_of_file
@@ -45,19 +46,32 @@ _LAST = "9" * 17
 def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     """The columns that the metadata table has statistics of; None where it has none.
 
-    They are those that the index's definition names, as far as the table still has them.
+    They are those that the index's definition names, as far as the table still has them. Where these are the first
+    ones of the table as it was, they are the first ones of the table as it is: columns that are new are taken in, as by
+    Hudi (HoodieColumnStatsIndexUtils.updateColsToIndex), which does so whenever no columns are named.
 
     Args:
         meta: the table.
-        schema: its columns.
+        schema: its columns, as they are going to be.
 
     Raises:
         CorruptError: the definition makes no sense.
     """
     if COLUMN_STATS not in kept_partitions(meta):
         return None
-    defined = defined_index(meta, COLUMN_STATS)
-    return stats_spec(schema, defined.version, populated=meta.config.populate_meta_fields, named=defined.columns)
+    return _spec_of(meta, schema, defined_index(meta, COLUMN_STATS))
+
+
+def _spec_of(meta: MetaClient, schema: pa.Schema, defined: IndexSpec) -> StatsSpec:
+    populated = meta.config.populate_meta_fields
+    spec = stats_spec(schema, defined.version, populated=populated, named=defined.columns)
+    first = stats_spec(schema, defined.version, populated=populated)
+    new = len(first.columns) > len(spec.columns) == len(set(defined.columns) | set(spec.columns))
+    if new and first.columns[: len(spec.columns)] == spec.columns:
+        before = with_meta_fields(meta.schema(meta.store.load()))
+        if stats_spec(before, defined.version, populated=populated).columns == spec.columns:
+            return first
+    return spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,7 @@ class FileStatistics:
         spec: the columns.
         schema: their types.
         files: the statistics, rows of `STATS`.
+        named: the columns that the index's definition names; None where it names none of their kind.
     """
 
     meta: MetaClient
@@ -81,6 +96,15 @@ class FileStatistics:
     spec: StatsSpec
     schema: pa.Schema
     files: pa.Table
+    named: Set[str] | None = None
+
+    def define(self) -> None:
+        """Say in the index's definition which columns it has, if that changed; under the table's lock."""
+        if self.named is not None and self.named != set(self.spec.columns):
+            columns = tuple(self.spec.columns)
+            write_definition(
+                self.meta, IndexSpec(IndexKind.COLUMN_STATS, COLUMN_STATS, columns, version=self.spec.version)
+            )
 
     def of_files(self) -> Changes | None:
         """The changes to `column_stats`; None for none."""
@@ -150,8 +174,8 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
         written: what it did; its write statistics hold those of each file's columns.
     """
     schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
-    spec = indexed_columns(meta, schema)
-    assert spec is not None, "only for tables with statistics"
+    defined = defined_index(meta, COLUMN_STATS)
+    spec = _spec_of(meta, schema, defined)
     found = []
     for stat in _data_stats(written):
         own = stat.column_stats
@@ -160,7 +184,9 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
             own = None if file is None else stats_of_file(meta.storage, file, spec)
         own = FILE_STATS.empty_table() if own is None else own
         found.append((stat.partition_path or "", (stat.path or "").rpartition("/")[2], own))
-    return FileStatistics(meta, instant, written, COLUMN_STATS, spec, schema, stats_of_files(found))
+    return FileStatistics(
+        meta, instant, written, COLUMN_STATS, spec, schema, stats_of_files(found), set(defined.columns)
+    )
 
 
 def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa.Schema) -> pa.Table:

@@ -78,6 +78,8 @@ def in_step(
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         keys = _of_records(meta, kept, written, staged, stage)
         commit_changes(open_metadata(meta), instant.requested, changes, keys, set(building.values()))
+        if COLUMN_STATS in kept and statistics is not None:
+            statistics.define()
 
     return run
 

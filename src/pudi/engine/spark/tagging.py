@@ -25,7 +25,7 @@ from pudi.engine.spark.lookups import (
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, spark_errors, struct_type
-from pudi.index import Buckets
+from pudi.index import AnyBuckets
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
@@ -96,7 +96,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
         return SparkTagged(records, records.keyed.join(located, [PARTITION_PATH, RECORD_KEY], "left"))
 
 
-def _bucketed(records: SparkRecords, buckets: Buckets) -> SparkTagged:
+def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
     """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's.
 
     Only the keys go through Python; the rest of a record waits for the answer.

@@ -1,0 +1,249 @@
+"""Instants move from the active timeline to the archive: first written there, then deleted here (FORMAT 3).
+
+A crash in between leaves instants that are in both places, which readers take for one; the next archiving deletes what
+was written already.
+
+Source: TimelineArchiverV1, TimelineArchiverV2, LSMTimelineWriter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pudi.context import FileInfo, Storage
+from pudi.errors import CorruptError
+from pudi.format import (
+    ARCHIVE_FILE_ID,
+    HISTORY_VERSION,
+    Action,
+    InstantFile,
+    LogFileName,
+    State,
+    archived_entry,
+    decode_archive_log,
+    decode_avro,
+    decode_json_commit,
+    encode_archive_log,
+    encode_history,
+    encode_history_table,
+    history_file,
+    history_level,
+    history_manifest,
+    history_range,
+    manifest_version,
+    millis_to_instant,
+    parse_instant_file,
+    parse_log_file,
+)
+from pudi.storage import open_input
+from pudi.timeline.archive import read_manifest
+from pudi.timeline.instant import Instant
+from pudi.timeline.store import TimelineStore
+
+_TOKEN = "1-0-1"
+"""The write token of archive files of layout 1 (HoodieLogFormat.UNKNOWN_WRITE_TOKEN)."""
+_BATCH = 10
+"""So many files of a level become one of the next (hoodie.timeline.compaction.batch.size)."""
+_TARGET = 1 << 30
+"""Bytes from which on no more files are put into one (hoodie.timeline.compaction.target.file.max.bytes)."""
+_MANIFESTS = 3
+"""How many manifests stay (hoodie.timeline.manifest.retained.versions)."""
+
+Files: TypeAlias = "dict[tuple[str, Action], list[tuple[InstantFile, FileInfo]]]"
+"""The files of the active timeline by requested time and comparable action, those of each instant by state."""
+
+
+def archive(store: TimelineStore, instants: Sequence[Instant]) -> None:
+    """Move completed instants to the archive; under the table's lock.
+
+    Args:
+        store: the timeline.
+        instants: completed instants, oldest first; nothing that a reader needs of the active timeline.
+
+    Raises:
+        CorruptError: a file of the archive, or an instant to be moved, can't be read.
+    """
+    if not instants:
+        return
+    files = _files(store)
+    chosen = [files[key] for key in ((i.requested, i.action.comparable) for i in instants) if key in files]
+    if store.layout == 1:
+        _to_log(store, chosen)
+    else:
+        _to_history(store, chosen)
+    store.storage.delete([info.path for each in chosen for file, info in each if file.state is not State.COMPLETED])
+    for each in chosen:  # oldest first: what is missing for a moment is always the beginning
+        store.storage.delete([info.path for file, info in each if file.state is State.COMPLETED])
+
+
+def _files(store: TimelineStore) -> Files:
+    found: Files = {}
+    for info in store.storage.list_dir(store.folder)[0]:
+        file = parse_instant_file(info.path.rpartition("/")[2], store.layout)
+        if file is not None:
+            found.setdefault((file.requested, file.action.comparable), []).append((file, info))
+    return {key: sorted(each, key=lambda pair: pair[0].state) for key, each in found.items()}
+
+
+def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileInfo]]]) -> None:
+    """Write an archive file of layout 1, with an entry for each state of each instant."""
+    newest, known = _newest_log(store)
+    entries = [
+        archived_entry(
+            file.requested,
+            file.action,
+            file.state,
+            millis_to_instant(info.modified_ms, "LOCAL"),
+            _content(store.storage, file, info),
+        )
+        for each in chosen
+        for file, info in each
+        if (file.requested, file.action.comparable) not in known
+    ]
+    if entries:
+        name = LogFileName(ARCHIVE_FILE_ID, "", newest + 1, _TOKEN, extension="archive").name
+        store.storage.create(f"{store.history}/{name}", encode_archive_log(entries))
+
+
+def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str, Any]:
+    data = storage.read(info.path)
+    if not data:
+        return {}
+    if data.startswith(b"{"):
+        return decode_json_commit(data, path=info.path)
+    return decode_avro(data, path=info.path)
+
+
+def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
+    """Number of the newest archive file, and what is in it: what a run that died moved there is in the newest."""
+    found = []
+    for info in store.storage.list_dir(store.history)[0]:
+        name = parse_log_file(info.path.rpartition("/")[2])
+        if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
+            found.append((name.version, info.path))
+    if not found:
+        return 0, set()
+    number, path = max(found)
+    entries = decode_archive_log(store.storage.read(path), path=path)
+    return number, {(e.requested, e.action) for e in entries if e.state is State.COMPLETED}
+
+
+def _to_history(store: TimelineStore, chosen: Sequence[list[tuple[InstantFile, FileInfo]]]) -> None:
+    """Write a file of the archived timeline of layout 2, with a row for each instant."""
+    if not chosen:
+        return
+    known = {(i.requested, i.action) for i in store.archived(chosen[0][0][0].requested)}
+    rows = [
+        _row(store.storage, each)
+        for each in chosen
+        if (each[0][0].requested, each[0][0].action.comparable) not in known
+    ]
+    if not rows:
+        return
+    history = _History(store.storage, store.history)
+    history.add(history_file(rows[0]["instantTime"], rows[-1]["instantTime"], 0), encode_history(rows))
+    history.compact()
+
+
+def _row(storage: Storage, files: Sequence[tuple[InstantFile, FileInfo]]) -> dict[str, Any]:
+    """The row of one instant (MetadataConversionUtils.createLSMTimelineInstant)."""
+    done, info = files[-1]
+    plan = None
+    for file, pending in files[:-1]:
+        planned = file.action in {Action.CLEAN, Action.COMPACTION, Action.LOGCOMPACTION}
+        replaces = file.action in {Action.REPLACECOMMIT, Action.CLUSTERING}
+        if (planned and file.state is State.REQUESTED) or replaces:
+            plan = storage.read(pending.path) or plan
+    return {
+        "instantTime": done.requested,
+        "completionTime": done.completion or millis_to_instant(info.modified_ms, "LOCAL"),
+        "action": done.action.value,
+        "metadata": storage.read(info.path) or None,
+        "plan": plan,
+    }
+
+
+@dataclass(slots=True)
+class _History:
+    """The archived timeline of layout 2, changed manifest by manifest.
+
+    Attributes:
+        storage: the table's files.
+        folder: its folder.
+        files: size of each live file by name.
+    """
+
+    storage: Storage
+    folder: str
+    version: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        version, self.files = read_manifest(self.storage, self.folder)
+        self.version = max(version, 0)
+
+    def add(self, name: str, content: bytes, instead: Iterable[str] = ()) -> None:
+        """Put a file in the archive, in the place of some; what a run that died left under the name goes first."""
+        path = f"{self.folder}/{name}"
+        self.storage.put(path, content)
+        gone = set(instead)
+        self.files = {**{each: size for each, size in self.files.items() if each not in gone}, name: len(content)}
+        self.version += 1
+        entries = [{"fileName": each, "fileLen": size} for each, size in self.files.items()]
+        manifest = json.dumps({"files": entries}, indent=2)
+        self.storage.put(f"{self.folder}/{history_manifest(self.version)}", manifest.encode())
+        self.storage.put(f"{self.folder}/{HISTORY_VERSION}", str(self.version).encode())
+
+    def compact(self) -> None:
+        """Make one file of many of a level, level by level, and delete what no manifest names that stays."""
+        level = 0
+        while names := self._due(level):
+            ranges = [history_range(name) or ("", "") for name in names]
+            merged = pa.concat_tables([self._read(name) for name in names])
+            name = history_file(min(r[0] for r in ranges), max(r[1] for r in ranges), level + 1)
+            self.add(name, encode_history_table(merged), names)
+            level += 1
+        self._clean(_MANIFESTS + level)
+
+    def _due(self, level: int) -> list[str]:
+        """The oldest files of a level, when there are so many (LSMTimelineWriter.getCandidateFiles)."""
+        names = sorted(name for name in self.files if history_level(name) == level)
+        if len(names) < _BATCH or level == 9:  # a name has one digit for its level
+            return []
+        chosen: list[str] = []
+        for name in names[:_BATCH]:
+            chosen.append(name)
+            if sum(self.files[each] for each in chosen) > _TARGET:
+                if len(chosen) > 1:
+                    break
+                chosen = []
+        return chosen if len(chosen) > 1 else []
+
+    def _read(self, name: str) -> pa.Table:
+        path = f"{self.folder}/{name}"
+        try:
+            with open_input(self.storage, path) as source:
+                return pq.read_table(source)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+
+    def _clean(self, kept: int) -> None:
+        infos = [info.path for info in self.storage.list_dir(self.folder)[0]]
+        versions = {path: manifest_version(path.rpartition("/")[2]) for path in infos}
+        numbers = sorted(number for number in versions.values() if number is not None)
+        if len(numbers) <= kept:
+            return
+        stay = set(numbers[-kept:])
+        live: set[str] = set()
+        for number in stay:
+            live.update(read_manifest(self.storage, self.folder, number)[1])
+        doomed = [path for path, number in versions.items() if number is not None and number not in stay]
+        names = ((path, path.rpartition("/")[2]) for path in infos)
+        doomed += [path for path, name in names if history_range(name) is not None and name not in live]
+        self.storage.delete(doomed)
