@@ -10,11 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.properties import update_properties
+from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import RECORD_INDEX, group_prefix
+
+_PATH = "hoodie.table.index.defs.path"
+"""The property that says where the definitions are."""
 
 
 def read_definitions(meta: MetaClient) -> dict[str, Any]:
@@ -40,6 +45,9 @@ def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
     definition = spec.definition()
     if definition is not None:
         _write(meta, {**read_definitions(meta), spec.partition: definition})
+        if meta.config.raw.get(_PATH) is None:  # without it Hudi doesn't look for the file
+            changed = update_properties(meta.storage, meta.context, lambda old: {**old, _PATH: INDEX_DEFS})
+            meta.config = TableConfig.parse(changed, table=meta.storage.root)
 
 
 def delete_definition(meta: MetaClient, partition: str) -> None:
