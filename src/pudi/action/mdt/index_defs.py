@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.properties import update_properties
+from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS
 from pudi.metadata.records import COLUMN_STATS, RECORD_INDEX, group_prefix
 
 _PARTITIONED = "isPartitioned"
+_PATH = "hoodie.table.index.defs.path"
 
 
 def read_definitions(meta: MetaClient) -> dict[str, Any]:
@@ -37,9 +40,15 @@ def read_definitions(meta: MetaClient) -> dict[str, Any]:
 
 
 def write_definition(meta: MetaClient, name: str, definition: dict[str, object]) -> None:
-    """Add or replace the definition of an index; under the table's lock."""
+    """Add or replace the definition of an index; under the table's lock.
+
+    Hudi looks for definitions just where the properties say (HoodieTableMetaClient.getIndexMetadata), and skips no file
+    by an index that it finds no definition of.
+    """
     definitions = {**read_definitions(meta), name: definition}
     meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
+    changed = update_properties(meta.storage, meta.context, lambda old: {**old, _PATH: INDEX_DEFS})
+    meta.config = TableConfig.parse(changed, table=meta.storage.root)
 
 
 def record_index_definition(*, partitioned: bool) -> dict[str, object]:
