@@ -45,9 +45,6 @@ def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
     definition = spec.definition()
     if definition is not None:
         _write(meta, {**read_definitions(meta), spec.partition: definition})
-        if meta.config.raw.get(_PATH) is None:  # without it Hudi doesn't look for the file
-            changed = update_properties(meta.storage, meta.context, lambda old: {**old, _PATH: INDEX_DEFS})
-            meta.config = TableConfig.parse(changed, table=meta.storage.root)
 
 
 def delete_definition(meta: MetaClient, partition: str) -> None:
@@ -70,7 +67,11 @@ def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
 
 
 def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
+    """Write all definitions, and where: elsewhere Hudi doesn't look (HoodieTableMetaClient.getIndexMetadata)."""
     meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
+    if meta.config.raw.get(_PATH) is None:
+        changed = update_properties(meta.storage, meta.context, lambda old: {**old, _PATH: INDEX_DEFS})
+        meta.config = TableConfig.parse(changed, table=meta.storage.root)
 
 
 def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
