@@ -36,7 +36,7 @@ DAMAGES = {
 @pytest.mark.parametrize("version", [9, 8])
 @pytest.mark.parametrize("kind", ["mor", "cow"])
 def test_hudi_goes_on(tmp_path: Path, spark: Any, kind: str, version: int, damage: str) -> None:
-    path = tmp_path / "t"
+    path = tmp_path / "trips"
     layout = Layout("simple", "plain", "event", version, kind)
     pudi.create(path, SCHEMA, **layout.create_arguments())
     hudi = HudiTable(spark, path, layout.hudi_options("trips") | {"hoodie.compact.inline": "false"} | ON)
