@@ -11,8 +11,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError, CorruptError, NotSupportedError, TableExistsError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
-from pudi.index import ConsistentBuckets
+from pudi.index import ConsistentBuckets, Index
 from pudi.metadata.table import at_once
+from pudi.plan import Operation
 from pudi.timeline import Timeline
 
 
@@ -44,13 +45,32 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
 
-def make_rings(meta: MetaClient, buckets: ConsistentBuckets, partitions: Iterable[str]) -> None:
-    """Make the hashing metadata of partitions that have none; what two writers make is the same.
+def check_rings_stay(meta: MetaClient, operation: Operation, index: Index) -> None:
+    """Refuse to replace file groups whose ids come again.
+
+    Raises:
+        NotSupportedError: the operation does so, in a table with consistent hashing.
+    """
+    if operation.replaces and isinstance(index.buckets, ConsistentBuckets):
+        raise NotSupportedError(
+            f"{operation.name.lower()} in a table with consistent hashing: its file groups keep their ids, so that "
+            "what comes later would be taken for replaced; delete the records, or use Apache Hudi",
+            table=meta.storage.root,
+        )
+
+
+def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:
+    """With consistent hashing, divide the partitions that have no hashing metadata yet and get records.
+
+    What two writers make is the same.
 
     Raises:
         ConflictError: another writer made it for another number of buckets meanwhile.
     """
-    for partition in partitions:
+    buckets = index.buckets
+    if operation is Operation.DELETE or not isinstance(buckets, ConsistentBuckets):
+        return
+    for partition in sorted(partitions):
         if partition in buckets.rings:
             continue
         path, ring = f"{_folder(partition)}/{FIRST_INSTANT}{HASHING_SUFFIX}", buckets.ring(partition)

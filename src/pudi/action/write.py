@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.compaction import maybe_compact
-from pudi.action.hashing import make_rings
+from pudi.action.hashing import check_rings_stay, make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
@@ -43,7 +43,7 @@ from pudi.config import CompactionOptions, Options, WriteOptions, check_consiste
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import Action, CommitMetadata, WriteStat, new_file_id
-from pudi.index import ConsistentBuckets, Index
+from pudi.index import Index
 from pudi.merge import MergeRule
 from pudi.plan import (
     LogOptions,
@@ -147,12 +147,7 @@ class Write(Timed):
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
-        if self.operation.replaces and isinstance(self.index.buckets, ConsistentBuckets):
-            raise NotSupportedError(
-                f"{self.operation.name.lower()} in a table with consistent hashing: its file groups keep their ids, so "
-                "that what comes later would be taken for replaced; delete the records, or use Apache Hudi",
-                table=meta.storage.root,
-            )
+        check_rings_stay(meta, self.operation, self.index)
         self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
@@ -241,7 +236,7 @@ class Write(Timed):
         limits = None if self._everywhere or self.index.records else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
         new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
-        self._make_rings(records)
+        make_rings(meta, self.operation, self.index, records.counts)
         if limits is not None and records.counts and not new_only:
             sizing = self._sizing(timeline, records) if packs else NO_INSERTS
             whole = whole_partitions(records.counts, slices, sizing, limits)
@@ -262,14 +257,7 @@ class Write(Timed):
             profile = WriteProfile(profile.updates, {})
         unique = meta.context.new_id()
         sizing = self._sizing(timeline, records) if any(profile.inserts.values()) else NO_INSERTS
-        plan = place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
-        return tagged, plan
-
-    def _make_rings(self, records: Any) -> None:
-        """With consistent hashing, divide the partitions that records fall into for the first time."""
-        buckets = self.index.buckets
-        if isinstance(buckets, ConsistentBuckets) and self.operation is not Operation.DELETE:
-            make_rings(self.meta, buckets, sorted(records.counts))
+        return tagged, place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
 
     def _next_schema(self, records: Any) -> str:
         """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
@@ -359,9 +347,7 @@ class Write(Timed):
 
     @property
     def _action(self) -> Action:
-        if self.operation.replaces:
-            return Action.REPLACECOMMIT
-        return self.meta.commit_action
+        return Action.REPLACECOMMIT if self.operation.replaces else self.meta.commit_action
 
     def _spec(self, requested: str, schema_json: str, history: SchemaHistory | None) -> WriteSpec:
         options = self.options

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -169,23 +168,17 @@ def _row(storage: Storage, files: Sequence[tuple[InstantFile, FileInfo]]) -> dic
     }
 
 
-@dataclass(slots=True)
 class _History:
     """The archived timeline of layout 2, changed manifest by manifest.
 
-    Attributes:
+    Args:
         storage: the table's files.
         folder: its folder.
-        files: size of each live file by name.
     """
 
-    storage: Storage
-    folder: str
-    version: int = 0
-    files: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        version, self.files = read_manifest(self.storage, self.folder)
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self.storage, self.folder = storage, folder
+        version, self.files = read_manifest(storage, folder)  # the size of each live file by name
         self.version = max(version, 0)
 
     def add(self, name: str, content: bytes, instead: Iterable[str] = ()) -> None:
