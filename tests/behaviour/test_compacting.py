@@ -55,7 +55,7 @@ def _meta(mine: pudi.Table) -> MetaClient:
     return MetaClient.open(mine.path, None, OPTIONS, Context())
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", TABLES)
 def test_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pudi.Table], name: str) -> None:
     mine = copy(name)

@@ -92,7 +92,7 @@ def test_one_by_partition(tmp_path: Path) -> None:
     assert_kept(trips, partitioned=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_writers_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, layout: Layout) -> None:

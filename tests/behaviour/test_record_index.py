@@ -44,7 +44,7 @@ def test_every_verb_keeps_one_by_partition(tmp_path: Path, layout: Layout) -> No
         assert_same(made.snapshot(), model.snapshot(), PLACE_FIELDS, f"after {step.verb}")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_every_verb_keeps_one_over_the_table(tmp_path: Path, layout: Layout) -> None:
     options = {**GLOBAL, "hoodie.index.type": "GLOBAL_SIMPLE"}

@@ -74,7 +74,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind", "index", "verb", "part"), CASES)
 def test_every_crash_point(tmp_path: Path, version: str, kind: str, index: str, verb: str, part: int) -> None:
     template = made(tmp_path / "template", version, kind)

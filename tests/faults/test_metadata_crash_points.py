@@ -75,7 +75,7 @@ def metadata_partitions_now(path: Path) -> tuple[str, ...]:
 CASES = [(v, k, verb) for v in ("9", "6") for k in ("cow", "mor") for verb in RUNS if verb != "compact" or k == "mor"]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("version", "kind", "verb"), CASES)
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, crash_after: bool) -> None:
@@ -108,7 +108,7 @@ def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, c
         shutil.rmtree(path)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", ["9", "6"])
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_a_metadata_table_half_built_is_made_anew(tmp_path: Path, version: str, crash_after: bool) -> None:

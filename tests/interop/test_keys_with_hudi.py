@@ -140,7 +140,7 @@ def _hudi(spark: Any, path: Path, keys: Keys, hive: bool, encode: bool) -> HudiT
     return HudiTable(spark, path, options)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "hive", "encode", "on", "verb"), PAIRS)
 def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode: bool, on: str, verb: str) -> None:
     keys = GENERATORS[name]

@@ -53,7 +53,7 @@ def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     assert_same(hudi.changes(commit.completion), pudi.changes(commit.completion), about="changes, Hudi")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 6])
 def test_hudi_reads_every_verb(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
     layout = Layout("simple", "plain", "commit", version, "mor")

@@ -64,7 +64,7 @@ def take_turns(
     assert set(metadata_partitions(path)) >= {"files", "column_stats"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
     take_turns(spark, tmp_path / "trips", layout, seed=31)

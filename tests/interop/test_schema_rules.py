@@ -133,7 +133,7 @@ CASES: dict[str, tuple[list[pa.Field], list[pa.Field]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fill", [False, True], ids=["", "filled"])
 @pytest.mark.parametrize("case", CASES)
 def test_columns(spark: Any, case: str, fill: bool) -> None:
@@ -194,7 +194,7 @@ OFTEN = [("int", "long"), ("float", "double"), ("long", "string"), ("decimal(10,
          ("struct<a:int>", "struct<a:long,b:string>"), ("long", "timestamp"), ("double", "boolean")]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("old", "new"), OFTEN, ids=str)
 def test_written(spark: Any, tmp_path: Path, old: str, new: str) -> None:
     _check_written(spark, tmp_path, old, new)

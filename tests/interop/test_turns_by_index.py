@@ -52,7 +52,7 @@ def _model(layout: Layout, options: dict[str, str]) -> Any:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, case: str, pudi_first: bool) -> None:
