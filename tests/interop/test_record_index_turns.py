@@ -25,25 +25,19 @@ GLOBAL = {
     "hoodie.metadata.record.index.min.filegroup.count": "3",
     "hoodie.metadata.record.index.max.filegroup.count": "3",
 }
-# Hudi works out statistics of partitions in executors, where the metadata table that it sends along has lost the paths
-# of its base files (BaseFile.pathInfo is transient), and fails
-BY_PARTITION = {
-    **METADATA,
-    "hoodie.metadata.index.column.stats.enable": "false",
-    "hoodie.metadata.record.level.index.enable": "true",
-}
 MOVES = {"hoodie.record.index.update.partition.path": "true"}
 CASES = {
     "staying": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX"}, Layout("simple", "plain", "event")),
     "moving": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("simple", "hive", "commit")),
     "moving-v8": ({**GLOBAL, "hoodie.index.type": "RECORD_INDEX", **MOVES}, Layout("complex", "plain", "event", 8)),
-    "by-partition": ({**BY_PARTITION, "hoodie.index.type": "RECORD_LEVEL_INDEX"}, Layout("simple", "plain", "event")),
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
+@pytest.mark.parametrize(
+    "pudi_first", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["pudi-begins", "hudi-begins"]
+)
 def test_eight_rounds(spark: Any, tmp_path: Path, case: str, pudi_first: bool) -> None:
     options, layout = CASES[case]
     over_all = "hoodie.metadata.global.record.level.index.enable" in options
