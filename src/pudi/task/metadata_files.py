@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -76,22 +77,8 @@ def append_changes(
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)
     storage.create(path, content)
-    return WriteStat(
-        file_id=file_slice.file_id,
-        path=path,
-        prev_commit=base_instant,
-        base_file=over.base_file if layout == 1 else "",
-        log_files=(*over.logs, name) if layout == 1 else (name,),
-        log_version=version,
-        log_offset=0,
-        num_writes=len(changes.keys),
-        num_update_writes=len(changes.keys),
-        num_deletes=len(changes.gone),
-        total_write_bytes=len(content),
-        partition_path=file_slice.partition,
-        file_size_in_bytes=len(content),
-        runtime_stats=RuntimeStats(),
-    )
+    stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
+    return replace(stat, base_file=over.base_file, log_files=(*over.logs, name)) if layout == 1 else stat
 
 
 def write_folded(
@@ -125,21 +112,28 @@ def write_folded(
     content = b"".join(blocks)
     path = f"{file_slice.partition}/{name}"
     storage.create(path, content)
+    stat = _log_stat(file_slice, path, 1, changes, len(content), file_slice.instant)
+    return replace(stat, total_log_files_compacted=len(file_slice.logs))
+
+
+def _log_stat(
+    file_slice: FileSlice, path: str, version: int, changes: Changes, size: int, base_instant: str
+) -> WriteStat:
+    """What a commit says of a log file, from table version 8 on."""
     return WriteStat(
         file_id=file_slice.file_id,
         path=path,
-        prev_commit=file_slice.instant,
+        prev_commit=base_instant,
         base_file="",
-        log_files=(name,),
-        log_version=1,
+        log_files=(path.rpartition("/")[2],),
+        log_version=version,
         log_offset=0,
         num_writes=len(changes.keys),
         num_update_writes=len(changes.keys),
         num_deletes=len(changes.gone),
-        total_write_bytes=len(content),
+        total_write_bytes=size,
         partition_path=file_slice.partition,
-        file_size_in_bytes=len(content),
-        total_log_files_compacted=len(file_slice.logs),
+        file_size_in_bytes=size,
         runtime_stats=RuntimeStats(),
     )
 
