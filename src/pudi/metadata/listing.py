@@ -63,15 +63,20 @@ class MetadataListing:
         open_table: opens the metadata table.
         otherwise: the listing of the folders.
         kept: what earlier listings of the same table read.
+        opened: the metadata table, where it's been opened already.
     """
 
     def __init__(
-        self, open_table: Callable[[], MetadataTable], otherwise: FileListing, kept: KeptListing | None = None
+        self,
+        open_table: Callable[[], MetadataTable],
+        otherwise: FileListing,
+        kept: KeptListing | None = None,
+        opened: MetadataTable | None = None,
     ) -> None:
         self._open = open_table
         self._otherwise = otherwise
         self._kept = KeptListing() if kept is None else kept
-        self._opened: MetadataTable | None = None
+        self._opened = opened
         self._failed = False
 
     def partitions(self) -> Sequence[str]:

@@ -32,7 +32,6 @@ from pudi.format import (
     parse_data_file,
     partition_metadata_path,
 )
-from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
@@ -67,7 +66,7 @@ def settle_metadata(meta: MetaClient, options: Options) -> None:
             drop_partitions(meta, doomed)
 
 
-def build_metadata(meta: MetaClient, options: Options) -> None:
+def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
     """Before a write: make the metadata table that the user asks for, where there is none.
 
     Below version 8 not while a write is pending, whose log files can't be told from others, as in Hudi: then the next
@@ -76,12 +75,14 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+        timeline: the table's as the write begins with it; None loads it.
 
     Raises:
         CorruptError: there is one that hasn't been kept in step.
     """
     if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
-        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        timeline = meta.store.load() if timeline is None else timeline
+        meta.looked_at = timeline, meta.metadata_table(timeline)
         return
     if not metadata_wanted(options):
         return

@@ -221,11 +221,12 @@ def _of_statistics(
         pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
         stats_of_kept(staged.kept),
     )
-    parts = [statistics.of_files()]
     if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
-        parts.append(statistics.of_partitions(now, table))
-    elif meta.config.is_partitioned:
-        parts.append(_unknown_partitions(staged.index, written))
+        parts = list(statistics.of_both(now, table))
+    else:
+        parts = [statistics.of_files()]
+        if meta.config.is_partitioned:
+            parts.append(_unknown_partitions(staged.index, written))
     return together([part for part in parts if part is not None])
 
 
