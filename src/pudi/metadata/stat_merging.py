@@ -148,7 +148,7 @@ def _of_kind(stats: pa.Table, kind: pa.DataType, names: Sequence[str]) -> pa.Tab
 
 
 def _distinct(types: np.ndarray, info: pa.Array) -> Sequence[tuple[int, str | None]]:
-    """The value types among rows. (Arrow's own grouping starts its threads, which takes longer than all the rest.)"""
+    """The value types among rows, without Arrow's grouping, whose threads take longer than all the rest."""
     coded = pc.dictionary_encode(info, null_encoding="encode")
     texts = coded.dictionary.to_pylist()
     pairs = np.unique(types.astype(np.int64) * max(len(texts), 1) + np.asarray(coded.indices))

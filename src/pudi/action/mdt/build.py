@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from pudi.format import (
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
+from pudi.metadata.table import at_once
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import make_group, write_base
 from pudi.timeline import Timeline, new_instant
@@ -146,8 +148,7 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)
     ids = group_ids(partition, groups)
-    for file_id in ids:
-        make_group(mdt.storage, requested, partition, file_id)
+    at_once(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
     stats = write_bases(mdt, requested, partition, ids, changes)
     mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
 
@@ -234,8 +235,10 @@ def _unwanted(config: TableConfig, options: Options) -> set[str]:
     return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
 
 
-def set_partitions(meta: MetaClient, *, ready: Iterable[str], building: Iterable[str]) -> None:
-    """Say in the properties which partitions readers may use, and which are being built."""
-    changes = {_READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
+def set_partitions(
+    meta: MetaClient, *, ready: Iterable[str], building: Iterable[str], more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Say in the properties which partitions readers may use, and which are being built; and what `more` says."""
+    changes = {**more, _READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
     changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
     meta.config = TableConfig.parse(changed, table=meta.storage.root)

@@ -9,8 +9,8 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.properties import create_properties, read_properties
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
-from pudi.metadata import FILES
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
+from pudi.metadata import FILES
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
 
