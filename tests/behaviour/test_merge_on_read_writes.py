@@ -45,7 +45,7 @@ SPREAD = [LOCAL[1], LOCAL[4]]
 
 
 def logs(path: Path) -> list[Path]:
-    return sorted(path.glob("[!.]*/**/.*.log.*"))
+    return sorted(file for file in path.rglob(".*.log.*") if ".hoodie" not in file.relative_to(path).parts)
 
 
 @pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])
