@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.engine.spark.columns import FILE_ID
 from pudi.engine.spark.routing import salts
-from pudi.engine.spark.session import functions, struct_type
+from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
 from pudi.index import AnyBuckets, Buckets, Index
 from pudi.metadata.shards import RecordShards
@@ -92,7 +92,7 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
         numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
     spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
     placed = _salted(spread, len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return placed.mapInArrow(LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
 
 
 def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlice]) -> Any:
@@ -107,9 +107,9 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     keys = keyed.select(PARTITION_PATH, RECORD_KEY)
     schema = keys.schema.jsonValue()
     schema["fields"].append({"name": _BIN, "type": "integer", "nullable": False, "metadata": {}})
-    numbered = keys.mapInArrow(ShardColumn(records).run, struct_type(schema))
+    numbered = in_workers(keys, ShardColumn(records).run, struct_type(schema))
     placed = _salted(numbered, max(1, len(records.slices))).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return placed.mapInArrow(RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
 
 
 def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
@@ -123,11 +123,8 @@ def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice],
     """
     count = max(1, min(len(slices), _MOST_BINS))
     spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {count}) AS INT) AS {_BIN}")
-    return (
-        _salted(spread, count)
-        .drop(_BIN, _SALT)
-        .mapInArrow(CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
-    )
+    placed = _salted(spread, count).drop(_BIN, _SALT)
+    return in_workers(placed, CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
 
 
 def _salted(frame: Any, count: int) -> Any:

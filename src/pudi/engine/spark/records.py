@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.context import Context
 from pudi.engine.spark.columns import ARRIVAL, DATA, HASH
-from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
+from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
 from pudi.record import check_paths, spark_key_columns
@@ -148,7 +148,7 @@ class SparkRecords:
         for name in (RECORD_KEY, PARTITION_PATH):
             schema["fields"].append({"name": name, "type": "string", "nullable": False, "metadata": {}})
         add = KeyColumns(self.spec.keys, needed, self.spec.table)
-        return self.frame.mapInArrow(add.run, struct_type(schema))
+        return in_workers(self.frame, add.run, struct_type(schema))
 
     def keep(self, frame: Any) -> Any:
         """Have Spark keep a frame, once evaluated, until `release`."""

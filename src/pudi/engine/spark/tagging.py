@@ -24,7 +24,7 @@ from pudi.engine.spark.lookups import (
 )
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
-from pudi.engine.spark.session import functions, spark_errors, struct_type
+from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
 from pudi.index import AnyBuckets
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteProfile
@@ -197,7 +197,7 @@ def _stored_keys(spark: Any, sql: Any, storage: Storage, slices: Sequence[Any]) 
     except CannotReadNatively:
         numbers = spark.range(0, len(slices), 1, len(slices)).select(sql.col("id"))
         schema = struct_type(json.loads(arrow_to_spark_json(LOCATION_SCHEMA)))
-        return numbers.mapInArrow(KeyTasks(storage, slices).run, schema)
+        return in_workers(numbers, KeyTasks(storage, slices).run, schema)
     # the file's name is what says the file group; its column of that name may be another writer's
     file_id = f"substring_index(_metadata.file_name, '_', 1) AS {FILE_ID}"
     return frame.selectExpr(PARTITION_PATH, RECORD_KEY, file_id)
