@@ -95,14 +95,12 @@ def write(
         InvalidArgumentError: the data doesn't fit the table; nothing was written.
         ConflictError: another writer won; nothing of this write is visible.
     """
-    options = WriteOptions.of(resolved)
+    options, root = WriteOptions.of(resolved), meta.storage.root
     if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
         operation = Operation.INSERT
     if operation is Operation.BULK_INSERT and options.duplicates != "none":
-        raise NotSupportedError(
-            "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert",
-            table=meta.storage.root,
-        )
+        reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
+        raise NotSupportedError(reason, table=root)
     return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
 
 
@@ -215,6 +213,7 @@ class Write(Timed):
             combine=self.rule if self._everywhere else None,
             fill_missing=self.options.fill_missing,
             ordering=self.meta.config.ordering_fields,
+            buckets=self.index.fixed_buckets if self.operation is Operation.BULK_INSERT else None,
         )
 
     @property

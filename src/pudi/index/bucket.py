@@ -52,6 +52,11 @@ class Buckets:
         numbers, places = np.unique(self._numbers(hashes), return_inverse=True)
         return [bucket_name(number) for number in numbers.tolist()], places.astype(np.int64)
 
+    @property
+    def names(self) -> list[str]:
+        """Names of all buckets of a partition, by number."""
+        return [bucket_name(number) for number in range(self.count)]
+
     def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
         """The name of the bucket that a file group is; raises as `bucket_of`."""
         return bucket_name(bucket_of(file_id, table=table, path=path))

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context
-from pudi.engine.spark.columns import ARRIVAL, DATA, HASH
+from pudi.engine.spark.buckets import bucket_numbers
+from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
@@ -72,14 +73,19 @@ class SparkRecords:
             f"CAST({path} AS STRING) AS {PARTITION_PATH}",
             *data,
         )
+        extra = []
+        if self.spec.buckets is not None:
+            frame = frame.withColumn(BUCKET, bucket_numbers(frame, self.spec.buckets))
+            extra.append(BUCKET)
         made = (
             RECORD_KEY,
             PARTITION_PATH,
+            *extra,
             f"xxhash64({', '.join(self._hashed())}) AS {HASH}",
             f"monotonically_increasing_id() AS {ARRIVAL}",
         )
         kept = self.keep(frame.selectExpr(f"STRUCT({', '.join([*made, own, *data])}) AS {DATA}"))
-        names = (RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL)
+        names = (RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL, *extra)
         return self._combined(kept.selectExpr(DATA, *(f"{DATA}.{name} AS {name}" for name in names)))
 
     def _combined(self, keyed: Any) -> Any:

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     MOST_COPIES,
     Bins,
-    bucket_of,
     look_up,
     look_up_records,
     older_than_stored,
@@ -97,10 +97,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
 
 
 def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
-    """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's.
-
-    Only the keys go through Python; the rest of a record waits for the answer.
-    """
+    """Records with their buckets."""
     keyed = records.keyed
     return SparkTagged(records, keyed.withColumn(FILE_ID, bucket_of(keyed, buckets)))
 
