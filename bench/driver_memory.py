@@ -1,7 +1,7 @@
 """How much more memory the driver needs for a large upsert by the record index than for a small one.
 
 python bench/driver_memory.py --rows 10000000
-python bench/driver_memory.py --rows 1000000 --groups    # for an upsert into 1,000 file groups than into 10
+python bench/driver_memory.py --rows 1000000 --groups    # for an upsert into 1,000 file groups than into 12
 
 Executors are processes of their own (`local-cluster`). Counted are the Python driver and its JVM, each size of upsert
 in a driver of its own, on a copy of the same table.
@@ -131,10 +131,10 @@ def by_size(folder: Path, rows: int, memory: str) -> dict[int, dict[str, float]]
 
 
 def by_groups(folder: Path, rows: int, memory: str) -> dict[int, dict[str, float]]:
-    """Upserts of a hundredth of the rows, spread over all of 10 and of 1,000 file groups."""
+    """Upserts of a hundredth of the rows, spread over all of 12 and of 1,000 file groups."""
     found = {}
     write_trips(folder / "data", rows)
-    for groups in (10, 1000):
+    for groups in (12, 1000):
         write_groups(folder / str(groups), folder / "data", {}, groups)
         found[groups] = json.loads(run(memory, "--upsert", folder / str(groups), folder / "data" / "random_1"))
     return found
