@@ -111,24 +111,30 @@ class MetaClient:
         return key_generator(self.config)
 
     def view(
-        self, timeline: Timeline, *, seen: Timeline | None = None, archived_until: str | None = None
+        self,
+        timeline: Timeline,
+        *,
+        seen: Timeline | None = None,
+        archived_until: str | None = None,
+        opened: MetadataTable | None = None,
     ) -> FileSystemView:
-        """File slices as a reader sees them; see `FileSystemView`."""
-        listing = self.listing(timeline)
+        """File slices as a reader sees them; see `FileSystemView` and, of `opened`, `listing`."""
+        listing = self.listing(timeline, opened)
         return FileSystemView(
             timeline, listing, self.store, seen=seen, archived_until=archived_until, logs=self.merges_on_read
         )
 
-    def listing(self, timeline: Timeline) -> FileListing:
+    def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:
         """The table's files: as its metadata table lists them, where it has one that is ready, else as folders do.
 
         Args:
             timeline: the table's timeline, loaded before.
+            opened: the metadata table, where it was opened since.
         """
         folders = StorageListing(self.storage)
         if not self.reads_metadata or FILES not in self.config.metadata_partitions:
             return folders
-        return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed)
+        return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
 
     def metadata_table(self, timeline: Timeline) -> MetadataTable:
         """The metadata table, opened for reading; arguments and errors as of `MetadataTable.open`."""

@@ -317,6 +317,11 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     return base
 
 
+def group_file_prefixes(file_id: str) -> tuple[str, str]:
+    """What the names of a file group's base files and of its log files begin with."""
+    return f"{file_id}_", f".{file_id}_"
+
+
 _MARKER_SUFFIX = ".marker."
 
 
