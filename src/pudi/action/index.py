@@ -16,7 +16,7 @@ from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import BaseFile, BaseFileReader, LogFile
+from pudi.filegroup import BaseFile, LogFile, open_base_file
 from pudi.format import (
     BUCKET_INDEX_DIR,
     CONSISTENT_HASHING_DIR,
@@ -310,9 +310,9 @@ class _Finder:
         return np.unique(key_hashes(keys, fields)).astype(np.int64)
 
     def _stored(self, file: BaseFile) -> pa.ChunkedArray:
-        reader = BaseFileReader(self.meta.storage, file)
+        reader = open_base_file(self.meta.storage, file)
         check_key_column(reader)
-        return reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+        return reader.read([RECORD_KEY], range(min(1, reader.num_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
         """Keys of the records in a log file's first data block."""
