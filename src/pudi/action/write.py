@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.compaction import maybe_compact
-from pudi.action.hashing import check_rings_stay, make_rings
+from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
@@ -146,7 +146,6 @@ class Write(Timed):
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
-        check_rings_stay(meta, self.operation, self.index)
         self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
