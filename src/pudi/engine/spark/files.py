@@ -15,7 +15,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.session import functions, spark_errors, struct_type
 from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.schema import arrow_to_spark_json
 from pudi.storage import StorageKind, canonical_root, connection_options, storage_kind
 
@@ -163,10 +163,16 @@ class NativeFiles:
 
 
 def _by_folder(slices: Sequence[FileSlice]) -> dict[str, list[str]]:
-    """Names of base files by partition path."""
+    """Names of base files by partition path.
+
+    Raises:
+        CannotReadNatively: one is an HFile, which Spark doesn't know.
+    """
     by_folder: dict[str, list[str]] = {}
     for file_slice in slices:
         assert file_slice.base is not None
+        if file_slice.base.name.extension == HFILE_EXTENSION:
+            raise CannotReadNatively
         by_folder.setdefault(file_slice.partition, []).append(file_slice.base.name.name)
     return by_folder
 
