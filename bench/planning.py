@@ -29,7 +29,7 @@ SCHEMA = pa.schema([("key", pa.string()), ("day", pa.string()), ("value", pa.int
 
 def make_table(path: Path, files: int, partitions: int) -> None:
     """A table of one real file in each partition, and empty files named as others that the same commit wrote."""
-    table = pudi.create(path, SCHEMA, record_key="key", partition_by="day")
+    table = pudi.create(path, SCHEMA, record_key="key", partition_by="day", options={"hoodie.metadata.enable": "false"})
     days = [f"d{n:04}" for n in range(partitions)]
     rows = pa.table({"key": days, "day": days, "value": list(range(partitions))}, schema=SCHEMA)
     instant = table.bulk_insert(rows).instant
@@ -45,7 +45,7 @@ def make_history(path: Path, commits: int, archived: int) -> None:
     sys.path.append(str(ROOT / "tests"))
     from support.archiving import archive
 
-    table = pudi.create(path, SCHEMA, record_key="key", partition_by="day")
+    table = pudi.create(path, SCHEMA, record_key="key", partition_by="day", options={"hoodie.metadata.enable": "false"})
     for number in range(commits):
         table.upsert(pa.table({"key": ["k"], "day": ["d"], "value": [number]}, schema=SCHEMA))
     if archived:

@@ -88,6 +88,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     session.stop()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def metadata_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
+    """New tables have a metadata table in modules that are marked so; others ask for one where it's their subject.
+
+    Most modules are about something else, and some about each file and each request of a plain table.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("metadata_by_default") is None:
+            patch.setattr("pudi.action.create.build_for_new", lambda meta, options: None)
+        yield
+
+
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn; `spread` is Spark writing small partitions as it writes large ones.

@@ -19,6 +19,8 @@ from support.pudi_table import PudiTable
 from support.rows import PLACE_FIELDS, assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
 
+pytestmark = pytest.mark.metadata_by_default
+
 NO_FILLING = {"hoodie.parquet.small.file.limit": "0"}
 AVRO = {"hoodie.logfile.data.block.format": "avro"}
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
@@ -43,7 +45,7 @@ SPREAD = [LOCAL[1], LOCAL[4]]
 
 
 def logs(path: Path) -> list[Path]:
-    return sorted(path.rglob(".*.log.*"))
+    return sorted(path.glob("[!.]*/**/.*.log.*"))
 
 
 @pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])

@@ -19,6 +19,8 @@ from support.pair import NINE, Pair
 from support.rows import PLACE_FIELDS, Row, assert_same, from_arrow
 from support.trips import SCHEMA, table, trip
 
+pytestmark = pytest.mark.metadata_by_default
+
 Rows = list[dict[str, Any]]
 
 

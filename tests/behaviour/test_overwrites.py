@@ -16,6 +16,8 @@ from support.pair import NINE, Pair
 from support.rows import PLACE_FIELDS, assert_same, from_arrow
 from support.trips import REPLACING, SCHEMA, steps, table, trip
 
+pytestmark = pytest.mark.metadata_by_default
+
 
 @pytest.fixture
 def pair(engine: Engine, tmp_path: Path) -> Pair:

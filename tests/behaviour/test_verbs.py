@@ -15,6 +15,8 @@ from support.pair import Pair
 from support.rows import META_FIELDS, PLACE_FIELDS, assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
 
+pytestmark = pytest.mark.metadata_by_default
+
 
 @pytest.fixture
 def pair(engine: Engine, tmp_path: Path) -> Pair:

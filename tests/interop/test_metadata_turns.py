@@ -23,7 +23,7 @@ from support.rows import PLACE_FIELDS, assert_same, from_arrow, from_spark
 from support.trips import SCHEMA, steps, table, trip
 from support.validation import assert_hudi_finds_no_difference
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark]
+pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.metadata_by_default]
 
 ON = {"hoodie.metadata.enable": "true"}
 ALL_KINDS = ("insert", "upsert", "upsert", "delete", "insert_overwrite", "delete_partitions")
@@ -43,14 +43,14 @@ def through_metadata(hudi: HudiTable, where: str | None = None) -> list[Any]:
 
 def take_turns(
     spark: Any, path: Path, layout: Layout, seed: int, *, rounds: int = 8, verbs: Sequence[str] = ALL_KINDS,
-    options: dict[str, str] | None = None,
+    options: dict[str, str] | None = None, begins: str = "pudi",
 ) -> None:  # fmt: skip
     model = layout.model()
     pudi = PudiTable(LocalEngine(), path, {**ON, **(options or {})})
     hudi = HudiTable(spark, path, layout.hudi_options("trips") | NO_COMPACTION | ON | (options or {}))
     PudiTable.create(LocalEngine(), path, SCHEMA, layout)
     for number, step in enumerate(steps(seed, rounds, verbs)):
-        mine = number % 2 == 0
+        mine = (number % 2 == 0) == (begins == "pudi")
         getattr(model, step.verb)(from_arrow(step.data), *(pudi if mine else hudi).write(step.verb, step.data))
         about = f"round {number}: after {step.verb} by {'pudi' if mine else 'Hudi'}, as read by"
         assert_listing(path)
@@ -68,6 +68,13 @@ def take_turns(
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
     take_turns(spark, tmp_path / "trips", layout, seed=31)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
+def test_hudi_writes_first_to_what_pudi_made(spark: Any, tmp_path: Path, layout: Layout) -> None:
+    """The metadata table that a table was made with, whose statistics have no base files, is one to Hudi too."""
+    take_turns(spark, tmp_path / "trips", layout, seed=5, rounds=4, begins="Hudi")
 
 
 def left_between(path: Path) -> bool:

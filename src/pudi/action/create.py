@@ -1,4 +1,4 @@
-"""Make a table: check what it shall be, then write its properties, the one step that makes it a table."""
+"""Make a table: check what it shall be, write its properties, the one step that makes it a table, index it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pudi.action.index import check_index_options
+from pudi.action.mdt.build_new import build_for_new
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
@@ -78,6 +79,7 @@ def create_table(
     _check_no_timeline(meta)
     _make_timeline_folder(meta)
     create_properties(storage, config.to_properties(), context)
+    build_for_new(meta, resolved)
     return meta
 
 

@@ -44,6 +44,10 @@ class MetaClient:
         memory: how much of it merging one slice may take.
         by_position: whether reads may match log records with base rows by position.
         reads_metadata: whether files are listed through its metadata table, where it has one.
+        looked_at: the metadata table as it was opened last before a write, and the table's timeline that it was opened
+            by: what comes next in that write needn't open it again.
+        as_table: the metadata table as a table of its own, once it was opened, and what that depended on
+            (`open_metadata`).
     """
 
     storage: Storage
@@ -54,6 +58,8 @@ class MetaClient:
     reads_metadata: bool = True
     memory: MergeMemory = field(default_factory=MergeMemory)
     by_position: bool = True
+    looked_at: tuple[Timeline, MetadataTable] | None = field(default=None, repr=False, compare=False)
+    as_table: tuple[object, MetaClient] | None = field(default=None, repr=False, compare=False)
     _listed: KeptListing = field(default_factory=KeptListing, repr=False, compare=False)
 
     @classmethod
@@ -118,7 +124,7 @@ class MetaClient:
         archived_until: str | None = None,
         opened: MetadataTable | None = None,
     ) -> FileSystemView:
-        """File slices as a reader sees them; see `FileSystemView` and, of `opened`, `listing`."""
+        """File slices as a reader sees them; see `FileSystemView` and `listing`."""
         listing = self.listing(timeline, opened)
         return FileSystemView(
             timeline, listing, self.store, seen=seen, archived_until=archived_until, logs=self.merges_on_read
@@ -129,11 +135,13 @@ class MetaClient:
 
         Args:
             timeline: the table's timeline, loaded before.
-            opened: the metadata table, where it was opened since.
+            opened: the metadata table, where it's been opened by that timeline already.
         """
         folders = StorageListing(self.storage)
         if not self.reads_metadata or FILES not in self.config.metadata_partitions:
             return folders
+        if opened is None and self.looked_at is not None and self.looked_at[0] is timeline:
+            opened = self.looked_at[1]
         return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
 
     def metadata_table(self, timeline: Timeline) -> MetadataTable:

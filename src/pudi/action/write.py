@@ -161,7 +161,7 @@ class Write(Timed):
             with self._phase("repair"):
                 settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
-                build_wanted(meta, self.engine, self.resolved)
+                build_wanted(meta, self.engine, self.resolved, timeline)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)

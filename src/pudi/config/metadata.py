@@ -28,6 +28,16 @@ def metadata_switched_off(options: Options | None) -> bool:
     return options is not None and options.given.get(METADATA_KEY) is False
 
 
+def metadata_by_default(options: Options) -> bool:
+    """Whether a new table gets a metadata table."""
+    return options.flag(METADATA_KEY)
+
+
+def column_stats_by_default(options: Options) -> bool:
+    """Whether the metadata table of a new table has statistics of columns."""
+    return options.flag(_SWITCHES["column_stats"])
+
+
 def metadata_wanted(options: Options) -> bool:
     """Whether the user said that the table shall have a metadata table."""
     return options.given.get(METADATA_KEY) is True

@@ -13,14 +13,17 @@ _count = partial(_setting, kind=int)
 METADATA_OPTIONS: tuple[Option, ...] = (
     _flag(
         key="hoodie.metadata.enable",
-        doc="Whether the table has a metadata table. One that's there is kept in step whatever this says, but for "
-        "false, given explicitly, which takes it away; true, given explicitly, makes one.",
-        default=False,
+        doc="Whether the table has a metadata table. A new table gets one, unless this is false. One that's there is "
+        "kept in step whatever this says, but for false, given explicitly, which takes it away; true, given "
+        "explicitly, makes one for a table that has none.",
+        default=True,
     ),
     _flag(
         key="hoodie.metadata.index.column.stats.enable",
-        doc="Whether the metadata table has statistics of columns, of files and of partitions: true, given explicitly, "
-        "makes them where there is a metadata table, false takes them away.",
+        doc="Whether the metadata table has statistics of columns, of files and of partitions. That of a new table "
+        "gets them, unless this is false; true, given explicitly, makes them where there is a metadata table, false "
+        "takes them away.",
+        default=True,
     ),
     _setting(
         key="hoodie.metadata.index.column.stats.column.list",

@@ -65,6 +65,8 @@ def varint_piece(numbers: np.ndarray, live: Live, lead: np.ndarray | None = None
     word = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     size = np.ones(len(word), dtype=np.int64)
     most = int(word.max()) if len(word) else 0
+    if most < 128:
+        return packed(word.astype(np.uint8)[:, None], 1, live, lead)
     for bits in range(7, max(8, most.bit_length()), 7):
         size += word >= np.uint64(1 << bits)
     width = int(size.max()) if len(size) else 1
@@ -103,6 +105,8 @@ def _pieces(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.nd
     if isinstance(reader, Optional):
         valid = np.asarray(values.is_valid())
         null, other = (0, 2) if reader.branch == 1 else (2, 0)
+        if not valid.any():  # a byte says it all, whatever is in the column's type
+            return [packed(np.full((len(values), 1), null, dtype=np.uint8), 1, live)]
         if null == 0:
             return _pieces(reader.inner, values, live, path, np.where(valid, other, null))
         # where null is the second branch, the byte before a value is 0, so that a piece of its own tells which

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import lru_cache
 from typing import Literal
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
@@ -134,6 +135,7 @@ class InstantFile:
         return f"{self.requested}_{self.completion}.{self.action.value}"
 
 
+@lru_cache(maxsize=1 << 13)  # a write lists the timelines several times
 def parse_instant_file(name: str, layout: Layout = 2) -> InstantFile | None:
     """The instant that a file of the timeline folder stands for.
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Final
 
 import javaproperties
@@ -21,6 +22,7 @@ TABLE_CHECKSUM_KEY: Final = "hoodie.table.checksum"
 """Checksum over the two names."""
 
 _MAX_BYTES = 16 << 20
+_USUAL_BYTES = 64 << 10
 # Hudi writes none at all; each costs a copy of its line when read.
 _MAX_CONTINUATIONS = 1000
 _CONTINUATION = re.compile(rb"\\\r?\n")
@@ -60,9 +62,14 @@ def decode_properties(data: bytes, *, path: str | None = None) -> dict[str, str]
     if sum(1 for _ in _CONTINUATION.finditer(data)) > _MAX_CONTINUATIONS:
         raise CorruptError(f"properties with more than {_MAX_CONTINUATIONS} continued lines", path=path)
     try:
-        return dict(javaproperties.loads(data))
+        return dict(_loaded(data) if len(data) <= _USUAL_BYTES else javaproperties.loads(data))
     except javaproperties.InvalidUEscapeError as error:
         raise CorruptError(f"properties hold a bad escape: {error}", path=path) from error
+
+
+@lru_cache(maxsize=32)  # a write reads the table's properties twice
+def _loaded(data: bytes) -> Mapping[str, str]:
+    return dict(javaproperties.loads(data))
 
 
 def encode_table_properties(properties: Mapping[str, str], millis: int) -> bytes:

@@ -28,6 +28,7 @@ from pudi.metadata.stat_records import (
     partition_stats_records,
     stats_of_files,
     stats_of_records,
+    stats_records,
 )
 from pudi.metadata.table import MetadataTable
 from pudi.metadata.value_types import StatsSpec, ValueType, stats_spec
@@ -70,6 +71,7 @@ __all__ = [
     "ranges_of",
     "stats_of_files",
     "stats_of_records",
+    "stats_records",
     "stats_spec",
     "united",
 ]

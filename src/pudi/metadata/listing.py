@@ -63,7 +63,7 @@ class MetadataListing:
         open_table: opens the metadata table.
         otherwise: the listing of the folders.
         kept: what earlier listings of the same table read.
-        opened: the metadata table, where it's open already.
+        opened: the metadata table, where it's been opened already.
     """
 
     def __init__(

@@ -107,42 +107,52 @@ def partition_stats(stats: pa.Table, schema: pa.Schema) -> pa.Table:
     Returns:
         Rows of `STATS`, tight, with the partition path for a file name.
     """
-    parts = [STATS.empty_table()]
+    by_kind: dict[pa.DataType, list[str]] = {}
     for name in pc.unique(stats["column"]).to_pylist():
         kind = leaf_type(schema, name)
-        said = None if kind is None else value_type(kind)
-        if kind is None or said is None:
-            continue
-        rows = stats.filter(pc.equal(stats["column"], name)).combine_chunks()
-        partitions = rows["partition"].combine_chunks().dictionary_encode()
-        groups, count = np.asarray(partitions.indices).astype(np.int64), len(partitions.dictionary)
-        whole = united(ranges_of(rows, kind), groups, count)
-        sizes = [
-            _summed(rows[size].combine_chunks(), groups, count) for size in ("total_size", "total_uncompressed_size")
-        ]
-        parts.append(
-            pa.Table.from_arrays(
-                [
-                    partitions.dictionary,
-                    partitions.dictionary,
-                    pa.repeat(name, count),
-                    pa.array(np.full(count, said[0], dtype=np.int8)),
-                    pa.repeat(pa.scalar(said[1], pa.string()), count),
-                    untyped(whole.least),
-                    untyped(whole.greatest),
-                    *(pc.fill_null(each, -1) for each in (whole.null_count, whole.value_count, *sizes)),
-                    pa.array(~whole.known),
-                    pa.array(np.ones(count, dtype=bool)),
-                ],
-                schema=STATS,
-            )
-        )
-    return pa.concat_tables(parts).combine_chunks()
+        if kind is not None:
+            by_kind.setdefault(kind, []).append(name)
+    parts = [_of_kind(stats, kind, names) for kind, names in by_kind.items() if value_type(kind) is not None]
+    return pa.concat_tables([STATS.empty_table(), *parts]).combine_chunks()
+
+
+def _of_kind(stats: pa.Table, kind: pa.DataType, names: Sequence[str]) -> pa.Table:
+    """Statistics of partitions in the columns of one type, side by side."""
+    said = value_type(kind)
+    assert said is not None
+    rows = stats.filter(pc.is_in(stats["column"], value_set=pa.array(names, pa.string()))).combine_chunks()
+    partitions, columns = (rows[name].combine_chunks().dictionary_encode() for name in ("partition", "column"))
+    width = max(len(partitions.dictionary), 1)
+    pairs = np.asarray(columns.indices).astype(np.int64) * width + np.asarray(partitions.indices)
+    present, groups = np.unique(pairs, return_inverse=True)
+    count = len(present)
+    column, partition = (pa.array(each) for each in np.divmod(present, width))
+    whole = united(ranges_of(rows, kind), groups, count)
+    sizes = [_summed(rows[size].combine_chunks(), groups, count) for size in ("total_size", "total_uncompressed_size")]
+    paths = partitions.dictionary.take(partition)
+    return pa.Table.from_arrays(
+        [
+            paths,
+            paths,
+            columns.dictionary.take(column),
+            pa.array(np.full(count, said[0], dtype=np.int8)),
+            pa.repeat(pa.scalar(said[1], pa.string()), count),
+            untyped(whole.least),
+            untyped(whole.greatest),
+            *(pc.fill_null(each, -1) for each in (whole.null_count, whole.value_count, *sizes)),
+            pa.array(~whole.known),
+            pa.array(np.ones(count, dtype=bool)),
+        ],
+        schema=STATS,
+    )
 
 
 def _distinct(types: np.ndarray, info: pa.Array) -> Sequence[tuple[int, str | None]]:
-    pairs = pa.table({"type": pa.array(types), "info": info}).group_by(["type", "info"]).aggregate([])
-    return [(row["type"], row["info"]) for row in pairs.to_pylist()]
+    """The value types among rows, without Arrow's grouping, whose threads take longer than all the rest."""
+    coded = pc.dictionary_encode(info, null_encoding="encode")
+    texts = coded.dictionary.to_pylist()
+    pairs = np.unique(types.astype(np.int64) * max(len(texts), 1) + np.asarray(coded.indices))
+    return [(int(pair // len(texts)), texts[pair % len(texts)]) for pair in pairs]
 
 
 def _sound(low: pa.Array, high: pa.Array) -> _Mask:

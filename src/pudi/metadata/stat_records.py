@@ -118,9 +118,7 @@ def column_stats_records(stats: pa.Table, version: int) -> pa.Table:
     Returns:
         A table of `RECORD_SCHEMA`, a record for each row.
     """
-    stats = stats.combine_chunks()
-    keys = column_stats_keys(*(_whole(stats[name]) for name in ("column", "partition", "file")))
-    return _records(keys, stats, version, RecordType.COLUMN_STATS)
+    return _records(*_keyed_files(stats), version)
 
 
 def partition_stats_records(stats: pa.Table, version: int, *, of_expression: bool = False) -> pa.Table:
@@ -131,10 +129,36 @@ def partition_stats_records(stats: pa.Table, version: int, *, of_expression: boo
         version: of the index's values, see `StatsSpec`.
         of_expression: whether they are of an expression index, which has statistics of files too.
     """
+    return _records(*_keyed_partitions(stats, of_expression), version)
+
+
+def stats_records(files: pa.Table, partitions: pa.Table, version: int, *, of_expression: bool = False) -> pa.Table:
+    """What `column_stats_records` makes of files, and behind it what `partition_stats_records` makes of partitions.
+
+    Args:
+        files: a table of `STATS`.
+        partitions: another one.
+        version: of the index's values, see `StatsSpec`.
+        of_expression: see `partition_stats_records`.
+    """
+    both = zip(_keyed_files(files), _keyed_partitions(partitions, of_expression), strict=True)
+    keys, kinds, stats = both
+    return _records(pa.concat_arrays(keys), np.concatenate(kinds), pa.concat_tables(stats).combine_chunks(), version)
+
+
+def _keyed_files(stats: pa.Table) -> tuple[pa.Array, np.ndarray, pa.Table]:
+    """Statistics of files with their keys and types."""
+    stats = stats.combine_chunks()
+    keys = column_stats_keys(*(_whole(stats[name]) for name in ("column", "partition", "file")))
+    return keys, np.full(len(keys), RecordType.COLUMN_STATS, dtype=np.int32), stats
+
+
+def _keyed_partitions(stats: pa.Table, of_expression: bool) -> tuple[pa.Array, np.ndarray, pa.Table]:
+    """Statistics of partitions with their keys and types."""
     stats = stats.combine_chunks()
     make = expression_partition_keys if of_expression else partition_stats_keys
     keys = make(*(_whole(stats[name]) for name in ("column", "partition")))
-    return _records(keys, stats, version, RecordType.PARTITION_STATS)
+    return keys, np.full(len(keys), RecordType.PARTITION_STATS, dtype=np.int32), stats
 
 
 def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> pa.Table:
@@ -174,7 +198,7 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
     )
 
 
-def _records(keys: pa.Array, stats: pa.Table, version: int, kind: RecordType) -> pa.Table:
+def _records(keys: pa.Array, kinds: np.ndarray, stats: pa.Table, version: int) -> pa.Table:
     count = stats.num_rows
     members = {
         "fileName": _whole(stats["file"]),
@@ -190,7 +214,7 @@ def _records(keys: pa.Array, stats: pa.Table, version: int, kind: RecordType) ->
         "valueType": pa.nulls(count, _VALUE_TYPE) if version == 1 else _value_types(stats),
     }
     held = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
-    columns = {"key": keys, "type": pa.array(np.full(count, kind, dtype=np.int32)), "ColumnStatsMetadata": held}
+    columns = {"key": keys, "type": pa.array(kinds), "ColumnStatsMetadata": held}
     return pa.Table.from_arrays(
         [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in RECORD_SCHEMA], schema=RECORD_SCHEMA
     )

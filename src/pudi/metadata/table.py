@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +32,8 @@ _T = TypeVar("_T")
 _S = TypeVar("_S")
 _OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
 """What delta commits say that are no instants of the table (WriteOperationType)."""
+_TOGETHER = 16 << 20
+"""Bytes of entries up to which those of several blocks are decoded together."""
 _AT_ONCE = 16
 """Files that are read at the same time."""
 
@@ -194,8 +197,8 @@ class MetadataTable:
             CorruptError: a file is damaged.
             NotFoundError: a file is gone.
         """
-        columns, blocks = columns_of(partition), self._blocks(file_slice)
-        rows, gone = folded(partition, [self._block(block, columns, Wanted()) for block in blocks])
+        blocks = self._blocks(file_slice)
+        rows, gone = folded(partition, _said(blocks, columns_of(partition), Wanted()))
         return rows, gone, tuple(dict.fromkeys(block.instant for block in blocks))
 
     def _groups(
@@ -220,8 +223,7 @@ class MetadataTable:
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: Wanted) -> pa.Table:
         columns = columns_of(partition)
-        blocks = self._blocks(file_slice)
-        newer = [self._block(block, columns, wanted) for block in blocks]
+        newer = _said(self._blocks(file_slice), columns, wanted)
         return merged(partition, self._base(file_slice, columns, wanted), newer)
 
     def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: Wanted) -> pa.Table:
@@ -244,15 +246,40 @@ class MetadataTable:
             (block for log, content in found for block in decode_blocks(content, path=log.path)), self.scope
         )
 
-    @staticmethod
-    def _block(block: LogBlock, columns: Sequence[str], wanted: Wanted) -> Block:
-        if block.kind is BlockKind.DELETE:
-            return Block(deleted=wanted.among(decode_deletes(block).keys))
-        if block.kind is not BlockKind.HFILE:
+
+def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: Wanted) -> list[Block]:
+    """What log blocks say. Records of one schema are decoded together: mostly a block has few of them."""
+    held: dict[int, pa.Table] = {}
+    for number, block in enumerate(blocks):
+        if block.kind is BlockKind.HFILE:
+            held[number] = wanted.entries(open_bytes(block.content, path=block.path or ""))
+        elif block.kind is not BlockKind.DELETE:
             raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
-        path = block.path or ""
-        entries = wanted.entries(open_bytes(block.content, path=path))
-        return Block(rows=decode_entries(entries, block_schema(block), columns, path=path))
+    rows: dict[int, pa.Table] = {}
+    for schema in dict.fromkeys(block_schema(blocks[number]) for number in held):
+        own = {number: entries for number, entries in held.items() if block_schema(blocks[number]) == schema}
+        parts = [own] if sum(each.nbytes for each in own.values()) <= _TOGETHER else [{n: own[n]} for n in own]
+        for part in parts:
+            rows.update(_decoded(part, [blocks[number].path or "" for number in part], schema, columns))
+    return [
+        Block(rows=rows[number]) if number in rows else Block(deleted=wanted.among(decode_deletes(block).keys))
+        for number, block in enumerate(blocks)
+    ]
+
+
+def _decoded(
+    held: Mapping[int, pa.Table], paths: Sequence[str], schema: str, columns: Sequence[str]
+) -> dict[int, pa.Table]:
+    """The records of entries of one schema, by the number that each block's entries have."""
+    try:
+        whole = decode_entries(pa.concat_tables(held.values()).combine_chunks(), schema, columns, path=paths[0])
+    except CorruptError:
+        if len(held) > 1:  # then one of them says it with its own path
+            for (number, entries), path in zip(held.items(), paths, strict=True):
+                _decoded({number: entries}, [path], schema, columns)
+        raise
+    ends = np.cumsum([entries.num_rows for entries in held.values()]).tolist()
+    return {n: whole.slice(end - held[n].num_rows, held[n].num_rows) for n, end in zip(held, ends, strict=True)}
 
 
 def at_once(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:

@@ -1,6 +1,6 @@
 """How to do one piece: functions on one file slice, Arrow in, statistics out, and the protocol of engines."""
 
-from pudi.task.engine import Engine, FileJob, InputSpec, KeyedInput, Tagged
+from pudi.task.engine import Engine, FileJob, InputSpec, JobRunner, KeyedInput, Tagged
 from pudi.task.read import SliceReader
 from pudi.task.tag import KeyLookup, KeySearch, key_finder
 from pudi.task.write import FileResult, write_file
@@ -10,6 +10,7 @@ __all__ = [
     "FileJob",
     "FileResult",
     "InputSpec",
+    "JobRunner",
     "KeyLookup",
     "KeySearch",
     "KeyedInput",

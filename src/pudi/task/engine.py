@@ -121,6 +121,13 @@ class FileJob(Protocol):
         """
 
 
+class JobRunner(Protocol):
+    """What does jobs; an engine, where that is all that's needed of it."""
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """See `Engine.run_jobs`."""
+
+
 class Engine(Protocol):
     """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
 

@@ -181,6 +181,7 @@ class TimelineStore:
         check: Callable[[Timeline], None] | None = None,
         *,
         action: Action | None = None,
+        listed: Timeline | None = None,
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
@@ -189,12 +190,14 @@ class TimelineStore:
             content: the completed file's content; of a write what it did, which the layout says how to encode.
             check: called with the timeline listed under the lock; raises to refuse (conflict resolution).
             action: the completed action, where it differs from the pending one.
+            listed: the timeline as it was listed before the instant was requested, where the lock has been held since
+                then; None lists it now.
 
         Raises:
             ConflictError: the instant is no longer inflight: somebody rolled it back.
         """
         with self.lock:
-            timeline = self.load()
+            timeline = self.load() if listed is None else listed.with_instant(instant)
             current = timeline.find(instant.requested, instant.action)
             if current is None or current.state is not State.INFLIGHT:
                 raise ConflictError(

@@ -110,6 +110,10 @@ class Timeline:
         """The completed instants that readers see at `time`, see `order`."""
         return replace(self, instants=tuple(i for i in self.instants if i.is_completed and self.order(i) <= time))
 
+    def with_instant(self, instant: Instant) -> Timeline:
+        """The timeline with one instant more."""
+        return replace(self, instants=tuple(sorted((*self.instants, instant), key=_place)))
+
     def with_archived(self, archived: Iterable[Instant]) -> Timeline:
         """The timeline with archived instants put before; of one that is on both, the active form stays."""
         active = {(i.requested, i.action.comparable) for i in self.instants}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +33,10 @@ from pudi.format import (
     parse_data_file,
     partition_metadata_path,
 )
-from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
+from pudi.metadata.table import at_once
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import make_group, write_base
 from pudi.timeline import Timeline, new_instant
@@ -67,7 +68,7 @@ def settle_metadata(meta: MetaClient, options: Options) -> None:
             drop_partitions(meta, doomed)
 
 
-def build_metadata(meta: MetaClient, options: Options) -> None:
+def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
     """Before a write: make the metadata table that the user asks for, where there is none.
 
     Below version 8 not while a write is pending, whose log files can't be told from others, as in Hudi: then the next
@@ -76,12 +77,14 @@ def build_metadata(meta: MetaClient, options: Options) -> None:
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+        timeline: the table's as the write begins with it; None loads it.
 
     Raises:
         CorruptError: there is one that hasn't been kept in step.
     """
     if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
-        MetadataTable.open(meta.storage, meta.config, meta.store, meta.store.load())
+        timeline = meta.store.load() if timeline is None else timeline
+        meta.looked_at = timeline, meta.metadata_table(timeline)
         return
     if not metadata_wanted(options):
         return
@@ -145,8 +148,7 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)
     ids = group_ids(partition, groups)
-    for file_id in ids:
-        make_group(mdt.storage, requested, partition, file_id)
+    at_once(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
     stats = write_bases(mdt, requested, partition, ids, changes)
     mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
 
@@ -233,8 +235,10 @@ def _unwanted(config: TableConfig, options: Options) -> set[str]:
     return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
 
 
-def set_partitions(meta: MetaClient, *, ready: Iterable[str], building: Iterable[str]) -> None:
-    """Say in the properties which partitions readers may use, and which are being built."""
-    changes = {_READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
+def set_partitions(
+    meta: MetaClient, *, ready: Iterable[str], building: Iterable[str], more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Say in the properties which partitions readers may use, and which are being built; and what `more` says."""
+    changes = {**more, _READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
     changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
     meta.config = TableConfig.parse(changed, table=meta.storage.root)

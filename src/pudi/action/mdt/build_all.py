@@ -20,6 +20,7 @@ from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
 from pudi.metadata.records import FILES
 from pudi.storage import delete_folder
 from pudi.task import Engine
+from pudi.timeline import Timeline
 
 _BEAT = "hoodie.client.heartbeat.interval_in_ms"
 _SWITCHES = {
@@ -29,20 +30,21 @@ _SWITCHES = {
 """Options that ask for an index of one kind."""
 
 
-def build_wanted(meta: MetaClient, engine: Engine, options: Options) -> None:
+def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline | None = None) -> None:
     """Make the metadata table and the indexes that the user asks for, where there are none, one by one.
 
     Args:
         meta: the table.
         engine: who does the work.
         options: the writer's; those count that are given explicitly.
+        timeline: the table's as the write begins with it; None loads it.
 
     Raises:
         InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
         NotFoundError: a file of the table is gone.
         CorruptError: one can't be read.
     """
-    build_metadata(meta, options)
+    build_metadata(meta, options, timeline)
     for asked in (*_asked(options, meta.storage.root), *named_indexes_asked(meta, options)):
         if _lacks(meta, asked.partition):
             with meta.lock:

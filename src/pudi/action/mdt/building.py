@@ -14,19 +14,22 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
+from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import Action, PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
 from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.table import at_once
 from pudi.storage import delete_folder
-from pudi.task import Engine, FileJob, FileResult
+from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.index_keys import GroupTask
+from pudi.task.metadata_files import make_group
 from pudi.timeline import Timeline
 
 Stats = Mapping[str, tuple[WriteStat, ...]]
 """What was written, by partition of the metadata table."""
 
 _MAKERS = 16
-"""Tasks that make file groups."""
+"""Tasks that make file groups; so few are made by the process itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Building:
     """
 
     meta: MetaClient
-    engine: Engine
+    engine: JobRunner
     options: Options
     spec: IndexSpec
     timeline: Timeline
@@ -68,8 +71,19 @@ class Building:
         delete_folder(mdt.storage, partition)
         described = encode_partition_metadata(PartitionMetadata(self.requested, 1), mdt.context.clock.now_ms())
         mdt.storage.create(partition_metadata_path(partition), described)
+        if len(file_ids) <= _MAKERS:
+            at_once(lambda file_id: make_group(mdt.storage, self.requested, partition, file_id), list(file_ids))
+            return
         count = min(_MAKERS, len(file_ids))
         self.run([GroupTask(n, self.requested, tuple(file_ids[n::count]), partition) for n in range(count)])
+
+
+class NoEngine:
+    """Does no jobs: for a table without files, of which there are none."""
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Refuse them."""
+        raise AssertionError(f"{len(jobs)} jobs for {instant} in {storage.root}, which has no files yet")
 
 
 class IndexBuilder(Protocol):

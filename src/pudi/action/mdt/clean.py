@@ -23,15 +23,18 @@ _SUFFIX = "002"
 """What cleans are named by below version 8, behind the newest delta commit."""
 
 
-def clean_metadata(mdt: MetaClient, retained: int = RETAINED) -> bool:
+def clean_metadata(mdt: MetaClient, seen: Timeline, retained: int = RETAINED) -> bool:
     """Clean the metadata table, under its table's lock; whether anything was deleted.
 
     A clean that died is of no use to later ones: its files are found again, and it's taken off the timeline.
 
     Args:
         mdt: the metadata table.
+        seen: its timeline as it was a moment ago: where that says that it isn't time, nothing more is asked.
         retained: how many slices of each file group stay.
     """
+    if not _is_time(seen):
+        return False
     with mdt.lock:
         timeline = mdt.store.load()
         for dead in timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT):
@@ -52,12 +55,21 @@ def clean_metadata(mdt: MetaClient, retained: int = RETAINED) -> bool:
     return True
 
 
-def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
-    """What to delete; None for nothing."""
+def _is_time(timeline: Timeline) -> bool:
+    return _has_paused(timeline) or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+
+
+def _has_paused(timeline: Timeline) -> bool:
+    """Whether so many instants completed since the last compaction, if there was one."""
     compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
     if compacted is None:
-        return None
-    if sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants) not in _PAUSE:
+        return False
+    return sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants) in _PAUSE
+
+
+def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
+    """What to delete; None for nothing."""
+    if not _has_paused(timeline):
         return None
     _, partitions = mdt.storage.list_dir("")
     doomed: dict[str, tuple[str, ...]] = {}

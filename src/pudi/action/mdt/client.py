@@ -10,6 +10,7 @@ from pudi.action.properties import create_properties, read_properties
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
+from pudi.metadata import FILES
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
 
@@ -29,6 +30,9 @@ def open_metadata(meta: MetaClient) -> MetaClient:
     Raises:
         CorruptError: it isn't there, or its properties can't be read or contradict the table's.
     """
+    depends = _depends(meta.config)
+    if meta.as_table is not None and meta.as_table[0] == depends:
+        return meta.as_table[1]
     storage = StorageBelow(meta.storage, METADATA_DIR)
     try:
         properties = read_properties(storage, meta.context)
@@ -46,7 +50,9 @@ def open_metadata(meta: MetaClient) -> MetaClient:
             "away, and it's made anew by the next write with true",
             table=meta.storage.root,
         )
-    return _client(meta, storage, config)
+    opened = _client(meta, storage, config)
+    meta.as_table = depends, opened
+    return opened
 
 
 def create_metadata(meta: MetaClient) -> MetaClient:
@@ -54,7 +60,14 @@ def create_metadata(meta: MetaClient) -> MetaClient:
     storage = StorageBelow(meta.storage, METADATA_DIR)
     config = TableConfig.parse(_properties(meta.config), table=storage.root)
     create_properties(storage, config.to_properties(), meta.context)
-    return _client(meta, storage, config)
+    opened = _client(meta, storage, config)
+    meta.as_table = _depends(meta.config), opened
+    return opened
+
+
+def _depends(config: TableConfig) -> tuple[object, ...]:
+    """What the properties of a metadata table follow from: while that stays, they needn't be read again."""
+    return config.version, config.layout_version, config.timezone, FILES in config.metadata_partitions
 
 
 def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> MetaClient:

@@ -23,9 +23,10 @@ from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import RECORD_AVRO
+from pudi.metadata.table import at_once
 from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
-from pudi.timeline import NO_COMMIT, Instant
+from pudi.timeline import NO_COMMIT, Instant, Timeline
 
 UPSERT, BULK_INSERT = "UPSERT_PREPPED", "BULK_INSERT_PREPPED"
 """What the commits of the metadata table say that they did (WriteOperationType)."""
@@ -55,6 +56,7 @@ def commit_changes(
     changes: Mapping[str, Changes],
     keys: Sequence[Staged] = (),
     building: Collection[str] = (),
+    listed: Timeline | None = None,
 ) -> Instant:
     """Write a delta commit; called under the table's lock, just before the table's own instant completes.
 
@@ -66,6 +68,7 @@ def commit_changes(
         changes: the changes by partition of the metadata table.
         keys: those of indexes of records, which tasks write.
         building: instants of indexes that are being built, whose file groups are there already.
+        listed: its timeline, where it has been listed under the lock; None lists it now.
 
     Returns:
         The completed instant.
@@ -73,26 +76,23 @@ def commit_changes(
     Raises:
         CorruptError: a partition has no file groups.
     """
-    timeline = mdt.store.load()
-    if timeline.find(requested, Action.DELTACOMMIT) is not None:
+    listed = mdt.store.load() if listed is None else listed
+    if listed.find(requested, Action.DELTACOMMIT) is not None:
         withdraw(mdt, requested)
-        timeline = mdt.store.load()
-    timeline = as_built(timeline, building)
-    view = mdt.view(timeline)
-    parts = {p: _parts(mdt, p, view.slices(p), changes[p]) for p in sorted(changes)}
+        listed = mdt.store.load()
+    timeline = as_built(listed, building)
+    slices = mdt.view(timeline).slices_of(sorted(changes))
+    parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
     indexes = {each.partition: each.plan(mdt, timeline) for each in keys}
     instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
     instant = mdt.store.start(instant, _profile(parts, indexes))
-    stats: dict[str, tuple[WriteStat, ...]] = {}
-    number = 0
-    for partition, of_groups in parts.items():
-        written = []
-        for part in of_groups:
-            written.append(append_changes(mdt.storage, mdt.store.layout, requested, part.slice, part.changes, number))
-            number += 1
-        stats[partition] = tuple(written)
+    written = at_once(
+        lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
+        list(enumerate(part for of_groups in parts.values() for part in of_groups)),
+    )
+    stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
     stats.update((partition, index.run(mdt)) for partition, index in indexes.items() if index.tasks)
-    return mdt.store.complete(instant, commit_metadata(stats, UPSERT))
+    return mdt.store.complete(instant, commit_metadata(stats, UPSERT), listed=listed)
 
 
 def commit_metadata(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:

@@ -30,7 +30,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.schema import avro_to_arrow
-from pudi.task import Engine
+from pudi.task import Engine, JobRunner
 from pudi.task.expression_values import ExpressionResult, ExpressionSpec, ExpressionTask, Kept
 from pudi.task.index_keys import KeyReading
 from pudi.timeline import Instant, Timeline
@@ -141,7 +141,7 @@ def stage_expressions(
 
 def kept_of(
     meta: MetaClient,
-    engine: Engine,
+    engine: JobRunner,
     requested: str,
     reading: KeyReading,
     spec: ExpressionSpec,
@@ -221,11 +221,12 @@ def _of_statistics(
         pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
         stats_of_kept(staged.kept),
     )
-    parts = [statistics.of_files()]
     if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
-        parts.append(statistics.of_partitions(now, table))
-    elif meta.config.is_partitioned:
-        parts.append(_unknown_partitions(staged.index, written))
+        parts = list(statistics.of_both(now, table))
+    else:
+        parts = [statistics.of_files()]
+        if meta.config.is_partitioned:
+            parts.append(_unknown_partitions(staged.index, written))
     return together([part for part in parts if part is not None])
 
 

@@ -18,7 +18,7 @@ from pudi.format import INDEX_DEFS
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import RECORD_INDEX, group_prefix
 
-_PATH = "hoodie.table.index.defs.path"
+DEFINITIONS_KEY = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
 
 
@@ -47,6 +47,11 @@ def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
         _write(meta, {**read_definitions(meta), spec.partition: definition})
 
 
+def put_definition(meta: MetaClient, spec: IndexSpec) -> None:
+    """Write the definition of a table's first index; the caller says in the properties where it is."""
+    _put(meta, {spec.partition: spec.definition()})
+
+
 def delete_definition(meta: MetaClient, partition: str) -> None:
     """Take the definition of an index away, if there is one; under the table's lock."""
     definitions = read_definitions(meta)
@@ -68,10 +73,14 @@ def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
 
 def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
     """Write all definitions, and where: elsewhere Hudi doesn't look (HoodieTableMetaClient.getIndexMetadata)."""
-    meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
-    if meta.config.raw.get(_PATH) is None:
-        changed = update_properties(meta.storage, meta.context, lambda old: {**old, _PATH: INDEX_DEFS})
+    _put(meta, definitions)
+    if meta.config.raw.get(DEFINITIONS_KEY) is None:
+        changed = update_properties(meta.storage, meta.context, lambda old: {**old, DEFINITIONS_KEY: INDEX_DEFS})
         meta.config = TableConfig.parse(changed, table=meta.storage.root)
+
+
+def _put(meta: MetaClient, definitions: dict[str, Any]) -> None:
+    meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
 
 
 def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:

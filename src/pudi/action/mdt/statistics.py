@@ -6,10 +6,11 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords,
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,9 +29,9 @@ from pudi.metadata import (
     column_stats_records,
     deleted_stats,
     partition_stats,
-    partition_stats_records,
     stats_of_files,
     stats_of_records,
+    stats_records,
     stats_spec,
 )
 from pudi.metadata.changes import Changes, encode_changes
@@ -108,35 +109,39 @@ class FileStatistics:
 
     def of_files(self) -> Changes | None:
         """The changes to `column_stats`; None for none."""
-        return self._changes(self.files, of_partitions=False)
+        return encode_changes(column_stats_records(self.files, self.spec.version)) if self.files.num_rows else None
 
-    def of_partitions(self, now: Timeline, table: MetadataTable) -> Changes | None:
-        """The changes to `partition_stats`: of each partition that files came to or went from, over all its files.
+    def of_both(self, now: Timeline, table: MetadataTable) -> tuple[Changes | None, Changes | None]:
+        """The changes to `column_stats` and to `partition_stats`; None for none.
+
+        Of partitions, those that files came to or went from are told anew, over all their files.
 
         Args:
             now: the timeline, under the lock.
             table: the metadata table as it is before this commit.
         """
+        whole = self._of_partitions(now, table)
+        count, of_expression = self.files.num_rows, self.partition != COLUMN_STATS
+        both = encode_changes(stats_records(self.files, whole, self.spec.version, of_expression=of_expression))
+        files, partitions = (
+            Changes(both.keys.slice(begin, end), both.values.slice(begin, end))
+            for begin, end in ((0, count), (count, len(both.keys)))
+        )
+        return files if len(files) else None, partitions if len(partitions) else None
+
+    def _of_partitions(self, now: Timeline, table: MetadataTable) -> pa.Table:
+        """The statistics of partitions that change."""
         touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
         if not touched or not self.spec.columns:
-            return None
-        live = self._live(now, touched)
+            return STATS.empty_table()
+        live = self._live(now, table, touched)
         held = pa.concat_tables([self.files, self._older(table, _files_of(live))])
         whole = of_whole_partitions(held, live, self.schema)
-        told = set(_pairs(whole, "partition", "column"))
         stubs = deleted_stats([(partition, "") for partition in touched], self.spec.columns, partitions=True)
-        untold = pa.array([pair not in told for pair in _pairs(stubs, "partition", "column")], pa.bool_())
-        return self._changes(pa.concat_tables([whole, stubs.filter(untold)]), of_partitions=True)
+        told = pc.is_in(_pairs(stubs, "partition", "column"), value_set=_pairs(whole, "partition", "column"))
+        return pa.concat_tables([whole, stubs.filter(pc.invert(told))])
 
-    def _changes(self, stats: pa.Table, *, of_partitions: bool) -> Changes | None:
-        if not stats.num_rows:
-            return None
-        if not of_partitions:
-            return encode_changes(column_stats_records(stats, self.spec.version))
-        of_expression = self.partition != COLUMN_STATS
-        return encode_changes(partition_stats_records(stats, self.spec.version, of_expression=of_expression))
-
-    def _live(self, now: Timeline, touched: Iterable[str]) -> list[FileSlice]:
+    def _live(self, now: Timeline, table: MetadataTable, touched: Iterable[str]) -> list[FileSlice]:
         """The latest slices of some partitions, as readers see them once the instant is completed."""
         own = self.instant
         others = (i for i in now.instants if i.requested != own.requested)
@@ -144,25 +149,24 @@ class FileStatistics:
         done = Instant(own.requested, action, State.COMPLETED, _LAST, now.layout)
         after = replace(now, instants=tuple(sorted((*others, done))))
         replaced = self.written.partition_to_replace_file_ids or {}
-        listing = _WithOwn(self.meta.listing(now), _data_stats(self.written))
+        listing = _WithOwn(self.meta.listing(now, table), _data_stats(self.written))
         logs = self.meta.merges_on_read
         slices = FileSystemView(after, listing, self.meta.store, logs=logs).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
         """The statistics that the metadata table has of files."""
-        fresh = set(_pairs(self.files, "partition", "file"))
-        wanted = [pair for pair in _pairs(names, "partition", "file") if pair not in fresh]
-        asked = pa.Table.from_pylist(
-            [{"column": c, "partition": p, "file": f} for p, f in wanted for c in self.spec.columns],
-            pa.schema([(name, pa.string()) for name in ("column", "partition", "file")]),
-        )
-        if not asked.num_rows:
+        fresh = pc.is_in(_pairs(names, "partition", "file"), value_set=_pairs(self.files, "partition", "file"))
+        names = names.filter(pc.invert(fresh)).combine_chunks()
+        if not names.num_rows:
             return STATS.empty_table()
-        keys = column_stats_keys(*(asked[name].combine_chunks() for name in asked.column_names))
+        columns = pa.array(list(self.spec.columns) * names.num_rows, pa.string())
+        every = pa.array(np.repeat(np.arange(names.num_rows), len(self.spec.columns)))
+        partitions, files = (names[side].combine_chunks().take(every) for side in ("partition", "file"))
+        keys = column_stats_keys(columns, partitions, files)
         records = table.read(self.partition, keys=keys)
         places = pc.index_in(records["key"].combine_chunks(), keys)
-        return stats_of_records(records, asked["partition"].combine_chunks().take(places))
+        return stats_of_records(records, partitions.take(places))
 
 
 def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics:
@@ -200,12 +204,12 @@ def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa
         schema: the table's columns, meta fields among them.
     """
     names = _files_of(slices)
-    known = stats.join(names, ["partition", "file"], join_type="inner").select(STATS.names)
+    counts = pc.is_in(_pairs(stats, "partition", "file"), value_set=_pairs(names, "partition", "file"))
+    known = stats.filter(counts)
     whole = partition_stats(known, schema)
-    files = Counter(names["partition"].to_pylist())
-    told = Counter(_pairs(known, "partition", "column"))
-    pairs = _pairs(whole, "partition", "column")
-    return whole.filter(pa.array([told[pair] == files[pair[0]] for pair in pairs], pa.bool_()))
+    files = _counted(names["partition"].combine_chunks(), whole["partition"].combine_chunks())
+    told = _counted(_pairs(known, "partition", "column"), _pairs(whole, "partition", "column"))
+    return whole.filter(pa.array(files == told))
 
 
 def _files_of(slices: Iterable[FileSlice]) -> pa.Table:
@@ -215,8 +219,16 @@ def _files_of(slices: Iterable[FileSlice]) -> pa.Table:
     )
 
 
-def _pairs(rows: pa.Table, *names: str) -> list[tuple[str, ...]]:
-    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+def _pairs(rows: pa.Table, first: str, second: str) -> pa.Array:
+    """Two columns as one text, parted by a sign that names don't have."""
+    return pc.binary_join_element_wise(rows[first].combine_chunks(), rows[second].combine_chunks(), "\0")
+
+
+def _counted(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
+    """How often each wanted value is among others."""
+    found = pc.value_counts(values)
+    places = pc.index_in(wanted, value_set=found.field("values"))
+    return np.asarray(pc.fill_null(found.field("counts").take(places), 0)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

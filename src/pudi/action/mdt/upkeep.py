@@ -68,16 +68,17 @@ def in_step(
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         statistics = _statistics(meta, instant, written) if prepared is None else prepared
         found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
-        if COLUMN_STATS in kept and statistics is not None:
-            found[COLUMN_STATS] = statistics.of_files()
-        if PARTITION_STATS in kept and statistics is not None:
-            found[PARTITION_STATS] = statistics.of_partitions(now, table)
+        if statistics is not None:
+            whole = PARTITION_STATS in kept
+            of_files, of_partitions = statistics.of_both(now, table) if whole else (statistics.of_files(), None)
+            found |= {COLUMN_STATS: of_files if COLUMN_STATS in kept else None, PARTITION_STATS: of_partitions}
         if BLOOM_FILTERS in kept:
             found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
         found.update(expression_changes(meta, instant, written, staged.expressions, now, table))
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         keys = _of_records(meta, kept, written, staged, stage)
-        commit_changes(open_metadata(meta), instant.requested, changes, keys, set(building.values()))
+        mdt = open_metadata(meta)
+        commit_changes(mdt, instant.requested, changes, keys, set(building.values()), table.timeline)
         if COLUMN_STATS in kept and statistics is not None:
             statistics.define()
 

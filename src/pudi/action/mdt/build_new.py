@@ -1,0 +1,65 @@
+"""The metadata table that a new table gets by default: the partitions that Hudi's Spark writers make.
+
+Source: HoodieMetadataConfig.getDefaultMetadataEnable and getDefaultColStatsEnable; HoodieBackedTableMetadataWriter
+.initializeFromFilesystem of a table without commits.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pudi.action.mdt.build import make_partition, next_instant, set_partitions
+from pudi.action.mdt.build_stats import ColumnStatsBuilder
+from pudi.action.mdt.building import Building, NoEngine, build_whole
+from pudi.action.mdt.client import create_metadata
+from pudi.action.mdt.index_defs import DEFINITIONS_KEY, put_definition
+from pudi.action.meta_client import MetaClient
+from pudi.config import Options, column_stats_by_default, metadata_by_default
+from pudi.errors import PudiError
+from pudi.format import INDEX_DEFS, METADATA_DIR
+from pudi.metadata.changes import files_changes
+from pudi.metadata.index_spec import IndexKind, IndexSpec
+from pudi.metadata.records import FILES
+from pudi.storage import delete_folder
+from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+
+def build_for_new(meta: MetaClient, options: Options) -> None:
+    """Make the metadata table of a table that has just been made: `files`, statistics of columns and of partitions.
+
+    The properties name it when it's whole, in one step. What fails here is said in the log: the table is made, and does
+    without until a write asks for a metadata table.
+
+    Args:
+        meta: the table, without commits.
+        options: those that it's made with; hoodie.metadata.enable=false says that it shall have none,
+            hoodie.metadata.index.column.stats.enable=false that it shall list files only.
+    """
+    if not metadata_by_default(options):
+        return
+    try:
+        with meta.lock:
+            timeline = meta.store.load()
+            if not timeline.instants:  # another process that writes already has other things to tell it
+                _build(meta, options, timeline)
+    except PudiError as error:
+        _log.warning("the table was made without a metadata table; a write with hoodie.metadata.enable=true makes it: "
+                     "%s", error)  # fmt: skip
+
+
+def _build(meta: MetaClient, options: Options, timeline: Timeline) -> None:
+    delete_folder(meta.storage, METADATA_DIR)
+    mdt = create_metadata(meta)
+    make_partition(mdt, next_instant(meta, timeline), FILES, 1, files_changes({}))
+    ready, more = {FILES}, {}
+    if column_stats_by_default(options):
+        asked = IndexSpec(IndexKind.COLUMN_STATS, IndexKind.COLUMN_STATS.value)
+        requested = next_instant(meta, timeline)
+        spec = ColumnStatsBuilder(Building(meta, NoEngine(), options, asked, timeline, requested)).spec()
+        if spec.columns:
+            ready |= {*build_whole(ColumnStatsBuilder(Building(meta, NoEngine(), options, spec, timeline, requested)))}
+            put_definition(meta, spec)
+            more = {DEFINITIONS_KEY: INDEX_DEFS}
+    set_partitions(meta, ready=ready, building=(), more=more)
