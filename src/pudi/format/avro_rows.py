@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,8 @@ def read_records(
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
 
 
-def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, list[Reader]]:
+@lru_cache(maxsize=32)
+def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, tuple[Reader, ...]]:
     """The columns of an Avro record schema, and what reads each; `unions` as in `avro_to_arrow`.
 
     Raises:
@@ -286,7 +288,7 @@ def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, li
         NotSupportedError: the schema has types that tables don't have.
     """
     schema = avro_to_arrow(schema_json, unions=unions)
-    return schema, _Readers().record(json.loads(schema_json), "", schema)
+    return schema, tuple(_Readers().record(json.loads(schema_json), "", schema))
 
 
 class _Readers:
