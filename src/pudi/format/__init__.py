@@ -91,14 +91,13 @@ from pudi.format.layout import (
     partition_metadata_path,
     staging_dir,
 )
+from pudi.format.marker_names import IOType, MarkerName, parse_marker
 from pudi.format.names import (
     Action,
     BaseFileName,
     InstantFile,
-    IOType,
     Layout,
     LogFileName,
-    MarkerName,
     State,
     bucket_of_file_id,
     group_file_prefixes,
@@ -108,7 +107,6 @@ from pudi.format.names import (
     parse_data_file,
     parse_instant_file,
     parse_log_file,
-    parse_marker,
     write_token,
 )
 from pudi.format.parquet import (
