@@ -52,7 +52,9 @@ def test_records_are_found_by_their_values(spark: Any, tmp_path: Path, column: s
     hudi.write("bulk_insert", _rows(first, schema), "overwrite")
     name = f"secondary_{column}"
     spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    spark.sql("SET hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.InProcessLockProvider")
     spark.sql(f"CREATE INDEX idx ON {name} ({column})")
+    spark.sql("RESET hoodie.write.lock.provider")
     spark.sql(f"DROP TABLE {name}")
     hudi.write("upsert", _rows(second, schema))  # to log files
     now = {key: value for key, _, value in [*first, *second]}

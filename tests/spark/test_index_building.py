@@ -30,6 +30,15 @@ INDEXES: list[dict[str, Any]] = [
 ]
 
 
+def told(path: Path, name: str) -> dict[str, Any]:
+    """What an index says, but for the moment at which bloom filters were put there."""
+    found: dict[str, Any] = records(path, name)
+    for record in found.values():
+        if record["BloomFilterMetadata"] is not None:
+            del record["BloomFilterMetadata"]["timestamp"]
+    return found
+
+
 def test_every_index_is_the_one_that_the_local_engine_builds(tmp_path: Path, spark: Any) -> None:
     path, other = tmp_path / "trips", tmp_path / "local"
     trips = pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type="mor")
@@ -45,7 +54,7 @@ def test_every_index_is_the_one_that_the_local_engine_builds(tmp_path: Path, spa
     assert {"record_index", "column_stats", "bloom_filters", "secondary_index_rider", "expr_index_by_day"} <= {*names}
     assert names == metadata_partitions(other)
     for name in names:
-        assert records(path, name) == records(other, name), name
+        assert told(path, name) == told(other, name), name
     assert_record_index(path)
     assert trips.check().ok
 
