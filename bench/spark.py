@@ -252,6 +252,8 @@ class Hudi(Spark):
 
     def build_index(self) -> Stopwatch:
         self.session.sql(f"CREATE TABLE IF NOT EXISTS indexed USING hudi LOCATION '{self.path}'")
+        # without a lock Hudi makes no index by SQL
+        self.session.sql("SET hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.InProcessLockProvider")
         with stopwatch() as watch:
             self.session.sql(f"CREATE INDEX record_index ON indexed ({','.join(self.setting.key)})").collect()
         self.session.sql("DROP TABLE indexed")

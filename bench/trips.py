@@ -74,14 +74,7 @@ def write_groups(path: Path, data: Path, options: dict[str, str], groups: int = 
     size = trips.nbytes // groups
     for _ in range(5):  # how far files can be compressed shows when they're written
         shutil.rmtree(path, ignore_errors=True)
-        pudi.create(
-            path,
-            SCHEMA,
-            record_key="uuid",
-            partition_by="city",
-            ordering="ts",
-            options={"hoodie.metadata.enable": "false"},
-        )
+        pudi.create(path, SCHEMA, name="trips", record_key="uuid", partition_by="city", ordering="ts")
         table = pudi.Table(path, options=options | {"hoodie.parquet.max.file.size": str(size)})
         table.bulk_insert(trips)
         found = len(table.file_slices())
@@ -96,15 +89,7 @@ def write_logs(path: Path, data: Path, options: dict[str, str], commits: int = 1
     import pudi
 
     trips = pq.read_table(data / "trips")
-    pudi.create(
-        path,
-        SCHEMA,
-        record_key="uuid",
-        partition_by="city",
-        ordering="ts",
-        table_type="mor",
-        options={"hoodie.metadata.enable": "false"},
-    )
+    pudi.create(path, SCHEMA, name="trips", record_key="uuid", partition_by="city", ordering="ts", table_type="mor")
     table = pudi.Table(path, options=options)
     table.bulk_insert(trips)
     rng = np.random.default_rng(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,23 @@ def _why_no_hudi(config: pytest.Config) -> str | None:
     return "the session was asked to be without Hudi (--stock-spark)" if config.getoption("--stock-spark") else None
 
 
+def _place_in_product(item: pytest.Item) -> tuple[int, ...]:
+    return tuple(item.callspec.indices.values()) if isinstance(item, pytest.Function) else ()
+
+
 def _mark_slow_beside_samples(items: list[pytest.Item]) -> None:
     """Mark the parameter sets that a test's `sampled` marker leaves to the full product."""
     by_test: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled") is not None:
             by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for group in by_test.values():
+    for test, group in by_test.items():
+        # In the order of declaration. Each test begins elsewhere, so that together they meet all values.
+        group.sort(key=_place_in_product)
         marker = group[0].get_closest_marker("sampled")
         count = min(len(group), marker.args[0] if marker else len(group))
-        kept = {round((number + 0.5) * len(group) / count - 0.5) for number in range(count)}
+        start = zlib.crc32(test.encode())
+        kept = {(start + number * len(group) // count) % len(group) for number in range(count)}
         for number, item in enumerate(group):
             if number not in kept:
                 item.add_marker(pytest.mark.slow)

@@ -18,6 +18,7 @@ from pudi.action.mdt.build_stats import ColumnStatsBuilder
 from pudi.action.write import Write
 from pudi.errors import CorruptError
 from pudi.format import Action
+from pudi.format.index_plan import IndexedPartition, encode_index_plan
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records, timeline_of
 from support.record_index import assert_record_index
@@ -181,6 +182,36 @@ def test_planned_and_built_by_whoever_comes(tmp_path: Path) -> None:
     assert_kept(trips)
     assert {each.state for each in trips.indexes()} == {"ready"}
     assert trips.run_pending() == []
+
+
+def test_a_plan_of_several_is_built_one_by_one(tmp_path: Path) -> None:
+    """Hudi's indexer puts all indexes that it's to build into one plan."""
+    trips = made(tmp_path / "trips", LAYOUTS[0])
+    trips.create_index("bloom_filters")
+    names = ("column_stats", "partition_stats", "record_index", "bloom_filters")
+    plan = encode_index_plan([IndexedPartition(name, "") for name in names])
+    trips._meta.store.request(Action.INDEXING, plan)
+    before = {each.name: each.state for each in trips.indexes()}
+    assert before == {"bloom_filters": "ready", "column_stats": "planned", "record_index": "planned"}
+    trips.upsert(table([trip(3, 12)]))  # writers go on beside it
+    assert len(trips.run_pending()) == 2
+    assert {each.name: each.state for each in trips.indexes()} == dict.fromkeys(before, "ready")
+    assert pending(trips) == []
+    assert_kept(trips)
+
+
+def test_one_of_several_planned_is_dropped(tmp_path: Path) -> None:
+    trips = made(tmp_path / "trips", LAYOUTS[1])
+    trips.create_index("bloom_filters")
+    plan = encode_index_plan([IndexedPartition(name, "") for name in ("column_stats", "record_index")])
+    trips._meta.store.request(Action.INDEXING, plan)
+    trips.drop_index("column_stats")
+    assert [(each.name, each.state) for each in trips.indexes()] == [
+        ("bloom_filters", "ready"),
+        ("record_index", "planned"),
+    ]
+    assert len(trips.run_pending()) == 1
+    assert_kept(trips)
 
 
 @pytest.mark.parametrize(

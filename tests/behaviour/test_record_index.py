@@ -10,10 +10,10 @@ import pytest
 import pudi
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
-from support.metadata import assert_listing, metadata_partitions
+from support.metadata import assert_listing, metadata_partitions, records_by_group
 from support.model_global import GlobalModel
 from support.pudi_table import PudiTable
-from support.record_index import assert_record_index, records_by_group
+from support.record_index import assert_record_index
 from support.rows import PLACE_FIELDS, assert_same, from_arrow
 from support.trips import REPLACING, SCHEMA, steps, table, trip
 
@@ -90,6 +90,19 @@ def test_writes_by_it(engine: Engine, tmp_path: Path, options: dict[str, str], l
         assert_record_index(trips.path, partitioned=not over_all)
 
 
+def test_a_key_that_comes_for_two_partitions_at_once(tmp_path: Path) -> None:
+    """Each of its records goes to its own partition; Hudi 1.2 takes the place of one for both."""
+    options = {**BY_PARTITION, "hoodie.index.type": "RECORD_LEVEL_INDEX"}
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), options)
+    made.write("bulk_insert", table(trip(number, 10) for number in range(9)))
+    for ts in (20, 30):  # one of them is known, then both
+        made.write("upsert", table([trip(0, ts, city="sao_paulo"), trip(0, ts + 1, city="nyc")]))
+        found = {(row["_hoodie_partition_path"], row["ts"]) for row in made.snapshot() if row["uuid"] == "k0000"}
+        assert found == {("sao_paulo", ts), ("nyc", ts + 1)}
+        assert_record_index(made.path, partitioned=True)
+    assert len(made.snapshot()) == 10
+
+
 def test_the_other_kind_of_index_is_refused(tmp_path: Path) -> None:
     made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), BY_PARTITION)
     made.write("upsert", table([trip(1, 1)]))
@@ -118,4 +131,4 @@ def test_it_is_made_of_what_is_there(tmp_path: Path) -> None:
         made.write("upsert", table([trip(1, 5000)]))
         assert metadata_partitions(made.path) == ["files", "record_index"]
         assert_record_index(made.path)
-        assert len(records_by_group(made.path)) == 3
+        assert len(records_by_group(made.path, "record_index")) == 3

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.cli.app import app
-from support.damage import DAMAGES, Damage, lose_a_key, misplace_a_key, newest_base, newest_slice
+from support.damage import DAMAGES, NAMED_DAMAGES, Damage, lose_a_key, misplace_a_key, newest_base, newest_slice
 from support.metadata import assert_listing, metadata_partitions
 from support.record_index import assert_record_index
 from support.trips import SCHEMA, table, trip
@@ -68,6 +68,37 @@ def test_each_damage_is_named_and_mended(copy: Path, whole: Path, damage: Damage
     assert_listing(copy)
     assert_record_index(copy)
     assert _rows(copy) == _rows(whole)
+
+
+@pytest.fixture(scope="module")
+def named(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table with indexes of their own names too."""
+    path = tmp_path_factory.mktemp("named") / "t"
+    shutil.copytree(whole, path)
+    begun = pudi.Table(path)
+    begun.create_index("secondary_index", "rider")
+    begun.create_index("column_stats", "rider", "upper", "upper")
+    begun.create_index("bloom_filters", "rider", "lower", "lower")
+    pudi.Table(path).upsert(table([trip(number, 30, "Zoe") for number in (3, 5)]))
+    return path
+
+
+@pytest.mark.parametrize("damage", NAMED_DAMAGES, ids=lambda each: each.name)
+def test_damage_of_an_index_with_a_name(named: Path, tmp_path: Path, damage: Damage) -> None:
+    copy = tmp_path / "t"
+    shutil.copytree(named, copy)
+    opened = pudi.Table(copy)
+    assert opened.check().ok
+    damage.do(copy)
+    found = opened.check().differences
+    assert [each for each in found if each.index == damage.index and damage.told in each.what], list(map(str, found))
+    assert {each.index for each in found} == {damage.index}
+    done = opened.repair()
+    assert (done.ok, done.built) == (True, (damage.index,)), str(done)
+    assert {row["uuid"] for row in opened.scan(where="upper(rider) = 'ZOE'").to_arrow().to_pylist()} == {
+        "k0003",
+        "k0005",
+    }
 
 
 def test_only_what_is_wrong_is_made_anew(copy: Path) -> None:

@@ -66,12 +66,14 @@ def upsert_requests(server: S3Server, looked_into: int, rewritten: int) -> tuple
 
 
 def test_an_upsert_keeps_to_its_request_budget(s3_server: S3Server) -> None:
-    totals = {
-        (looked_into, rewritten): sum(upsert_requests(s3_server, looked_into, rewritten)[0].values())
-        for looked_into, rewritten in [(1, 1), (6, 1), (6, 6)]
-    }
+    totals = {}
+    for looked_into, rewritten in [(1, 1), (6, 1), (6, 6)]:
+        _, requests = upsert_requests(s3_server, looked_into, rewritten)
+        # the lock's are apart: how often it is held on to depends on how long things take
+        totals[looked_into, rewritten] = sum("/.locks/" not in path for _, path in requests)
+        assert len(requests) - totals[looked_into, rewritten] <= 6 + 4
     constant = totals[1, 1] - 6
-    assert constant <= 22, "opening the lock, the timeline, the listing and the commit itself"
+    assert constant <= 16, "opening the timeline, the listing and the commit itself"
     assert totals[6, 1] <= constant + 2 * 6 + 4
     assert totals[6, 6] <= constant + 2 * 6 + 4 * 6
 

@@ -123,6 +123,20 @@ def test_the_same_new_bucket(tmp_path: Path, during: Any) -> None:
     assert sorted(state(made).values()) == [10, 20, 40, 50]
 
 
+def test_an_overwrite_that_moves_the_ring_of_consistent_hashing(tmp_path: Path, during: Any) -> None:
+    """A bucket that neither had a file group of, begun by the old ring, would be none of the new one's."""
+    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    options |= {"hoodie.bucket.index.num.buckets": "64"}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", table_type="mor", options=options)
+    made.upsert(table([trip(0, 10)]))
+    during(lambda: other(made).insert_overwrite(table([trip(0, 20)])))
+    with pytest.raises(pudi.ConflictError, match="new buckets"):
+        made.upsert(table([trip(1, 30)]))
+    assert state(made) == {"k0000": 20}
+    made.upsert(table([trip(1, 30)]))
+    assert state(made) == {"k0000": 20, "k0001": 30}
+
+
 def test_a_key_inserted_elsewhere_under_a_global_index(trips: pudi.Table, during: Any) -> None:
     during(lambda: other(trips).insert(table([trip(9, 30, city="sao_paulo")])))
     with pytest.raises(pudi.ConflictError, match="inserted"):

@@ -14,6 +14,7 @@ from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.filegroup import BaseFile, FileSlice
+from pudi.format import BloomFilter, BloomOptions
 from pudi.metadata import (
     COLUMN_STATS,
     FILES,
@@ -23,8 +24,11 @@ from pudi.metadata import (
     partition_stats_records,
     stats_of_records,
 )
+from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes, encode_changes, files_changes
+from pudi.metadata.keys import secondary_keys
 from pudi.metadata.locations import encode_location
+from pudi.metadata.secondary import secondary_value
 
 
 def _open(path: Path) -> MetaClient:
@@ -144,6 +148,36 @@ def garble_definitions(path: Path) -> None:
     (path / ".hoodie" / ".index_defs" / "index.json").write_text(json.dumps({"indexDefinitions": {"column_stats": 7}}))
 
 
+def narrow_results(path: Path) -> None:
+    """An expression index over riders says of a file that it hasn't results that it has."""
+    meta, name = _open(path), newest_base(path).name.name
+    stats = stats_of_records(meta.metadata_table(meta.store.load()).read(UPPER))
+    rows = stats.filter(pc.equal(stats["file"], name))
+    rows = rows.set_column(rows.schema.get_field_index("max"), rows.schema.field("max"), pa.array([b"A"], pa.binary()))
+    rows = rows.set_column(rows.schema.get_field_index("min"), rows.schema.field("min"), pa.array([b"A"], pa.binary()))
+    rows = rows.set_column(0, rows.schema.field(0), pa.array(["nyc"], pa.string()))
+    told = encode_changes(column_stats_records(rows, 2))
+    say(path, UPPER, Changes(told.keys.slice(0, 0), told.values.slice(0, 0), told.keys))
+    say(path, UPPER, told)
+
+
+def misfile_a_value(path: Path) -> None:
+    """The secondary index over riders has a record under another one."""
+    keys = secondary_keys(pa.array(["nobody"]), pa.array(["k0003"]))
+    say(path, BY_RIDER, Changes(keys, pa.array([secondary_value()], pa.binary())))
+
+
+def empty_a_filter(path: Path) -> None:
+    """The filter of an expression index over riders has none of a file's results."""
+    base = newest_base(path)
+    none = BloomFilter.build(pa.array(["somebody else"]), BloomOptions(num_entries=10))
+    say(path, LOWER, bloom_changes([(base.partition, base.name.name, base.instant, none)]))
+
+
+UPPER, LOWER, BY_RIDER = "expr_index_upper", "expr_index_lower", "secondary_index_rider"
+"""Indexes with names that a table may be given for these damages: statistics, filters, and values."""
+
+
 @dataclass(frozen=True)
 class Damage:
     """One way.
@@ -161,6 +195,12 @@ class Damage:
     told: str
 
 
+NAMED_DAMAGES = [
+    Damage("narrow results", narrow_results, UPPER, "results for 'rider': values from A to A are said"),
+    Damage("empty filter", empty_a_filter, LOWER, "unknown to the bloom filter"),
+    Damage("misfiled value", misfile_a_value, BY_RIDER, "there by the index only"),
+    Damage("truncated results", truncate(UPPER), UPPER, "can't be read"),
+]
 DAMAGES = [
     Damage("forgotten file", forget_a_file, FILES, "the file is not listed, readers lose its records"),
     Damage("stranger listed", list_a_stranger, FILES, "the file is listed and not there"),

@@ -36,12 +36,17 @@ def timeline_of(path: Path) -> Timeline:
 
 def records(path: Path, partition: str) -> dict[str, dict[str, Any]]:
     """The merged records of a partition of the metadata table whose latest slices are found by their names alone."""
-    folder = path / ".hoodie" / "metadata" / partition
     found: dict[str, dict[str, Any]] = {}
-    ids = {_group(file.name) for file in folder.iterdir() if _is_data(file.name)}
-    for file_id in sorted(ids):
-        found.update(_slice(path, folder, file_id))
+    for group in records_by_group(path, partition):
+        found.update(group)
     return found
+
+
+def records_by_group(path: Path, partition: str) -> list[dict[str, dict[str, Any]]]:
+    """The same, each file group's for itself."""
+    folder = path / ".hoodie" / "metadata" / partition
+    ids = {_group(file.name) for file in folder.iterdir() if _is_data(file.name)}
+    return [_slice(path, folder, file_id) for file_id in sorted(ids)]
 
 
 def listed(path: Path) -> dict[str, dict[str, int]]:

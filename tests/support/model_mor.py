@@ -53,3 +53,25 @@ class MergeOnReadModel(Model):
             after.append(row if who in known or who not in self.stored else self._winner(self.stored[who], row))
         self.commits.pop()
         self._commit(after, instant, completion)
+
+    def insert_overwrite(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Put rows in place of what is in their partitions: they're in base files."""
+        rows = list(rows)
+        super().insert_overwrite(rows, instant, completion)
+        self._rebase({self.partition_path(row) for row in rows})
+
+    def insert_overwrite_table(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Put rows in place of all that is there, in base files."""
+        super().insert_overwrite_table(rows, instant, completion)
+        self._rebase({partition for partition, _ in self.stored} | {identity(row)[0] for row in self._rows()})
+
+    def delete_partitions(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Remove all that is in the partitions that rows fall into."""
+        rows = list(rows)
+        super().delete_partitions(rows, instant, completion)
+        self._rebase({self.partition_path(row) for row in rows})
+
+    def _rebase(self, folders: set[str]) -> None:
+        """What base files hold once those of some partitions were replaced by what is there now."""
+        self.stored = {who: row for who, row in self.stored.items() if who[0] not in folders}
+        self.stored |= {identity(row): row for row in self._rows() if identity(row)[0] in folders}

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 
 import pudi
-from support.metadata import records
+from support.metadata import records, records_by_group
 
 Place = tuple[str, str]
 
@@ -19,21 +19,12 @@ def indexed(path: Path, *, partitioned: bool = False) -> dict[object, Place]:
     An index by partition may have a key several times: then the judge's merging, by key alone, is done group by group.
     """
     found: dict[object, Place] = {}
-    for group in records_by_group(path) if partitioned else [records(path, "record_index")]:
+    for group in records_by_group(path, "record_index") if partitioned else [records(path, "record_index")]:
         for key, record in group.items():
             info = record["recordIndexMetadata"]
             place = (info["partitionName"], _file_id(info))
             found[(place[0], key) if partitioned else key] = place
     return found
-
-
-def records_by_group(path: Path) -> list[dict[str, dict[str, object]]]:
-    """The records of each file group of the index."""
-    from support.metadata import _group, _slice
-
-    folder = path / ".hoodie" / "metadata" / "record_index"
-    ids = {_group(file.name) for file in folder.iterdir() if not file.name.startswith(".hoodie")}
-    return [_slice(path, folder, file_id) for file_id in sorted(ids)]
 
 
 def _file_id(info: dict[str, object]) -> str:

@@ -16,7 +16,6 @@ from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
@@ -270,7 +269,7 @@ class _Run(Timed):
             schema=with_meta_fields(meta.schema(timeline)),
             avro_schema=add_meta_fields(schema_json),
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            parquet=file_options(self.options, bloom=keeps_blooms(meta)),
+            files=file_options(meta, self.options, meta.schema(timeline).names),
             history=read_history(meta, timeline, timeline),
             verify=CompactionOptions.of(self.resolved).verify,
             stats=indexed_columns(meta, avro_to_arrow(schema_json)),

@@ -1,20 +1,26 @@
-"""The rings of a table with consistent hashing: read before a write, made for new partitions, never resized.
+"""The rings of a table with consistent hashing: read before a write, made for new partitions and after overwrites.
+
+They are never resized.
 
 Source: FORMAT 8; ConsistentBucketIndexUtils.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.errors import ConflictError, CorruptError, NotSupportedError, TableExistsError
+from pudi.errors import ConflictError, CorruptError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
 from pudi.metadata.table import at_once
 from pudi.plan import Operation
 from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
 
 
 def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> dict[str, Ring]:
@@ -27,7 +33,7 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
 
     Raises:
         CorruptError: hashing metadata can't be read.
-        NotSupportedError: buckets are being resized, or it can't be told which metadata of a partition counts.
+        NotSupportedError: buckets are being resized.
     """
     if timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
         raise NotSupportedError(
@@ -45,18 +51,42 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
 
-def check_rings_stay(meta: MetaClient, operation: Operation, index: Index) -> None:
-    """Refuse to replace file groups whose ids come again.
+def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequence[str]]) -> Index:
+    """The index of a write that replaces file groups: with consistent hashing, their hashes get new ones.
 
-    Raises:
-        NotSupportedError: the operation does so, in a table with consistent hashing.
+    A file id that was replaced would be taken for replaced if it came again.
+
+    Args:
+        meta: the table.
+        index: the table's index.
+        replaced: the replaced file groups by partition path.
     """
-    if operation.replaces and isinstance(index.buckets, ConsistentBuckets):
-        raise NotSupportedError(
-            f"{operation.name.lower()} in a table with consistent hashing: its file groups keep their ids, so that "
-            "what comes later would be taken for replaced; delete the records, or use Apache Hudi",
-            table=meta.storage.root,
-        )
+    if not isinstance(index.buckets, ConsistentBuckets):
+        return index
+    partitions = {partition for partition, ids in replaced.items() if ids}
+    return replace(index, buckets=index.buckets.renewed(partitions, meta.context.new_id()))
+
+
+def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
+    """Write down the rings of `renewed_index`; they count once the instant has completed, as those of a resizing do.
+
+    Should it never, they stay behind, and nobody goes by them.
+    """
+    if isinstance(index.buckets, ConsistentBuckets):
+        for partition in sorted(partition for partition, ids in replaced.items() if ids):
+            ring = encode_ring(partition, index.buckets.ring(partition), instant)
+            meta.storage.create(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring)
+
+
+def settle_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
+    """Say that the rings of a completed commit count, for when it's off the timeline (createCommitMarker)."""
+    if not isinstance(index.buckets, ConsistentBuckets):
+        return
+    try:
+        for partition in sorted(partition for partition, ids in replaced.items() if ids):
+            meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"")
+    except PudiError as error:  # the commit is done; as long as it's on the timeline that says the same
+        _log.warning("it could not be written down that the new buckets of commit %s count: %s", instant, error)
 
 
 def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:
@@ -101,11 +131,22 @@ def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable
         if instant == FIRST_INSTANT or instant in committed or known is not None:
             return f"{instant}{HASHING_SUFFIX}"
         if not timeline.is_pending(instant) and (timeline.start is None or instant < timeline.start):
-            raise NotSupportedError(
-                f"it can't be told whether the resizing {instant} of partition {partition!r} was completed; let Apache "
-                "Hudi write to the table once",
-                table=meta.storage.root,
-            )
+            path = f"{_folder(partition)}/{instant}{HASHING_SUFFIX}"
+            if _in_use(meta, timeline, partition, path):
+                return f"{instant}{HASHING_SUFFIX}"
     raise CorruptError(
         f"no hashing metadata of partition {partition!r} counts", table=meta.storage.root, path=_folder(partition)
     )
+
+
+def _in_use(meta: MetaClient, timeline: Timeline, partition: str, path: str) -> bool:
+    """Whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile)."""
+    groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline).slices_of([partition])}
+    if not groups:
+        raise NotSupportedError(
+            f"it can't be told whether the buckets of partition {partition!r} that {path} describes ever counted, as "
+            "the partition is empty: remove that file, or the older ones beside it",
+            table=meta.storage.root,
+            path=path,
+        )
+    return not groups.isdisjoint(decode_ring(meta.storage.read(path), path=path).prefixes)

@@ -16,7 +16,7 @@ from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import BaseFile, BaseFileReader, LogFile
+from pudi.filegroup import BaseFile, LogFile, open_base_file
 from pudi.format import (
     BUCKET_INDEX_DIR,
     CONSISTENT_HASHING_DIR,
@@ -67,7 +67,7 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
 
     Raises:
         InvalidArgumentError: they do; names them.
-        NotSupportedError: consistent hashing on a copy-on-write table, or with record keys of several columns.
+        NotSupportedError: consistent hashing on a copy-on-write table.
     """
     _kind(config, options, table)
     if options.given.get(ENGINE_KEY) == _CONSISTENT:
@@ -84,10 +84,9 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
 
 def _check_consistent(config: TableConfig, table: str) -> None:
     if config.table_type != MERGE_ON_READ:
-        raise NotSupportedError(f"{ENGINE_KEY}={_CONSISTENT} is for merge-on-read tables; use SIMPLE", table=table)
-    if len(config.record_key_fields) != 1:
         raise NotSupportedError(
-            f"{ENGINE_KEY}={_CONSISTENT} with record keys of several columns; use SIMPLE, or Apache Hudi", table=table
+            f"{ENGINE_KEY}={_CONSISTENT} is for merge-on-read tables: Apache Hudi has it for no others; use SIMPLE",
+            table=table,
         )
 
 
@@ -114,8 +113,7 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
         InvalidArgumentError: the options contradict each other or the table, so that keys would be lost: another
             number of buckets or other columns hashed, buckets on a table of other files, another index on buckets;
             or nothing decides the number of buckets.
-        NotSupportedError: the table's buckets are numbered partition by partition, or by consistent hashing with record
-            keys of several columns.
+        NotSupportedError: the table's buckets are numbered partition by partition, or are being resized.
     """
     check_index_options(meta.config, options, meta.storage.root)
     found = _Finder(meta, timeline, options).find()
@@ -130,7 +128,7 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
 def key_scope(index: Index, operation: Operation) -> KeyScope | None:
     """Where a write promises that a key is in one file group; None where it doesn't."""
     if index.buckets is not None:
-        return KeyScope.BUCKET
+        return KeyScope.BUCKET if isinstance(index.buckets, Buckets) else KeyScope.RING
     if operation is not Operation.UPSERT:
         return None
     return KeyScope.TABLE if index.is_global else KeyScope.PARTITION
@@ -310,9 +308,9 @@ class _Finder:
         return np.unique(key_hashes(keys, fields)).astype(np.int64)
 
     def _stored(self, file: BaseFile) -> pa.ChunkedArray:
-        reader = BaseFileReader(self.meta.storage, file)
+        reader = open_base_file(self.meta.storage, file)
         check_key_column(reader)
-        return reader.read([RECORD_KEY], range(min(1, reader.metadata.num_row_groups)))[RECORD_KEY]
+        return reader.read([RECORD_KEY], range(min(1, reader.num_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
         """Keys of the records in a log file's first data block."""

@@ -13,7 +13,7 @@ from pudi.action.mdt.being_built import plan_of
 from pudi.action.mdt.build import build_metadata, drop_partitions, settle_metadata
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building
-from pudi.action.mdt.give_back import is_dead_building
+from pudi.action.mdt.give_back import give_back_index, is_dead_building
 from pudi.action.mdt.index_defs import delete_definition, read_definitions, write_definition
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
@@ -76,7 +76,7 @@ def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: 
         for pending in _pending_of(meta, timeline, spec.partition):
             if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
                 raise busy(meta, pending, spec.partition)
-            discard_index(meta, pending)
+            _discard(meta, pending, spec.partition)
         if spec.partition in meta.config.metadata_partitions:  # the dead one had written everything
             raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
         until = _contiguous(timeline)
@@ -101,16 +101,54 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> 
         return []
     _check(meta, resolved)
     _with_metadata(meta, resolved)
-    done = []
-    for instant in pending:
+    done, queue = [], list(pending)
+    while queue:
+        instant = queue.pop(0)
         plan = plan_of(meta, instant)
         if not is_dead_building(meta, instant, WriteOptions.of(resolved)):
             _log.info("the indexing %s is being run by another process", instant.requested)
         elif len(plan) != 1:
-            _log.warning("the indexing %s is left alone: pudi builds indexes one by one", instant.requested)
+            queue = _one_by_one(meta, instant) + queue
         elif not _is_made(meta, instant, plan[0].partition):
             done.append(IndexRun(meta, engine, instant, resolved).run())
     return done
+
+
+def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
+    """Put a plan of one index each in the place of a plan of several, as Hudi's indexer makes them, run by nobody.
+
+    Returns:
+        The plans, that of the record index first, which others need.
+    """
+    with meta.lock:
+        meta.reload()
+        timeline = meta.store.load()
+        current = timeline.find(instant.requested, Action.INDEXING)
+        if current is not None and current.state is State.INFLIGHT:
+            current = give_back_index(meta, current)
+        if current is None or current.is_completed:
+            return []
+        plan = {each.partition: each for each in plan_of(meta, current)}
+        if COLUMN_STATS in plan:  # with which it comes
+            plan.pop(PARTITION_STATS, None)
+        known = set(meta.config.metadata_partitions)
+        for other in timeline.of(Action.INDEXING, *_PENDING):
+            if other.requested != current.requested:
+                known |= {each.partition for each in plan_of(meta, other)}
+        wanted = sorted((p for p in plan if p not in known), key=lambda partition: partition != RECORD_INDEX)
+        plans = [meta.store.request(Action.INDEXING, encode_index_plan([plan[each]])) for each in wanted]
+        meta.store.discard(current)
+        return plans
+
+
+def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
+    """Take the plan of an index off the timeline, under the table's lock; what else it names stays planned."""
+    if len(plan_of(meta, instant)) == 1:
+        discard_index(meta, instant)
+        return
+    for each in _one_by_one(meta, instant):
+        if plan_of(meta, each)[0].partition == partition:
+            discard_index(meta, each)
 
 
 def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
@@ -151,7 +189,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
             alive = instant.state is State.INFLIGHT and not is_dead_building(meta, instant, options)
             if alive and _beats(meta, instant):
                 raise busy(meta, instant, partition)
-            discard_index(meta, instant)
+            _discard(meta, instant, partition)
         doomed = {partition} | ({PARTITION_STATS} if partition == COLUMN_STATS else set())
         defined = partition in read_definitions(meta)
         if not pending and partition not in known and not defined:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pudi.action.meta_client import MetaClient
 from pudi.errors import NotFoundError
@@ -11,17 +11,24 @@ from pudi.format import parse_log_file
 from pudi.timeline import Instant
 
 
-def files_written(meta: MetaClient, instants: Sequence[Instant]) -> dict[tuple[str, str], str]:
+def files_written(
+    meta: MetaClient, instants: Sequence[Instant], groups: Collection[tuple[str, str]] | None = None
+) -> dict[tuple[str, str], str]:
     """The last of some completed commits that wrote a file, by partition path and file id.
 
     Where a log file is named by another instant than the commit's (below version 8), that instant.
+
+    Args:
+        meta: the table.
+        instants: the commits.
+        groups: file groups that are of interest; None for all.
     """
     return {
         (partition, stat.file_id or ""): _in_name(stat.path) or instant.requested
         for instant in instants
         for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items()
         for stat in stats
-        if stat.num_writes or stat.num_deletes
+        if (groups is None or (partition, stat.file_id or "") in groups) and (stat.num_writes or stat.num_deletes)
     }
 
 
@@ -36,7 +43,7 @@ def check_present(
     Args:
         meta: the table.
         view: the view that the slices come from.
-        slices: latest slices, of at least the partitions that `written` names.
+        slices: latest slices, of at least the file groups that `written` names.
         written: what `files_written` gave.
 
     Raises:
@@ -53,7 +60,13 @@ def check_present(
             )
 
 
-def check_logs(meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlice], newest: Sequence[Instant]) -> None:
+def check_logs(
+    meta: MetaClient,
+    view: FileSystemView,
+    slices: Sequence[FileSlice],
+    newest: Sequence[Instant],
+    groups: Collection[tuple[str, str]] | None = None,
+) -> None:
     """Refuse to go on without a log file that a commit wrote and that no compaction has taken in.
 
     Args:
@@ -61,6 +74,7 @@ def check_logs(meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlic
         view: the view that the slices come from.
         slices: latest slices, of all partitions that the commits wrote to.
         newest: completed commits.
+        groups: file groups that `slices` are of; None for all.
 
     Raises:
         NotFoundError: a log file is gone.
@@ -69,10 +83,13 @@ def check_logs(meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlic
     for instant in newest:
         for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
+                group = (partition, stat.file_id or "")
+                if groups is not None and group not in groups:
+                    continue
                 name = (stat.path or "").rpartition("/")[2]
                 log = parse_log_file(name)
-                found = by_group.get((partition, stat.file_id or ""))
-                if log is None or log.cdc or view.is_replaced(partition, stat.file_id or ""):
+                found = by_group.get(group)
+                if log is None or log.cdc or view.is_replaced(*group):
                     continue
                 compacted = found is not None and found.base is not None and found.base.instant > instant.requested
                 if not compacted and (found is None or all(each.name.name != name for each in found.logs)):

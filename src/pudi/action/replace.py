@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.action.hashing import renewed_index, settle_rings, write_rings
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
@@ -29,10 +30,11 @@ from pudi.format import (
     encode_requested_replace_metadata,
 )
 from pudi.plan import Operation, ReadPlan, WritePlan
+from pudi.plan.write import WriteSpec
 from pudi.record import check_paths, partition_values
 from pudi.schema import with_meta_fields
-from pudi.task import Engine, SliceReader
-from pudi.timeline import NO_COMMIT, Timeline
+from pudi.task import Engine, FileResult, SliceReader
+from pudi.timeline import NO_COMMIT, Instant, Timeline
 
 STATIC = "STATIC"
 """The value of hoodie.datasource.overwrite.mode that isn't the default."""
@@ -144,6 +146,19 @@ class _Replace(Write):
         for file_slice in slices:
             by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
         self._groups = {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
+        self.index = renewed_index(self.meta, self.index, self._groups)
+
+    def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
+        write_rings(self.meta, spec.instant, self.index, self._groups)
+        return super()._write_files(records, spec, plan)
+
+    def _commit(
+        self, timeline: Timeline, schema_json: str, records: Any, plan: Any
+    ) -> tuple[Instant, CommitMetadata] | None:
+        done = super()._commit(timeline, schema_json, records, plan)
+        if done is not None:
+            settle_rings(self.meta, done[0].requested, self.index, self._groups)
+        return done
 
 
 @dataclass

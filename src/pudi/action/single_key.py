@@ -12,7 +12,7 @@ from dataclasses import replace
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
-from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.filegroup import FileSlice, open_base_file
 from pudi.record import column_of, key_text
 from pudi.schema import RECORD_KEY
 from pudi.timeline import Timeline
@@ -66,7 +66,7 @@ def _found(meta: MetaClient, slices: Iterable[FileSlice], name: str) -> set[bool
 
 
 def _of_file(meta: MetaClient, file_slice: FileSlice, name: str) -> bool:
-    reader = BaseFileReader(meta.storage, file_slice.base_file)
+    reader = open_base_file(meta.storage, file_slice.base_file)
     column = name.split(".", 1)[0]
     try:
         rows = reader.read([RECORD_KEY, column], [0]).slice(0, 1)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
+from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.meta_client import MetaClient
 from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError
-from pudi.filegroup import ParquetOptions
+from pudi.filegroup import FileOptions, HFileOptions, ParquetOptions
 from pudi.format import BloomOptions
+from pudi.format.hfile_rows import KEY_FIELD
 from pudi.plan import LogOptions, Operation
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, unwritable_columns, without_meta_fields
@@ -42,35 +46,55 @@ def combines(operation: Operation, options: WriteOptions) -> bool:
     return operation is Operation.DELETE or drops or options.combine_before_insert
 
 
-def file_options(options: WriteOptions, *, bloom: bool = False) -> ParquetOptions:
-    """How base files are written; with a bloom filter where options say so, or the table keeps those anyway."""
+def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]) -> FileOptions:
+    """How base files are written; with a bloom filter where options say so, or the table keeps those anyway.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        columns: names of the table's columns.
+
+    Raises:
+        NotSupportedError: base files are HFiles, and a column has a name that isn't one there.
+    """
     keys = BloomOptions(
         num_entries=options.bloom_num_entries,
         fpp=options.bloom_fpp,
         max_entries=options.bloom_max_entries,
         kind=options.bloom_type,
     )
-    return ParquetOptions(
+    parquet = ParquetOptions(
         codec=options.compression_codec,
         row_group_bytes=options.block_size,
         page_bytes=options.page_size,
         dictionary=options.dictionary_enabled,
-        bloom=keys if options.bloom_enabled or bloom else None,
+        bloom=keys if options.bloom_enabled or keeps_blooms(meta) else None,
     )
+    if meta.config.base_file_format != "HFILE":
+        return FileOptions(parquet)
+    if KEY_FIELD in columns and meta.config.record_key_fields != (KEY_FIELD,):
+        raise NotSupportedError(
+            f"a column named {KEY_FIELD!r} that isn't the record key, in a table whose base files are HFiles: Hudi "
+            "puts the record key in its place; name it otherwise, or make the table with Parquet files",
+            table=meta.storage.root,
+        )
+    return FileOptions(parquet, HFileOptions(options.hfile_codec, options.hfile_block_size, keys))
 
 
 def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
     """How log files are written; None in a copy-on-write table."""
     if not meta.merges_on_read:
         return None
+    hfiles = meta.config.base_file_format == "HFILE"
+    block = options.log_block_format or ("hfile" if hfiles else "parquet")
     return LogOptions(
         layout=meta.store.layout,
-        avro=options.log_block_format == "avro",
-        hfile=options.log_block_format == "hfile",
+        avro=block == "avro",
+        hfile=block == "hfile",
         max_file_bytes=options.log_max_size,
         max_block_bytes=options.log_block_max_size,
         small_files=options.small_file_candidates,
-        positions=options.record_positions and meta.store.layout == 2,
+        positions=options.record_positions and meta.store.layout == 2 and not hfiles,
         partial=options.partial_updates and meta.store.layout == 2,
     )
 

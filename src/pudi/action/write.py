@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.compaction import maybe_compact
-from pudi.action.hashing import check_rings_stay, make_rings
+from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.blooms import keeps_blooms
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
 from pudi.action.mdt.record_index import shards_for
@@ -95,14 +94,12 @@ def write(
         InvalidArgumentError: the data doesn't fit the table; nothing was written.
         ConflictError: another writer won; nothing of this write is visible.
     """
-    options = WriteOptions.of(resolved)
+    options, root = WriteOptions.of(resolved), meta.storage.root
     if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
         operation = Operation.INSERT
     if operation is Operation.BULK_INSERT and options.duplicates != "none":
-        raise NotSupportedError(
-            "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert",
-            table=meta.storage.root,
-        )
+        reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
+        raise NotSupportedError(reason, table=root)
     return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
 
 
@@ -147,7 +144,6 @@ class Write(Timed):
         self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
-        check_rings_stay(meta, self.operation, self.index)
         self.rule = self._rule()
         named = names_single_key(meta, first, self.resolved)
         self.keys = key_generator(meta.config, self.resolved, names_single=named)
@@ -215,6 +211,7 @@ class Write(Timed):
             combine=self.rule if self._everywhere else None,
             fill_missing=self.options.fill_missing,
             ordering=self.meta.config.ordering_fields,
+            buckets=self.index.fixed_buckets if self.operation is Operation.BULK_INSERT else None,
         )
 
     @property
@@ -366,7 +363,7 @@ class Write(Timed):
             sort=SortMode(options.sort_mode),
             bulk_tasks=options.bulk_tasks,
             flagged=self.flagged,
-            parquet=file_options(options, bloom=keeps_blooms(self.meta)),
+            files=file_options(self.meta, options, avro_to_arrow(schema_json).names),
             logs=self._logs,
             stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
         )

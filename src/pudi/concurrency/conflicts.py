@@ -21,6 +21,8 @@ class KeyScope(Enum):
 
     BUCKET = auto()
     """In its partition, and its hash says in which group (BucketIndexConcurrentFileWrites…Strategy)."""
+    RING = auto()
+    """Likewise, by consistent hashing: a write that replaces a partition's file groups gives new ones to its hashes."""
     PARTITION = auto()
     TABLE = auto()
 
@@ -84,6 +86,13 @@ class ConflictCheck:
                 f"commit {other.requested}, completed meanwhile, wrote into partition {min(theirs_only)!r}, which this "
                 "write replaces"
             )
+        if self.keys_unique is KeyScope.RING:
+            moved = {p for p, ids in (theirs.partition_to_replace_file_ids or {}).items() if ids}
+            lost = moved & {p for p, stats in self.written.partition_to_write_stats.items() if stats}
+            if lost:
+                raise self._conflict(
+                    f"commit {other.requested}, completed meanwhile, gave partition {min(lost)!r} new buckets"
+                )
         shared = self._shared_partitions(theirs)
         if shared:
             raise self._conflict(

@@ -87,8 +87,8 @@ _WRITE_LIMITS = (
     _Limit(
         "hoodie.table.base.file.format",
         lambda config: config.base_file_format,
-        lambda config: config.base_file_format == "PARQUET",
-        f"pudi writes PARQUET; {_WITH_HUDI}",
+        lambda config: config.base_file_format in {"PARQUET", "HFILE"},
+        f"pudi writes PARQUET and HFILE; {_WITH_HUDI}",
     ),
     _Limit("hoodie.table.cdc.enabled", lambda config: config.cdc_enabled, lambda config: not config.cdc_enabled),
     _Limit(

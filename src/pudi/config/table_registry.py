@@ -172,10 +172,11 @@ _FIELDS = (
 _FILES = (
     _table(
         key="hoodie.table.base.file.format",
-        doc="Format of base files.",
+        doc="Format of base files. HFILE keeps records in the order of their keys, as the metadata table does; there "
+        "are no column statistics of such files, and Hudi 1.2 doesn't read such tables from Spark.",
         default="PARQUET",
-        choices=("PARQUET",),
-        unsupported=("ORC", "HFILE", "LANCE"),
+        choices=("PARQUET", "HFILE"),
+        unsupported=("ORC", "LANCE"),
         aliases=("hoodie.table.ro.file.format",),
         job_keys=("hoodie.base.file.format",),
     ),

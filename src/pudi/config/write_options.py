@@ -9,6 +9,8 @@ from pudi.config.resolve import Options
 
 BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 
+_HFILE_CODECS = {"GZ": "gzip", "NONE": "none"}
+
 _BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
 
 
@@ -52,7 +54,9 @@ class WriteOptions:
         overwrite_mode: DYNAMIC or STATIC: what an overwrite without named partitions replaces.
         static_partitions: partitions that an overwrite replaces, None for none named.
         small_file_candidates: small base files of a partition that take inserts at most, in a merge-on-read table.
-        log_block_format: avro or parquet: how records are held in log files.
+        log_block_format: avro, parquet or hfile: how records are held in log files; None for what fits base files.
+        hfile_codec: codec of HFile base files, gzip or none.
+        hfile_block_size: size of their blocks.
         log_max_size: size from which on another log file is begun.
         log_block_max_size: bytes in memory of the records of one block of a log file.
         record_positions: whether log blocks say where their records are in the base file.
@@ -86,7 +90,9 @@ class WriteOptions:
     overwrite_mode: str
     static_partitions: tuple[str, ...] | None
     small_file_candidates: int
-    log_block_format: str
+    log_block_format: str | None
+    hfile_codec: str
+    hfile_block_size: int
     log_max_size: int
     log_block_max_size: int
     record_positions: bool
@@ -131,7 +137,9 @@ class WriteOptions:
             overwrite_mode=options.text("hoodie.datasource.overwrite.mode"),
             static_partitions=names_of(options, "hoodie.static.overwrite.partition.paths"),
             small_file_candidates=options.integer("hoodie.merge.small.file.group.candidates.limit"),
-            log_block_format=options.text("hoodie.logfile.data.block.format"),
+            log_block_format=options.optional_text("hoodie.logfile.data.block.format"),
+            hfile_codec=_HFILE_CODECS[options.text("hoodie.hfile.compression.algorithm")],
+            hfile_block_size=options.integer("hoodie.hfile.block.size"),
             log_max_size=options.integer("hoodie.logfile.max.size"),
             log_block_max_size=options.integer("hoodie.logfile.data.block.max.size"),
             record_positions=options.flag("hoodie.write.record.positions"),

@@ -202,8 +202,8 @@ _LOGS = (
     _write(
         key="hoodie.logfile.data.block.format",
         doc="How records are held in log files. Hudi's default is avro, pudi's is parquet, "
-        "which it writes and reads several times as fast, and which Hudi reads as well.",
-        default="parquet",
+        "which it writes and reads several times as fast, and which Hudi reads as well; of both it's hfile where base "
+        "files are HFiles.",
         choices=("parquet", "avro", "hfile"),
     ),
     _count(
@@ -278,6 +278,19 @@ _FILES = (
         key="hoodie.parquet.dictionary.enabled",
         doc="Whether columns are dictionary-encoded where that pays.",
         default=True,
+    ),
+    _write(
+        key="hoodie.hfile.compression.algorithm",
+        doc="Codec of base files that are HFiles.",
+        default="GZ",
+        choices=("GZ", "NONE"),
+        unsupported=("LZO", "SNAPPY", "LZ4", "BZIP2", "ZSTD"),
+    ),
+    _count(
+        key="hoodie.hfile.block.size",
+        doc="Bytes of a block of a base file that is an HFile.",
+        default=_MIB,
+        minimum=1,
     ),
     _flag(
         key="hoodie.parquet.bloom.filter.enabled",

@@ -2,23 +2,27 @@
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.compactions import compacting_since, compaction_plan
-from pudi.filegroup.hfilebase import HFileBaseReader
+from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file
+from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOptions
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import LogScope, read_content, read_log_blocks, visible_blocks
 from pudi.filegroup.markers import Markers
-from pudi.filegroup.orcfile import AnyBaseFile, OrcFileReader, open_base_file
+from pudi.filegroup.orcfile import OrcFileReader
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.view import FileSystemView, Replacements
 
 __all__ = [
+    "HFILE_EXTENSION",
     "AnyBaseFile",
     "BaseFile",
     "BaseFileReader",
     "BaseFileWriter",
     "FileListing",
+    "FileOptions",
     "FileSlice",
     "FileSystemView",
     "HFileBaseReader",
+    "HFileOptions",
     "LogFile",
     "LogScope",
     "Markers",

@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.slices import BaseFile
-from pudi.format import BloomBuilder, BloomOptions, ColumnStatistics, column_statistics, footer_metadata
+from pudi.format import (
+    BloomBuilder,
+    BloomFilter,
+    BloomOptions,
+    ColumnStatistics,
+    column_statistics,
+    footer_metadata,
+    read_bloom_filter,
+    read_key_range,
+)
 from pudi.format.parquet import column_places
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 from pudi.storage import open_input, prefetch, temporary_errors, temporary_file
@@ -222,6 +231,23 @@ class BaseFileReader:
     def num_groups(self) -> int:
         """How many row groups the file has."""
         return int(self.metadata.num_row_groups)
+
+    def group_rows(self, group: int) -> int:
+        """How many rows a row group has."""
+        return int(self.metadata.row_group(group).num_rows)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the file has."""
+        return int(self.metadata.num_rows)
+
+    def key_range(self) -> tuple[str, str] | None:
+        """Least and greatest record key by the footer, in its writer's order; None where it doesn't say."""
+        return read_key_range(self.metadata, path=self._base.path)
+
+    def bloom_filter(self) -> BloomFilter | None:
+        """The filter of the record keys; None where there is none; raises as `read_bloom_filter`."""
+        return read_bloom_filter(self.metadata, path=self._base.path)
 
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
         """For each row group what it says of a column; None where nothing is known."""

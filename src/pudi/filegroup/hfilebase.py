@@ -1,8 +1,12 @@
-"""HFile base files, for reading: a file in, Arrow tables out."""
+"""HFile base files: one Arrow table in, one file out, and back.
+
+Source: FORMAT 6; HoodieAvroHFileWriter, HoodieNativeAvroHFileReader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -10,10 +14,12 @@ from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.basefile import corrupt_file
 from pudi.filegroup.slices import BaseFile
-from pudi.format import ColumnStatistics
+from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
+from pudi.format.bloom import DYNAMIC_V0, SIMPLE, BloomType
 from pudi.format.hfile import HFileReader
-from pudi.format.hfile_rows import read_rows
-from pudi.schema import avro_to_arrow
+from pudi.format.hfile_rows import encode_rows, read_rows
+from pudi.format.hfile_write import BLOCK_BYTES, BLOOM_BLOCK, BLOOM_TYPE, MAX_KEY, MIN_KEY
+from pudi.schema import RECORD_KEY, avro_to_arrow
 
 HFILE_EXTENSION = "hfile"
 """Extension of HFile base files (HoodieFileFormat)."""
@@ -56,6 +62,41 @@ class HFileBaseReader:
         """The file's columns."""
         return avro_to_arrow(self._avro)
 
+    def group_rows(self, group: int) -> int:
+        """How many records the one group has."""
+        return self.num_rows
+
+    def key_range(self) -> tuple[str, str] | None:
+        """Least and greatest record key, by the order of their bytes; None where the file doesn't say.
+
+        Raises:
+            CorruptError: they're no text.
+        """
+        found = [self._file.info.get(name) for name in (MIN_KEY, MAX_KEY)]
+        if None in found or not self.num_rows:
+            return None
+        try:
+            low, high = (key.decode() for key in found if key is not None)
+        except UnicodeDecodeError as error:
+            raise self.corrupt(f"its key range is not UTF-8: {error}") from error
+        return low, high
+
+    def bloom_filter(self) -> BloomFilter | None:
+        """The filter of the record keys; None where there is none.
+
+        Raises:
+            CorruptError: it can't be decoded.
+            NotSupportedError: as of `BloomFilter.from_base64`.
+        """
+        text = self._file.meta_block(BLOOM_BLOCK)
+        kind = self._file.info.get(BLOOM_TYPE, SIMPLE.encode()).upper()
+        if text is None:
+            return None
+        if kind not in {SIMPLE.encode(), DYNAMIC_V0.encode()}:
+            raise self.corrupt(f"a bloom filter of type {kind[:100]!r}")
+        known: BloomType = "DYNAMIC_V0" if kind == DYNAMIC_V0.encode() else "SIMPLE"
+        return BloomFilter.from_base64(text, known, path=self._base.path)
+
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
         """What the file says of a column: nothing."""
         return [None]
@@ -78,3 +119,68 @@ class HFileBaseReader:
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""
         return corrupt_file(self._storage, self._base, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class HFileOptions:
+    """How HFile base files are written.
+
+    Attributes:
+        codec: `gzip` or `none` (hoodie.hfile.compression.algorithm).
+        block_bytes: uncompressed bytes at which a block is closed (hoodie.hfile.block.size).
+        bloom: bloom filter of record keys, which all of these files have.
+    """
+
+    codec: str = "gzip"
+    block_bytes: int = BLOCK_BYTES
+    bloom: BloomOptions = field(default_factory=BloomOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class HFileBaseWriter:
+    """Writes HFile base files of one table, as `BaseFileWriter` does Parquet ones; rows are put in order of their keys.
+
+    Args:
+        storage: the table's files.
+        avro_schema: Avro schema with the meta fields, as JSON text.
+        options: settings.
+    """
+
+    storage: Storage
+    avro_schema: str
+    options: HFileOptions
+
+    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
+        """Create a base file from rows with their meta fields.
+
+        Args:
+            path: path relative to the table's root; the file must not be there.
+            rows: meta fields first, then the table's columns, in any order of rows.
+
+        Returns:
+            The file's content.
+
+        Raises:
+            InvalidArgumentError: a record key comes twice, or the file would have more than 2 GiB.
+            NotSupportedError: as of `encode_rows`.
+        """
+        content = self.encode(rows)
+        self.storage.create(path, content)
+        return content
+
+    def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
+        """As `put`, from rows that come some after the others; all are held, since keys must be sorted."""
+        return self.put(path, pa.concat_tables(parts, promote_options="permissive").unify_dictionaries())
+
+    def encode(self, rows: pa.Table) -> pa.Buffer:
+        """The content of a base file of rows with their meta fields; raises as `put`."""
+        options = self.options
+        content = encode_rows(
+            rows,
+            self.avro_schema,
+            rows[RECORD_KEY],
+            bloom=options.bloom,
+            codec=options.codec,
+            block_bytes=options.block_bytes,
+        )
+        return pa.py_buffer(content)

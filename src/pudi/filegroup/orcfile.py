@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import orc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.filegroup.basefile import BaseFileReader, corrupt_file
-from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader
+from pudi.filegroup.basefile import corrupt_file
 from pudi.filegroup.slices import BaseFile
-from pudi.format import ColumnStatistics
+from pudi.format import BloomFilter, ColumnStatistics
 from pudi.storage import open_input
 
-EXTENSION = "orc"
+ORC_EXTENSION = "orc"
 """Extension of ORC base files (HoodieFileFormat)."""
 
 
@@ -51,6 +49,23 @@ class OrcFileReader:
     def schema(self) -> pa.Schema:
         """The file's columns, in its physical types."""
         return self._schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the file has."""
+        return int(self._file.nrows)
+
+    def group_rows(self, group: int) -> int:
+        """How many rows a stripe has."""
+        return int(self._file.read_stripe(group, columns=self._schema.names[:1]).num_rows)
+
+    def key_range(self) -> tuple[str, str] | None:
+        """Least and greatest record key: not known, since pyarrow tells nothing of a file's own properties."""
+        return None
+
+    def bloom_filter(self) -> BloomFilter | None:
+        """The filter of the record keys: not known, as with `key_range`."""
+        return None
 
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
         """What stripes say of a column: nothing that pyarrow tells."""
@@ -93,19 +108,3 @@ class OrcFileReader:
             )
         for number in range(kind.num_fields):
             self._check_clock(kind.field(number).type, f"{name}.{kind.field(number).name}")
-
-
-AnyBaseFile: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
-"""An opened base file of any format."""
-
-
-def open_base_file(storage: Storage, base: BaseFile) -> AnyBaseFile:
-    """A base file opened for reading, by its format.
-
-    Raises:
-        NotFoundError: the file is gone.
-        CorruptError: it isn't what its extension says.
-    """
-    if base.name.extension == HFILE_EXTENSION:
-        return HFileBaseReader(storage, base)
-    return OrcFileReader(storage, base) if base.name.extension == EXTENSION else BaseFileReader(storage, base)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
@@ -13,18 +14,21 @@ _OTHER_FORMATS = frozenset({"lance"})
 """Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
 
+_Name = TypeVar("_Name", BaseFileName, LogFileName)
+
+
 @dataclass(frozen=True, slots=True)
-class BaseFile:
-    """One base file.
+class _DataFile(Generic[_Name]):
+    """One file of a file group.
 
     Attributes:
         partition: partition path relative to the table's root, empty when the table isn't partitioned.
-        name: its name, which says file group, write token and instant.
+        name: its name.
         size: bytes.
     """
 
     partition: str
-    name: BaseFileName
+    name: _Name
     size: int
 
     @property
@@ -39,8 +43,13 @@ class BaseFile:
 
     @property
     def instant(self) -> str:
-        """Requested time of the commit that wrote the file."""
+        """The instant in the name."""
         return self.name.instant
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile(_DataFile[BaseFileName]):
+    """One base file. Its name says file group, write token and instant: the requested time of what wrote it."""
 
     @classmethod
     def of(cls, partition: str, info: FileInfo) -> BaseFile | None:
@@ -72,33 +81,11 @@ class BaseFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
-    """One log file.
+class LogFile(_DataFile[LogFileName]):
+    """One log file. Its name says file group, instant, version and write token.
 
-    Attributes:
-        partition: partition path relative to the table's root, empty when the table isn't partitioned.
-        name: its name, which says file group, instant (see `LogFileName`), version and write token.
-        size: bytes.
+    From version 8 on the instant is that of the delta commit, before that of the slice's base.
     """
-
-    partition: str
-    name: LogFileName
-    size: int
-
-    @property
-    def path(self) -> str:
-        """Path relative to the table's root."""
-        return f"{self.partition}/{self.name.name}" if self.partition else self.name.name
-
-    @property
-    def file_id(self) -> str:
-        """Id of the file group."""
-        return self.name.file_id
-
-    @property
-    def instant(self) -> str:
-        """The instant in the name: from version 8 on that of the delta commit, before that of the slice's base."""
-        return self.name.instant
 
     @classmethod
     def of(cls, partition: str, info: FileInfo) -> LogFile | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from pudi.errors import NotFoundError
 from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
-from pudi.format import Action
+from pudi.format import Action, group_file_prefixes
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 
@@ -93,6 +93,23 @@ class FileSystemView:
         with collector_held():
             listed = self._listing.files_of(partitions)
             return [s for partition, files in listed.items() for s in self._latest(partition, files)]
+
+    def slices_of_groups(self, groups: Iterable[tuple[str, str]]) -> list[FileSlice]:
+        """Latest slices of some file groups, by partition path and file id; one listing for each partition.
+
+        File groups of which the reader sees nothing are left out; raises as `slices`.
+        """
+        wanted: dict[str, set[str]] = {}
+        for partition, file_id in groups:
+            wanted.setdefault(partition, set()).add(file_id)
+        with collector_held():
+            listed = self._listing.files_of(sorted(wanted))
+            return [
+                file_slice
+                for partition, files in listed.items()
+                for file_slice in self._latest(partition, _of_groups(partition, files, wanted[partition]))
+                if file_slice.file_id in wanted[partition]
+            ]
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
@@ -207,3 +224,16 @@ class FileSystemView:
                 table=self._store.storage.root,
                 instant=previous,
             )
+
+
+_MOST_PREFIXES = 64
+"""File groups up to which names are compared with theirs; for more, taking each name apart costs less."""
+
+
+def _of_groups(partition: str, files: Sequence[FileInfo], file_ids: Collection[str]) -> Sequence[FileInfo]:
+    """Those of a partition's files that may be of some file groups, by the beginning of their names."""
+    if len(file_ids) > _MOST_PREFIXES:
+        return files
+    folder = f"{partition}/" if partition else ""
+    begins = tuple(folder + prefix for file_id in file_ids for prefix in group_file_prefixes(file_id))
+    return [info for info in files if info.path.startswith(begins)]

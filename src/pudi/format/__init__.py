@@ -91,23 +91,22 @@ from pudi.format.layout import (
     partition_metadata_path,
     staging_dir,
 )
+from pudi.format.marker_names import IOType, MarkerName, parse_marker
 from pudi.format.names import (
     Action,
     BaseFileName,
     InstantFile,
-    IOType,
     Layout,
     LogFileName,
-    MarkerName,
     State,
     bucket_of_file_id,
+    group_file_prefixes,
     new_bucket_file_id,
     new_file_id,
     parse_base_file,
     parse_data_file,
     parse_instant_file,
     parse_log_file,
-    parse_marker,
     write_token,
 )
 from pudi.format.parquet import (
@@ -241,6 +240,7 @@ __all__ = [
     "encode_rollback_plan",
     "encode_table_properties",
     "footer_metadata",
+    "group_file_prefixes",
     "heartbeat_path",
     "history_file",
     "history_level",

@@ -63,6 +63,19 @@ class RecordSchema:
         text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode()
         return cls(schema["name"], text, parse_record_schema(text))
 
+    @classmethod
+    def own(cls, text: str) -> RecordSchema:
+        """A schema that pudi itself says, of any types; files' schemas are checked first (`parse_record_schema`)."""
+        parsed = cast("dict[str, Any]", fastavro.parse_schema(json.loads(text)))
+        return cls(parsed["name"].rpartition(".")[2], text.encode(), parsed)
+
+
+def encode_avro(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
+    """A record's bytes alone, as they stand in a file."""
+    block = io.BytesIO()
+    fastavro.schemaless_writer(block, schema.parsed, record)
+    return block.getvalue()
+
 
 def encode_avro_file(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
     """An Avro object container with one record, without codec, its schema's text as given.
@@ -70,15 +83,13 @@ def encode_avro_file(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
     The sync marker, random elsewhere, is a digest of the schema here: nobody splits these files, and equal content
     gives equal bytes.
     """
-    block = io.BytesIO()
-    fastavro.schemaless_writer(block, schema.parsed, record)
     sync = hashlib.md5(schema.text, usedforsecurity=False).digest()
     container = {
         "magic": _MAGIC,
         "meta": {_SCHEMA_KEY: schema.text},
         "sync": sync,
         "count": 1,
-        "block": block.getvalue(),
+        "block": encode_avro(schema, record),
         "end": sync,
     }
     out = io.BytesIO()

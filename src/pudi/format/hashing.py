@@ -9,7 +9,8 @@ import hashlib
 import json
 import struct
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pudi.errors import CorruptError
 
@@ -28,28 +29,45 @@ class Ring:
     Attributes:
         values: the greatest hash of each bucket, ascending.
         prefixes: what the file id of each begins with.
+        sequence: how often the ring was changed.
     """
 
     values: tuple[int, ...]
     prefixes: tuple[str, ...]
+    sequence: int = 0
 
     @classmethod
     def first(cls, partition: str, count: int) -> Ring:
         """The ring that a partition begins with: equal shares, file ids by their bounds."""
         step = -(-MOST_HASH // count)
         ends = [min(step * number, MOST_HASH) for number in range(1, count + 1)]
-        return cls(tuple(ends), tuple(_prefix(partition, *each) for each in zip([0, *ends], ends, strict=False)))
+        return cls(tuple(ends), _prefixes(partition, ends))
+
+    def renewed(self, partition: str, seed: str) -> Ring:
+        """The same shares with other file ids, where others had them before.
+
+        Args:
+            partition: partition path.
+            seed: makes the ids unlike those of any other ring.
+        """
+        return replace(self, prefixes=_prefixes(f"{partition}/{seed}", self.values), sequence=self.sequence + 1)
 
 
-def encode_ring(partition: str, ring: Ring) -> bytes:
-    """Content of a partition's first hashing metadata, as Jackson prints it."""
+def encode_ring(partition: str, ring: Ring, instant: str = FIRST_INSTANT) -> bytes:
+    """Content of a partition's hashing metadata, as Jackson prints it.
+
+    Args:
+        partition: partition path.
+        ring: its buckets.
+        instant: requested time of the commit that changes the ring.
+    """
     nodes = ", ".join(
         "{\n" + f'    "value" : {value},\n    "fileIdPrefix" : "{prefix}",\n    "tag" : "{_NORMAL}"\n  ' + "}"
         for value, prefix in zip(ring.values, ring.prefixes, strict=True)
     )
     return (
         f'{{\n  "version" : 0,\n  "partitionPath" : {json.dumps(partition, ensure_ascii=False)},\n'
-        f'  "instant" : "{FIRST_INSTANT}",\n  "numBuckets" : {len(ring.values)},\n  "seqNo" : 0,\n'
+        f'  "instant" : "{instant}",\n  "numBuckets" : {len(ring.values)},\n  "seqNo" : {ring.sequence},\n'
         f'  "nodes" : [ {nodes} ]\n}}'
     ).encode()
 
@@ -65,7 +83,9 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
         CorruptError: it's none, or has a bucket that isn't in use.
     """
     try:
-        nodes = sorted((node["value"], node["fileIdPrefix"], node.get("tag")) for node in json.loads(data)["nodes"])
+        said = json.loads(data)
+        nodes = sorted((node["value"], node["fileIdPrefix"], node.get("tag")) for node in said["nodes"])
+        sequence = int(said.get("seqNo") or 0)
         fits = all(
             isinstance(v, int) and 0 <= v <= MOST_HASH and isinstance(p, str) and tag == _NORMAL for v, p, tag in nodes
         )
@@ -73,7 +93,12 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
         raise CorruptError(f"hashing metadata can't be read: {error!r}", path=path) from error
     if not nodes or not fits or len({value for value, _, _ in nodes}) < len(nodes):
         raise CorruptError("hashing metadata doesn't divide hashes among buckets", path=path)
-    return Ring(tuple(value for value, _, _ in nodes), tuple(prefix for _, prefix, _ in nodes))
+    return Ring(tuple(value for value, _, _ in nodes), tuple(prefix for _, prefix, _ in nodes), sequence)
+
+
+def _prefixes(name: str, ends: Sequence[int]) -> tuple[str, ...]:
+    """What the file ids of buckets begin with whose greatest hashes are known."""
+    return tuple(_prefix(name, *each) for each in zip([0, *ends], ends, strict=False))
 
 
 def _prefix(partition: str, start: int, end: int) -> str:

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format.avro_bytes import BadAvro, cut
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
+from pudi.format.bloom import DYNAMIC_V0, BloomFilter, BloomOptions
 from pudi.format.hfile_entries import Entries
 from pudi.format.hfile_read import HFileReader
-from pudi.format.hfile_write import encode_hfile
+from pudi.format.hfile_write import BLOCK_BYTES, encode_hfile
 from pudi.schema import avro_to_arrow
 
 KEY_FIELD = "key"
@@ -68,19 +69,31 @@ def _with_keys(rows: pa.Table, entries: Entries) -> pa.Table:
     return rows.set_column(place, rows.schema.field(place), filled)
 
 
-def encode_rows(rows: pa.Table, schema_json: str, keys: pa.Array) -> bytes:
+def encode_rows(
+    rows: pa.Table,
+    schema_json: str,
+    keys: pa.Array,
+    *,
+    bloom: BloomOptions | None = None,
+    codec: str = "gzip",
+    block_bytes: int = BLOCK_BYTES,
+) -> bytes:
     """An HFile of a table's records.
 
     Args:
-        rows: columns in the types that `avro_to_arrow` makes of the schema, in any order of rows.
+        rows: columns in the types that `avro_to_arrow` makes of the schema, in any order of rows; dictionaries too.
         schema_json: Avro schema of the records.
         keys: record keys, each once.
+        bloom: how the filter of the keys is made that base files have; log blocks have none.
+        codec: as of `encode_hfile`.
+        block_bytes: likewise.
 
     Raises:
         InvalidArgumentError: a key comes twice.
         NotSupportedError: a column is named `key`, and isn't the record key: readers would take its empty texts for it.
     """
     keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    rows = without_dictionaries(rows)
     place = rows.schema.get_field_index(KEY_FIELD)
     if place >= 0:
         if not rows.column(place).combine_chunks().equals(keys):
@@ -90,6 +103,34 @@ def encode_rows(rows: pa.Table, schema_json: str, keys: pa.Array) -> bytes:
         blank = pa.array([""], pa.string()).take(pa.array(np.zeros(rows.num_rows, dtype=np.int64)))
         rows = rows.set_column(place, rows.schema.field(place), blank)
     values = encode_records(schema_json, rows)
-    stored = keys.cast(pa.binary())
-    order = pc.sort_indices(stored)
-    return encode_hfile(stored.take(order), values.take(order), avro_schema=schema_json)
+    order = pc.sort_indices(keys.cast(pa.binary()))
+    keys = keys.take(order)
+    _check_unique(keys)
+    kept = None if bloom is None else BloomFilter.build(keys, bloom)
+    return encode_hfile(
+        keys,
+        values.take(order),
+        avro_schema=schema_json,
+        codec=codec,
+        block_bytes=block_bytes,
+        bloom=None if kept is None else kept.to_base64().encode(),
+        bloom_type=DYNAMIC_V0 if kept is None else kept.kind,
+    )
+
+
+def _check_unique(keys: pa.Array) -> None:
+    """Refuse sorted keys of which one comes twice (HoodieAvroHFileWriter.writeAvro)."""
+    again = np.flatnonzero(np.asarray(pc.equal(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1))))
+    if len(again):
+        raise InvalidArgumentError(
+            f"record key {keys[int(again[0])].as_py()!r} comes twice in a file, and an HFile holds each key once: "
+            "upsert, or give the records with hoodie.combine.before.insert=true"
+        )
+
+
+def without_dictionaries(rows: pa.Table) -> pa.Table:
+    """Rows whose columns are plain, since Avro has no dictionaries."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))
+    return rows

@@ -40,6 +40,15 @@ Hudi writes with, 2.7 s and 26 bytes: index entries are written with every commi
 BLOOM_BLOCK = "bloomFilter"
 """Name of the meta block with the bloom filter of a base file's keys."""
 
+MIN_KEY = "minRecordKey"
+"""Name in the file info of a base file's least record key (HoodieAvroHFileReaderImplBase.KEY_MIN_RECORD)."""
+
+MAX_KEY = "maxRecordKey"
+"""Name of its greatest."""
+
+BLOOM_TYPE = "bloomFilterTypeCode"
+"""Name of the type of its bloom filter."""
+
 _MOST_KEY = 0x7FFF
 """Most bytes of a key, whose length is a Java short."""
 
@@ -195,7 +204,7 @@ def _info(
         "schema": avro_schema.encode(),
     }
     if with_bloom:
-        pairs |= {"minRecordKey": first, "maxRecordKey": last, "bloomFilterTypeCode": bloom_type.encode()}
+        pairs |= {MIN_KEY: first, MAX_KEY: last, BLOOM_TYPE: bloom_type.encode()}
     return pairs
 
 

@@ -349,7 +349,9 @@ def _arguments(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Hudi's own class holds these as primitive numbers, so that null becomes 0.
-_COUNTS = tuple(_avro_name(each.name) for each in fields(WriteStat) if each.default == 0)
+_COUNTS = tuple((each.name, _avro_name(each.name)) for each in fields(WriteStat) if each.default == 0)
+_OTHERS = tuple(pair for pair in _names(WriteStat) if pair not in _COUNTS)
+_MISSING = object()
 
 
 def _stat_record(stat: WriteStat) -> dict[str, Any]:
@@ -360,9 +362,13 @@ def _stat_record(stat: WriteStat) -> dict[str, Any]:
 
 
 def _stat(record: dict[str, Any]) -> WriteStat:
-    known = {name: record[name] for _, name in _names(WriteStat) if name in record}
-    arguments = _arguments(known | {name: record.get(name) or 0 for name in _COUNTS})
-    times = record.get("runtimeStats")
+    read = record.get
+    arguments: dict[str, Any] = {name: read(avro_name) or 0 for name, avro_name in _COUNTS}
+    for name, avro_name in _OTHERS:
+        value = read(avro_name, _MISSING)
+        if value is not _MISSING:
+            arguments[name] = tuple(value) if isinstance(value, list) else value
+    times = arguments.get("runtime_stats")
     if times is not None:
         arguments["runtime_stats"] = RuntimeStats(**{_attribute(name): value or 0 for name, value in times.items()})
     return WriteStat(**arguments)

@@ -59,6 +59,16 @@ class Texts:
         hashes: UInt32 = (self._sums[stops] - self._sums[starts]) * self._powers[stops]
         return hashes
 
+    def cut(self, starts: Int64, stops: Int64) -> pa.Array[Any]:
+        """What lies between places in `content`: ascending ones, at the ends of characters, that don't overlap."""
+        if not len(starts):
+            return pa.array([], pa.large_string())
+        offsets = np.empty(2 * len(starts), dtype=np.int64)
+        offsets[0::2], offsets[1::2] = starts, stops
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
+        spaced = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+        return spaced.take(pa.array(np.arange(0, len(offsets), 2)))
+
     def equal(self, starts: Int64, stops: Int64, text: str) -> npt.NDArray[np.bool_]:
         """Whether what lies between places in `content` is `text`."""
         wanted = np.frombuffer(text.encode(), np.uint8)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
-from pudi.filegroup import BaseFileReader, FileSlice, has_above_ffff
-from pudi.format import BloomFilter, read_bloom_filter, read_key_range
+from pudi.filegroup import AnyBaseFile, FileSlice, has_above_ffff, open_base_file
+from pudi.format import BloomFilter
 from pudi.format.bloom_probe import BloomProbe
 from pudi.index.simple import find_in, locate_in
 
@@ -54,8 +54,8 @@ class BloomKeys:
         """
         if not len(self._sorted):
             return np.empty(0, dtype=np.int64)
-        reader = BaseFileReader(storage, file_slice.base_file)
-        candidates = self._candidates(reader, file_slice)
+        reader = open_base_file(storage, file_slice.base_file)
+        candidates = self._candidates(reader)
         if not len(candidates):
             return candidates
         every = len(candidates) == len(self._sorted)
@@ -67,8 +67,8 @@ class BloomKeys:
         none = np.empty(0, dtype=np.int64)
         if not len(self._sorted):
             return none, none
-        reader = BaseFileReader(storage, file_slice.base_file)
-        candidates = self._candidates(reader, file_slice)
+        reader = open_base_file(storage, file_slice.base_file)
+        candidates = self._candidates(reader)
         if not len(candidates):
             return none, none
         found, rows = locate_in(reader, self._sorted.take(pa.array(candidates)))
@@ -76,15 +76,14 @@ class BloomKeys:
         order = np.argsort(places)
         return places[order], rows[order]
 
-    def _candidates(self, reader: BaseFileReader, file_slice: FileSlice) -> Int64:
+    def _candidates(self, reader: AnyBaseFile) -> Int64:
         """Places in `_sorted` of the keys that the file may hold, by its footer."""
-        path = file_slice.base_file.path
-        span = read_key_range(reader.metadata, path=path)
+        span = reader.key_range()
         first, last = 0, self._ranged
         if span is not None and not has_above_ffff(pa.array(span)):
             first, last = bisect_left(self._texts, span[0]), bisect_right(self._texts, span[1])
         spans = [(begin, end) for begin, end in ((first, last), (self._ranged, len(self._sorted))) if begin < end]
-        bloom = _filter(reader, path) if spans else None
+        bloom = _filter(reader) if spans else None
         found = [np.arange(*part) if bloom is None else self._probe.matches(bloom, *part) for part in spans]
         return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
@@ -107,10 +106,10 @@ class _Texts(Sequence[str]):
         return self._keys[place].as_py() if isinstance(place, int) else self._keys[place].to_pylist()
 
 
-def _filter(reader: BaseFileReader, path: str) -> BloomFilter | None:
+def _filter(reader: AnyBaseFile) -> BloomFilter | None:
     """The file's filter; None without one, and for one that only old releases of Hudi know how to ask."""
     try:
-        return read_bloom_filter(reader.metadata, path=path)
+        return reader.bloom_filter()
     except NotSupportedError:
         return None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from typing import Any
 
@@ -52,6 +52,11 @@ class Buckets:
         numbers, places = np.unique(self._numbers(hashes), return_inverse=True)
         return [bucket_name(number) for number in numbers.tolist()], places.astype(np.int64)
 
+    @property
+    def names(self) -> list[str]:
+        """Names of all buckets of a partition, by number."""
+        return [bucket_name(number) for number in range(self.count)]
+
     def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
         """The name of the bucket that a file group is; raises as `bucket_of`."""
         return bucket_name(bucket_of(file_id, table=table, path=path))
@@ -71,13 +76,18 @@ class ConsistentBuckets:
 
     Attributes:
         count: buckets that a new partition begins with.
-        fields: the column of the record key whose values are hashed; one alone.
+        fields: columns of the record key whose values are hashed.
         rings: the ring of each partition that has one.
     """
 
     count: int
     fields: tuple[str, ...]
     rings: Mapping[str, Ring] = attribute(default_factory=dict)
+
+    def renewed(self, partitions: Collection[str], seed: str) -> ConsistentBuckets:
+        """The same buckets with file groups of new ids in some partitions; `seed` makes these unlike all others."""
+        rings = {p: ring.renewed(p, seed) if p in partitions else ring for p, ring in self.rings.items()}
+        return replace(self, rings=rings)
 
     def ring(self, partition: str) -> Ring:
         """A partition's ring, perhaps the one that it's going to have."""
@@ -131,24 +141,30 @@ def _hashed_texts(
     several = pc.and_(pc.match_substring(keys, ":"), pc.match_substring(keys, ","))
     if not pc.any(several).as_py():
         return keys
-    texts = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    # hardly any where the key is one column
-    apart = [_values(key, fields) for key in texts.filter(several).to_pylist()]
-    return pc.replace_with_mask(texts, several, pa.array(apart, texts.type))
+    return pa.chunked_array([_joined(texts, fields) for texts in portions(keys)], pa.large_string())
 
 
-def _values(key: str, fields: tuple[str, ...]) -> str:
-    """The values of some columns in a key as `a:1,b:x`, joined (KeyGenUtils.extractRecordKeysByFields)."""
-    found, rest = [], key
-    while rest:
-        name, _, rest = rest.partition(":")
-        comma = rest.find(",")
-        colon = rest.find(":", comma + 1) if comma >= 0 else -1
-        end = rest.rfind(",", 0, colon) if colon >= 0 else len(rest)
-        value, rest = rest[:end], rest[end + 1 :]
-        if name in fields:
-            found.append({_NULL: "null", _EMPTY: ""}.get(value, value))
-    return "".join(found) if found else key
+def _joined(texts: Texts, fields: tuple[str, ...]) -> pa.Array[Any]:
+    """The values of some columns in each key as `a:1,b:x`, joined; other keys as they are.
+
+    A null's text is `null`, as `String.join` has it (ConsistentBucketIdentifier.getBucket).
+    """
+    whole = texts.cut(texts.starts, texts.stops)
+    places = _Places.of(texts)
+    rows = places.several()
+    pieces, found = [], np.zeros(len(rows), dtype=np.bool_)
+    for wanted, value, end in places.values(rows, fields):
+        null = wanted & texts.equal(value, end, _NULL)
+        kept = wanted & ~null & ~texts.equal(value, end, _EMPTY)
+        piece = texts.cut(np.where(kept, value, end), end)
+        pieces.append(pc.if_else(pa.array(null), "null", piece))
+        found |= wanted
+    if not found.any():
+        return whole
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar("", pa.large_string())).filter(pa.array(found))
+    mask = np.zeros(len(whole), dtype=np.bool_)
+    mask[rows[found]] = True
+    return pc.replace_with_mask(whole, pa.array(mask), joined)
 
 
 def key_hashes(keys: pa.Array[Any] | pa.ChunkedArray[Any], fields: tuple[str, ...]) -> UInt32:
@@ -181,42 +197,55 @@ def bucket_of(file_id: str, *, table: str, path: str) -> int:
 
 def _hashes(texts: Texts, fields: tuple[str, ...]) -> UInt32:
     """`List.hashCode` of each key's values (BucketIdentifier.getHashKeys, KeyGenUtils.extractRecordKeysByFields)."""
-    colons, commas = np.flatnonzero(texts.content == ord(":")), np.flatnonzero(texts.content == ord(","))
     whole: UInt32 = _BASE + texts.hash_codes(texts.starts, texts.stops)
-    several = (_next(colons, texts.starts, texts.stops) < texts.stops) & (
-        _next(commas, texts.starts, texts.stops) < texts.stops
-    )
-    rows = np.flatnonzero(several)
-    if len(rows):
-        whole[rows] = _hashes_of_several(texts, rows, colons, commas, fields, whole[rows])
-    return whole
-
-
-def _hashes_of_several(
-    texts: Texts, rows: Int64, colons: Int64, commas: Int64, fields: tuple[str, ...], whole: UInt32
-) -> UInt32:
-    """Hashes of keys as `a:1,b:x`, field by field; `whole` where none of `fields` is among them.
-
-    A value ends at the last comma before the first colon after the first comma in or after it: values may hold commas
-    and colons.
-    """
-    begin, stops = texts.starts[rows], texts.stops[rows]
+    places = _Places.of(texts)
+    rows = places.several()
     found, result = np.zeros(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.uint32)
-    while (begin < stops).any():
-        colon = _next(colons, begin, stops)
-        following = _next(colons, _next(commas, colon, stops), stops)
-        last_comma = commas[np.maximum(np.searchsorted(commas, following) - 1, 0)]
-        value, end = np.minimum(colon + 1, stops), np.where(following < stops, last_comma, stops)
-        wanted = np.zeros(len(rows), dtype=np.bool_)
-        for field in fields:
-            wanted |= texts.equal(begin, colon, field)
-        wanted &= begin < stops
+    for wanted, value, end in places.values(rows, fields):
         blank = texts.equal(value, end, _NULL) | texts.equal(value, end, _EMPTY)
         element = np.where(blank, np.uint32(0), texts.hash_codes(value, end))
         result = np.where(wanted, result * _BASE + element, result)
         found |= wanted
-        begin = np.where(following < stops, end + 1, stops)
-    return np.where(found, result, whole)
+    whole[rows] = np.where(found, result, whole[rows])
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Record keys, and where colons and commas lie in them."""
+
+    texts: Texts
+    colons: Int64
+    commas: Int64
+
+    @classmethod
+    def of(cls, texts: Texts) -> _Places:
+        return cls(texts, *(np.flatnonzero(texts.content == ord(sign)) for sign in ":,"))
+
+    def several(self) -> Int64:
+        """Numbers of the keys that look like `a:1,b:x`."""
+        starts, stops = self.texts.starts, self.texts.stops
+        both = (_next(self.colons, starts, stops) < stops) & (_next(self.commas, starts, stops) < stops)
+        return np.flatnonzero(both)
+
+    def values(self, rows: Int64, fields: tuple[str, ...]) -> Iterator[tuple[npt.NDArray[np.bool_], Int64, Int64]]:
+        """The first column in each of such keys, then the second: whether it's wanted, where its value begins and ends.
+
+        A value ends at the last comma before the first colon after the first comma in or after it: values may hold
+        commas and colons.
+        """
+        texts, colons, commas = self.texts, self.colons, self.commas
+        begin, stops = texts.starts[rows], texts.stops[rows]
+        while (begin < stops).any():
+            colon = _next(colons, begin, stops)
+            following = _next(colons, _next(commas, colon, stops), stops)
+            last_comma = commas[np.maximum(np.searchsorted(commas, following) - 1, 0)]
+            value, end = np.minimum(colon + 1, stops), np.where(following < stops, last_comma, stops)
+            wanted = np.zeros(len(rows), dtype=np.bool_)
+            for field in fields:
+                wanted |= texts.equal(begin, colon, field)
+            yield wanted & (begin < stops), value, end
+            begin = np.where(following < stops, end + 1, stops)
 
 
 def _next(places: Int64, begin: Int64, stops: Int64) -> Int64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pudi.index.bucket import AnyBuckets
+from pudi.index.bucket import AnyBuckets, Buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +25,8 @@ class Index:
     bloom: bool = False
     records: bool = False
     buckets: AnyBuckets | None = None
+
+    @property
+    def fixed_buckets(self) -> Buckets | None:
+        """The buckets, where they're the same in all partitions."""
+        return self.buckets if isinstance(self.buckets, Buckets) else None

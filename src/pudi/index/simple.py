@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFileReader, FileSlice
-from pudi.format import column_statistics
+from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.schema import RECORD_KEY
 
 KeySpan: TypeAlias = tuple[str, str]
@@ -42,10 +41,10 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
     span = span or key_span(keys)
     if span is None:
         return np.empty(0, dtype=np.int64)
-    return find_in(BaseFileReader(storage, file_slice.base_file), keys, span)
+    return find_in(open_base_file(storage, file_slice.base_file), keys, span)
 
 
-def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
+def find_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
     """`find_keys` for a file that is open, and at least one key."""
     span = span or key_span(keys)
     check_key_column(reader)
@@ -62,7 +61,7 @@ def find_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None)
     return np.flatnonzero(held)
 
 
-def locate_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = None) -> tuple[np.ndarray, np.ndarray]:
+def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) -> tuple[np.ndarray, np.ndarray]:
     """`find_in`, and for each key that is found the number of its row in the file; -1 where it's in several rows."""
     span = span or key_span(keys)
     check_key_column(reader)
@@ -72,7 +71,7 @@ def locate_in(reader: BaseFileReader, keys: pa.Array, span: KeySpan | None = Non
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
     found = np.asarray(pc.fill_null(pc.index_in(stored, value_set=keys), -1))
     places = np.flatnonzero(found >= 0)
-    sizes = [reader.metadata.row_group(number).num_rows for number in range(reader.num_groups)]
+    sizes = [reader.group_rows(number) for number in range(reader.num_groups)]
     starts = np.cumsum([0, *sizes])
     numbers = np.concatenate([np.arange(starts[group], starts[group + 1]) for group in groups])
     rows = np.full(len(keys), -1, dtype=np.int64)
@@ -102,10 +101,10 @@ class SimpleKeys:
         """`find`, and the rows of those keys in the base file; -1 where one is in several."""
         if self._span is None:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return locate_in(BaseFileReader(storage, file_slice.base_file), self._keys, self._span)
+        return locate_in(open_base_file(storage, file_slice.base_file), self._keys, self._span)
 
 
-def check_key_column(reader: BaseFileReader) -> None:
+def check_key_column(reader: AnyBaseFile) -> None:
     """Make sure that a base file has record keys in text.
 
     Raises:
@@ -119,10 +118,10 @@ def check_key_column(reader: BaseFileReader) -> None:
         raise reader.corrupt(f"column {RECORD_KEY} is {kind}, and record keys are text")
 
 
-def _candidate_groups(reader: BaseFileReader, span: KeySpan) -> list[int]:
+def _candidate_groups(reader: AnyBaseFile, span: KeySpan) -> list[int]:
     """Row groups whose range of keys meets `span`."""
     low, high = span
-    bounds = column_statistics(reader.metadata, RECORD_KEY)
+    bounds = reader.statistics(RECORD_KEY)
     return [
         number
         for number, known in enumerate(bounds)

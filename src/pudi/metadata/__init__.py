@@ -1,7 +1,7 @@
 """The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
 
 from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
-from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning, files_listed
+from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning, files_listed, partitions_listed
 from pudi.metadata.records import (
     ALL_PARTITIONS,
     BLOOM_FILTERS,
@@ -67,6 +67,7 @@ __all__ = [
     "partition_path",
     "partition_stats",
     "partition_stats_records",
+    "partitions_listed",
     "ranges_of",
     "stats_of_files",
     "stats_of_records",

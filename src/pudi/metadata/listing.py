@@ -99,7 +99,7 @@ class MetadataListing:
     def _partitions(self, table: MetadataTable) -> Sequence[str]:
         kept = self._kept.for_state(table.stamp)
         if kept.partitions is None:
-            kept.partitions = _partitions(table.read(FILES, keys=[ALL_PARTITIONS]))
+            kept.partitions = partitions_listed(table)
         return list(kept.partitions)
 
     def _some(self, table: MetadataTable, wanted: list[str]) -> Mapping[str, Sequence[FileInfo]]:
@@ -155,6 +155,11 @@ def files_listed(table: MetadataTable) -> Files:
     records = table.read(FILES)
     listed = _listed(records)
     return {partition: listed.get(partition, []) for partition in _partitions(records)}
+
+
+def partitions_listed(table: MetadataTable) -> list[str]:
+    """All partition paths, sorted; raises as `files_listed`."""
+    return _partitions(table.read(FILES, keys=[ALL_PARTITIONS]))
 
 
 def _partitions(records: pa.Table) -> list[str]:

@@ -145,7 +145,9 @@ def _newest_or_merged(versions: Versions) -> pa.Table:
     kinds = np.asarray(rows["type"])
     if np.any(kinds != kinds[newest[codes]]):
         raise CorruptError("the metadata table has records of different types under one key; build it anew")
-    if "ColumnStatsMetadata" in rows.column_names and len(codes) > int((newest >= 0).sum()):
+    several = len(codes) > int((newest >= 0).sum())
+    # an expression index has either these or bloom filters
+    if several and "ColumnStatsMetadata" in rows.column_names and not rows["ColumnStatsMetadata"].null_count:
         return merged_stats(rows, codes, versions.of_base)
     return rows.take(pa.array(newest[newest >= 0]))
 

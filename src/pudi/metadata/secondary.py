@@ -6,8 +6,11 @@ HoodieMetadataPayload.createSecondaryIndexRecord.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -53,6 +56,60 @@ def secondary_texts(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     elif pt.is_timestamp(kind):
         whole = whole.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
     return pc.cast(whole, pa.string())
+
+
+def may_be_looked_up(kind: pa.DataType) -> bool:
+    """Whether records may be looked up by the values of a column of a type: it's sure by which texts they are known.
+
+    Of points in time in milliseconds it isn't: Hudi's readers take them for microseconds or not, by release.
+    """
+    return may_be_secondary(kind) and not (pt.is_timestamp(kind) and kind.unit != "us")
+
+
+def certain_texts(values: Collection[object], kind: pa.DataType) -> list[str] | None:
+    """Every text by which secondary indexes may know some values of a column, whoever wrote them.
+
+    Args:
+        values: of a column; no nulls, no NaN.
+        kind: the column's type, one that `may_be_looked_up`.
+
+    Returns:
+        None where it isn't sure: Java before 19 prints some floating-point numbers with more digits than needed. Those
+        with as many digits as any decimal number keeps in the type, neither large nor small, are the same in all.
+    """
+    if not pt.is_floating(kind):
+        return sorted(secondary_texts(pa.array(list(values), kind)).to_pylist())
+    texts: set[str] = set()
+    for value in values:
+        found = _float_texts(np.float64(cast(float, value)), kind)
+        if found is None:
+            return None
+        texts |= found
+    return sorted(texts)
+
+
+_PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
+"""Sizes of numbers that Java prints without an exponent."""
+
+
+def _float_texts(value: np.float64, kind: pa.DataType) -> set[str] | None:
+    """The texts of a number, written as the column's type or as one that it had before: FLOAT, or an integer."""
+    if value == 0:
+        return {"0.0", "-0.0", "0"}
+    if not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        return None
+    if value.is_integer():
+        return {f"{value:.1f}", f"{value:.0f}"}
+    narrow = np.float32(value)
+    told: list[tuple[np.floating[Any], int]] = [(narrow, _FLOAT_DIGITS)] if narrow == value else []
+    told += [(value, _DOUBLE_DIGITS)] if pt.is_float64(kind) else []
+    texts = [np.format_float_positional(number) for number, _ in told]
+    digits = [len(text.lstrip("-0.").replace(".", "")) for text in texts]
+    return set(texts) if all(has <= most for has, (_, most) in zip(digits, told, strict=True)) else None
+
+
+_FLOAT_DIGITS, _DOUBLE_DIGITS = 6, 15
+"""Digits that every decimal number keeps as FLT_DIG and DBL_DIG say."""
 
 
 def keys_of_rows(values: pa.Array | pa.ChunkedArray, record_keys: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -18,17 +18,24 @@ MOST_VALUES = 10_000
 Values = frozenset[object]
 
 
-def asked_values(where: Expr, column: str) -> Values | None:
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether values of a type are equal just if their texts are."""
+    return bool(pt.is_string(kind) or pt.is_signed_integer(kind))
+
+
+def asked_values(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _is_plain) -> Values | None:
     """The values that a column has in every row for which a predicate is true.
 
     Args:
         where: a bound predicate.
-        column: a top-level column of text or of a signed integer, whose values are equal just if their texts are.
+        column: a top-level column.
+        of: whether the question makes sense for a column of a type; by default for texts and signed integers, whose
+            values are equal just if their texts are.
 
     Returns:
         None where the predicate says nothing of the kind; no values where no row can match.
     """
-    return _asked(where, lambda side: _is(side, column))
+    return _asked(where, lambda side: _is(side, column, of))
 
 
 def asked_results(where: Expr, value: Expr) -> pa.Array | None:
@@ -101,20 +108,18 @@ def _rows(found: Mapping[str, Values], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, names=list(found))
 
 
-def _is(expr: Expr, column: str) -> bool:
+def _is(expr: Expr, column: str, of: Callable[[pa.DataType], bool]) -> bool:
     kind = expr.type if isinstance(expr, Column) and expr.path == (column,) else None
-    return kind is not None and (pt.is_string(kind) or pt.is_signed_integer(kind))
+    return kind is not None and of(kind)
 
 
 def _literals(exprs: Iterable[Expr]) -> Values | None:
-    """The values of constants; NULL equals nothing."""
+    """The values of constants; NULL equals nothing, and of NaN sets can't tell."""
     found = []
     for each in exprs:
-        if (
-            not isinstance(each, Literal)
-            or not isinstance(each.value, str | int | datetime.date | None)
-            or each.value is True
-        ):
+        if not isinstance(each, Literal) or not isinstance(each.value, str | int | float | datetime.date | None):
+            return None
+        if isinstance(each.value, bool) or each.value != each.value:
             return None
         found.append(each.value)
     return frozenset(value for value in found if value is not None)

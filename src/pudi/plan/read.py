@@ -29,6 +29,8 @@ class ReadPlan:
         slices: what is read.
         pruned: how many slices partition pruning took out.
         skipped: what indexes took out after that: name of the index, how many slices it took out, of how many.
+        found_by: the index that said where the records are that are asked for by key; then only these slices were
+            listed, and `pruned` and `skipped` say nothing of others.
         history: the schemas by which files are read, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
     """
@@ -41,6 +43,7 @@ class ReadPlan:
     slices: tuple[FileSlice, ...] = ()
     pruned: int = 0
     skipped: tuple[tuple[str, int, int], ...] = ()
+    found_by: str | None = None
     history: SchemaHistory | None = None
     merging: Merging | None = None
 
@@ -65,13 +68,16 @@ class ReadPlan:
         verdicts: dict[str, bool] = {}
         for file_slice in slices:
             if file_slice.partition not in verdicts:
-                verdicts[file_slice.partition] = self._may_match(file_slice.partition, keys)
+                verdicts[file_slice.partition] = self.may_hold(file_slice.partition, keys)
         kept = tuple(s for s in slices if verdicts[s.partition])
         return replace(self, slices=kept, pruned=len(slices) - len(kept))
 
-    def _may_match(self, partition: str, keys: KeyGenerator) -> bool:
+    def may_hold(self, partition: str, keys: KeyGenerator) -> bool:
+        """Whether a partition, by its path, may hold wanted rows."""
+        if self.where is None or not keys.partition_fields:
+            return True
         values = partition_values(partition, keys, self.schema)
-        if values is None or self.where is None:
+        if values is None:
             return True
         known = {name: ColumnBounds(value, value) for name, value in values.items() if value is not None}
         return prune(self.where, known)

@@ -9,7 +9,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-from pudi.filegroup import BaseFile, FileSlice, ParquetOptions
+from pudi.filegroup import BaseFile, FileOptions, FileSlice
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
@@ -76,7 +76,7 @@ class WriteSpec:
         avro_schema: Avro schema of the table with meta fields, JSON text.
         rule: which version of a record wins.
         deduplicate: whether versions of one key within the input are combined first.
-        parquet: how base files are written.
+        files: how base files are written.
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
         index: the table's index.
         generated_keys: whether record keys get the instant put before them (tables without record keys).
@@ -95,7 +95,7 @@ class WriteSpec:
     avro_schema: str
     rule: MergeRule
     deduplicate: bool
-    parquet: ParquetOptions
+    files: FileOptions
     max_file_bytes: int = 120 << 20
     index: Index = field(default_factory=Index)
     generated_keys: bool = False

@@ -1,4 +1,4 @@
-"""Reads of single records: the metadata table says which file groups hold them; a plan in, one over these out.
+"""Reads of single records: a predicate in, the file groups that hold the records out, by the metadata table.
 
 What is asked for by record key is found in the record index; what is asked for by a column with a secondary index, by
 that index first (RecordLevelIndexSupport, SecondaryIndexSupport). As in Hudi, a record key is taken to be in one place
@@ -7,8 +7,8 @@ only: of copies that inserts without a look at keys left, the index knows one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,9 @@ from pudi.action.mdt.index_defs import read_definitions
 from pudi.action.table_keys import key_generator
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr
-from pudi.metadata import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable
+from pudi.metadata import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable, partitions_listed
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
+from pudi.metadata.secondary import certain_texts, may_be_looked_up
 from pudi.metadata.shards import FILE_ID, RecordShards
 from pudi.metadata.table import at_once
 from pudi.plan import ReadPlan
@@ -30,11 +31,24 @@ _FIRST_OF_V2 = 9
 """Table version from which on secondary indexes are of version 2 where nothing else is said."""
 
 
-def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> ReadPlan | None:
-    """The plan over those of its slices that hold the records asked for.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the records are that a predicate asks for.
+
+    Attributes:
+        index: the index that was asked by the predicate's values.
+        groups: partition path and file id of each file group that holds one.
+    """
+
+    index: str
+    groups: frozenset[tuple[str, str]]
+
+
+def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> Places | None:
+    """The file groups that hold the records which a read asks for by key or by an indexed value.
 
     Args:
-        plan: a read of the table's newest state, whose slices are in it.
+        plan: a read of the table's newest state; no slices need be in it.
         meta: the table.
         table: its metadata table, which tells of that state.
 
@@ -52,10 +66,8 @@ def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> ReadPlan 
         index, keys = _by_value(plan.where, meta, table, plan.schema)
     if keys is None:
         return None
-    places = _places(table, keys, plan.partitions)
-    slices = tuple(each for each in plan.slices if (each.partition, each.file_id) in places)
-    skipped = (*plan.skipped, (index, len(plan.slices) - len(slices), len(plan.slices)))
-    return replace(plan, slices=slices, skipped=skipped)
+    groups = _groups(plan, meta, table, keys)
+    return None if groups is None else Places(index, groups)
 
 
 def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
@@ -87,25 +99,44 @@ def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Sc
         fields = definition.get("sourceFields")
         if not isinstance(fields, list) or len(fields) != 1 or fields[0] not in schema.names:
             continue
-        values = asked_values(where, fields[0])
+        values = asked_values(where, fields[0], may_be_looked_up)
         if values is None or len(values) > MOST_VALUES:
             continue
+        texts = certain_texts(values, schema.field(fields[0]).type)
+        if texts is None:
+            continue
         version = str(definition.get("version") or ("V2" if meta.config.version >= _FIRST_OF_V2 else "V1"))
-        prefixes = secondary_prefixes(pa.array(sorted(map(str, values)), pa.string())).to_pylist()
+        prefixes = secondary_prefixes(pa.array(texts, pa.string())).to_pylist()
         records = table.read(name, prefixes=prefixes, whole_key=version == "V1")
         return name, split_secondary_keys(records["key"].combine_chunks())[1].unique()
     return "", None
 
 
-def _places(table: MetadataTable, keys: pa.Array, partitions: Iterable[str]) -> set[tuple[str, str]]:
-    """Partition path and file group of each record key that is anywhere."""
+def _groups(
+    plan: ReadPlan, meta: MetaClient, table: MetadataTable, keys: pa.Array
+) -> frozenset[tuple[str, str]] | None:
+    """The file groups that hold record keys, in partitions that may hold wanted rows; None where that isn't sure."""
     shards = table.shards(RECORD_INDEX)
     index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
+    owners: Sequence[str | None] = [None]
+    if index.partitioned:
+        partitions = _holding(partitions_listed(table), plan, meta)
+        if not index.ranges.keys() >= set(partitions):  # of what a partition without an index holds nothing is known
+            return None
+        owners = partitions
     asked: list[tuple[int, pa.Array]] = []
-    for owner in partitions if index.partitioned else (None,):
+    for owner in owners:
         numbers = index.shards_of(keys, owner)
         asked += [
             (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
         ]
     found = at_once(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
-    return {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
+    groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
+    held = set(_holding({partition for partition, _ in groups}, plan, meta))
+    return frozenset(group for group in groups if group[0] in held)
+
+
+def _holding(partitions: Iterable[str], plan: ReadPlan, meta: MetaClient) -> list[str]:
+    """Those of some partitions that may hold wanted rows."""
+    keys = meta.keys
+    return [partition for partition in partitions if plan.may_hold(partition, keys)]

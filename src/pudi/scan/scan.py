@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ from pudi.action import MetaClient
 from pudi.engine.local import read_batches
 from pudi.engine.spark import read_frame
 from pudi.errors import SetupError
-from pudi.filegroup import FileSlice, open_base_file
+from pudi.filegroup import open_base_file
 from pudi.plan import ReadPlan
-from pudi.scan.skipping import Skipper
+from pudi.scan.planning import Planner
 from pudi.task import SliceReader
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ class Scan:
 
     _meta: MetaClient
     _plan: ReadPlan
-    _slices: Callable[[], Sequence[FileSlice]]
-    _skipper: Skipper | None = None
+    _planner: Planner
     _planned: ReadPlan | None = field(default=None, repr=False)
 
     @property
@@ -44,8 +42,7 @@ class Scan:
     def plan(self) -> ReadPlan:
         """The files that will be read; listed once."""
         if self._planned is None:
-            planned = self._plan.with_slices(self._slices(), self._meta.keys)
-            self._planned = planned if self._skipper is None else self._skipper.skip(planned)
+            self._planned = self._planner.plan(self._plan)
         return self._planned
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -86,7 +83,7 @@ class Scan:
 
     def explain(self) -> str:
         """What will be read, and what was pruned, as text: partitions, files, row groups, bytes."""
-        plan = self.plan
+        plan = self._planner.counted(self.plan, self._plan)
         reader = SliceReader(self._meta.storage, plan)
         kept = total = 0
         for file_slice in plan.slices:

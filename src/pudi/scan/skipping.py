@@ -1,4 +1,4 @@
-"""Where a scan asks the metadata table which file slices it may leave out: a plan in, one over fewer slices out."""
+"""What a scan asks the metadata table: where wanted records are, and which file slices it may leave out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, 
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.plan.expressions import ExpressionIndex, ReadKeys, skip_by_expressions, skip_by_keys
 from pudi.plan.lookup import MOST_VALUES
-from pudi.scan.lookup import keys_asked, look_up
+from pudi.scan.lookup import Places, keys_asked, look_up
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
 
@@ -25,7 +25,9 @@ _log = logging.getLogger("pudi.scan")
 
 @dataclass(frozen=True, slots=True)
 class Skipper:
-    """Leaves slices out of a plan by the metadata table of one table.
+    """Finds the slices that a read needs by the metadata table of one table.
+
+    A metadata table that can't be read, or hasn't kept up, is said in the log; then it finds nothing out.
 
     Args:
         meta: the table.
@@ -39,24 +41,32 @@ class Skipper:
     seen: Timeline
     newest: bool = False
 
-    def skip(self, plan: ReadPlan) -> ReadPlan:
-        """The plan over those of its slices that may hold wanted rows.
+    def open(self, plan: ReadPlan) -> MetadataTable | None:
+        """The metadata table; None where it's of no use."""
+        try:
+            return self.meta.metadata_table(self.timeline)
+        except PudiError as error:
+            _warn(plan, error)
+            return None
 
-        A metadata table that can't be read, or hasn't kept up, is said in the log; then the plan stays as it is.
-        """
+    def places(self, plan: ReadPlan, table: MetadataTable) -> Places | None:
+        """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
+        try:
+            return look_up(plan, self.meta, table) if self.newest and table.tells_of(self.timeline) else None
+        except PudiError as error:
+            _warn(plan, error)
+            return None
+
+    def skip(self, plan: ReadPlan, table: MetadataTable) -> ReadPlan:
+        """The plan over those of its slices that may hold wanted rows, by what is known of files."""
         if plan.where is None or not plan.slices:
             return plan
         try:
-            table = self.meta.metadata_table(self.timeline)
-            if self.newest and table.tells_of(self.timeline):
-                found = look_up(plan, self.meta, table)
-                if found is not None:
-                    return found
             plan = skip_slices(plan, self._source(table))
             plan = skip_by_expressions(plan, self._expressions(plan, table), _by_keys(table))
             return self._by_bloom_filters(plan, table)
         except PudiError as error:
-            _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
+            _warn(plan, error)
             return replace(plan, skipped=())
 
     def _expressions(self, plan: ReadPlan, table: MetadataTable) -> list[ExpressionIndex]:
@@ -88,6 +98,10 @@ class Skipper:
             frozenset(table.partitions),
             millis=self._millis,
         )
+
+
+def _warn(plan: ReadPlan, error: PudiError) -> None:
+    _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
 
 
 def _by_keys(table: MetadataTable) -> ReadKeys:

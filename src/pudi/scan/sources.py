@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -10,10 +11,12 @@ import pyarrow as pa
 from pudi.action import MetaClient, check_logs, check_present, files_written, merging_of, read_history
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSlice, FileSystemView
+from pudi.filegroup import FileSlice
 from pudi.format import Action
+from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
 from pudi.scan.merging import base_files_only
+from pudi.scan.planning import Groups, Planner
 from pudi.scan.scan import Scan
 from pudi.scan.skipping import skipper
 from pudi.timeline import Instant, Timeline, day_before, parse_time
@@ -53,11 +56,10 @@ def snapshot_scan(
         history=read_history(meta, seen, timeline),
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
     )
-    view = meta.view(timeline, seen=seen, archived_until=instant)
-    by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None)
-    if read_optimized:
-        return Scan(meta, plan, lambda: base_files_only(_all(meta, view, seen)), by_index)
-    return Scan(meta, plan, lambda: _all(meta, view, seen), by_index)
+    base_only = read_optimized and meta.merges_on_read
+    # indexes say where records are with their log files; a base file alone may hold what has moved or gone since
+    by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
+    return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index))
 
 
 def changes_scan(
@@ -107,11 +109,10 @@ def changes_scan(
         history=read_history(meta, end, timeline),
         merging=merging_of(meta, timeline, end, among=commit_times),
     )
-    view = meta.view(timeline, seen=end)
     by_index = skipper(meta, timeline, end, options or Options())
     if everything or (high is None and any(i.archived for i in chosen)):
-        return Scan(meta, plan, lambda: _all(meta, view, end), by_index)
-    return Scan(meta, plan, lambda: _touched(meta, view, chosen), by_index)
+        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index))
+    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen), by_index))
 
 
 def _earliest(timeline: Timeline, low: str | None) -> str | None:
@@ -138,24 +139,60 @@ def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema
     return meta.schema(newest)
 
 
-def _all(meta: MetaClient, view: FileSystemView, seen: Timeline) -> list[FileSlice]:
-    """Latest slices of the table; that those of its newest commit are there is sure."""
-    slices = view.all_slices()
-    newest = meta.commits_by_completion(seen)[-1:]
-    check_present(meta, view, slices, files_written(meta, newest))
-    if meta.merges_on_read:
-        check_logs(meta, view, slices, newest)
-    return slices
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Latest slices of the table; that those of its newest commit are there is sure.
+
+    Args:
+        meta: the table.
+        timeline: its whole timeline.
+        seen: the part of it that the scan sees.
+        until: greatest requested time of archived commits that it sees; None for all of them.
+        base_only: whether it sees base files alone.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    seen: Timeline
+    until: str | None = None
+    base_only: bool = False
+
+    def __call__(self, opened: MetadataTable | None = None, groups: Groups | None = None) -> Sequence[FileSlice]:
+        meta = self.meta
+        view = meta.view(self.timeline, seen=self.seen, archived_until=self.until, opened=opened)
+        slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
+        newest = meta.commits_by_completion(self.seen)[-1:]
+        check_present(meta, view, slices, files_written(meta, newest, groups))
+        if meta.merges_on_read:
+            check_logs(meta, view, slices, newest, groups)
+        return base_files_only(slices) if self.base_only else slices
 
 
-def _touched(meta: MetaClient, view: FileSystemView, chosen: Sequence[Instant]) -> list[FileSlice]:
-    """Latest slices, at the end of the range, of the file groups that its commits wrote."""
-    written = files_written(meta, chosen)
-    slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
-    check_present(meta, view, slices, written)
-    if meta.merges_on_read:
-        check_logs(meta, view, slices, chosen)
-    return slices
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Latest slices, at the end of a range of commits, of the file groups that these wrote.
+
+    Args:
+        meta: the table.
+        timeline: its whole timeline.
+        seen: the part of it up to the end of the range.
+        chosen: the commits.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    seen: Timeline
+    chosen: Sequence[Instant]
+
+    def __call__(self, opened: MetadataTable | None = None, groups: Groups | None = None) -> Sequence[FileSlice]:
+        meta = self.meta
+        view = meta.view(self.timeline, seen=self.seen, opened=opened)
+        written = files_written(meta, self.chosen, groups)
+        slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
+        check_present(meta, view, slices, written)
+        if meta.merges_on_read:
+            check_logs(meta, view, slices, self.chosen, groups)
+        return slices
 
 
 def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> None:

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
+from pudi.action.mdt.expression import expression_spec
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogFile, StorageListing
 from pudi.metadata import (
     BLOOM_FILTERS,
     COLUMN_STATS,
+    EXPRESSION_INDEX_PREFIX,
     FILES,
     PARTITION_STATS,
     RECORD_INDEX,
@@ -25,6 +29,7 @@ from pudi.table.check_files import listing_differences, lost_files
 from pudi.table.check_jobs import CheckRun, KeyCheck, Listed, read_plan
 from pudi.table.difference import Difference
 from pudi.task import Engine
+from pudi.task.check_expressions import ExpressionCheck
 from pudi.task.check_files import UNREADABLE, FilesCheck, ToldOfFiles
 from pudi.task.finding import DATA_FILES, Findings, together
 from pudi.timeline import Timeline
@@ -68,8 +73,9 @@ def check_table(meta: MetaClient, engine: Engine, *, on_cluster: bool = False) -
     """Compare the metadata table with the files it tells of, and look for keys that are there twice.
 
     The list of files, statistics of files and partitions, bloom filters of base files, the place of each record key,
-    and values of secondary indexes. The whole table is read, as it was when the check began. Keys are compared part by
-    part: one task holds those of one file group of an index, or of some 64 MB of the table's files where there's none.
+    values of secondary indexes, and results of expressions. The whole table is read, as it was when the check began.
+    Keys are compared part by part: one task holds those of one file group of an index, or of some 64 MB of the table's
+    files where there's none.
 
     Args:
         meta: the table.
@@ -118,6 +124,8 @@ class _Check:
         findings: list[Findings] = []
         if table is not None:
             yield from self._of_files(table, slices, findings)
+        if table is not None:
+            yield from self._of_expressions(table, slices, findings)
         yield from self._of_keys(table, slices, findings)
         yield from (Difference(each.index, each.path, each.text) for each in together(findings))
 
@@ -150,6 +158,26 @@ class _Check:
         )
         jobs = [FilesCheck(number, told, files) for number, files in enumerate(_portions(slices))]
         findings += self._cluster.run(jobs)
+
+    def _of_expressions(
+        self, table: MetadataTable, slices: list[FileSlice], findings: list[Findings]
+    ) -> Iterator[Difference]:
+        """Expression indexes, compared by jobs; those of expressions that pudi doesn't know are passed over."""
+        schema = self.meta.schema(self.timeline)
+        for name in table.partitions:
+            if not name.startswith(EXPRESSION_INDEX_PREFIX):
+                continue
+            try:
+                spec, held = expression_spec(defined_index(self.meta, name), schema), HeldPartition.of(table, name)
+            except UNREADABLE as error:
+                yield Difference(name, "", f"can't be read: {error}")
+                continue
+            if spec is None:
+                continue
+            reading = key_reading(self.meta, self.timeline)
+            jobs = [ExpressionCheck(n, held, spec, reading, files) for n, files in enumerate(_portions(slices))]
+            findings += self._cluster.run(jobs)
+            self.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)
 
     def _of_keys(
         self, table: MetadataTable | None, slices: list[FileSlice], findings: list[Findings]

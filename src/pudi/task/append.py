@@ -14,7 +14,7 @@ from pudi.context import Storage
 from pudi.filegroup import Markers, encode_parquet
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
-from pudi.format.hfile_rows import encode_rows
+from pudi.format.hfile_rows import encode_rows, without_dictionaries
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.format.record_positions import encode_positions
@@ -110,11 +110,11 @@ class LogAppender:
             part = rows.slice(start, most)
             whole = self._with_meta(part, start)
             if self._options.hfile:
-                content, kind = encode_rows(_plain(whole), self.spec.avro_schema, part[RECORD_KEY]), BlockKind.HFILE
+                content, kind = encode_rows(whole, self.spec.avro_schema, part[RECORD_KEY]), BlockKind.HFILE
             elif self._options.avro:
-                content, kind = encode_avro(_plain(whole), self.spec.avro_schema), BlockKind.AVRO
+                content, kind = encode_avro(without_dictionaries(whole), self.spec.avro_schema), BlockKind.AVRO
             else:
-                content, kind = encode_parquet(whole, self.spec.parquet).to_pybytes(), BlockKind.PARQUET
+                content, kind = encode_parquet(whole, self.spec.files.parquet).to_pybytes(), BlockKind.PARQUET
             headers = self._headers(part) | ({Header.IS_PARTIAL: "true"} if self.partial else {})
             yield _Block(encode_block(kind, headers, content), whole)
 
@@ -216,14 +216,6 @@ def _in_base_order(rows: pa.Table) -> pa.Array:
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
-
-
-def _plain(rows: pa.Table) -> pa.Table:
-    """Rows without dictionaries, which Avro has none of."""
-    for place, field in enumerate(rows.schema):
-        if pa.types.is_dictionary(field.type):
-            rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))
-    return rows
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

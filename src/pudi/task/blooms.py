@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile, BaseFileReader, open_base_file
-from pudi.format import METADATA_DIR, BloomFilter, read_bloom_filter
+from pudi.filegroup import BaseFile, open_base_file
+from pudi.format import METADATA_DIR, BloomFilter
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
@@ -35,16 +35,14 @@ def bloom_of(storage: Storage, file: BaseFile) -> BloomFilter | None:
     """The bloom filter of a base file's record keys: that of its footer, or else one made of them.
 
     Returns:
-        None for a file of another format than Parquet, or without record keys.
+        None for a file without record keys.
 
     Raises:
         NotFoundError: the file is gone.
         CorruptError: it can't be read.
     """
     reader = open_base_file(storage, file)
-    if not isinstance(reader, BaseFileReader):
-        return None
-    found = read_bloom_filter(reader.metadata, path=file.path)
+    found = reader.bloom_filter()
     if found is not None or RECORD_KEY not in reader.schema.names:
         return found
     return BloomFilter.build(reader.read([RECORD_KEY])[RECORD_KEY])

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.errors import SchemaError
 from pudi.expr import columns, evaluate, evaluate_all
-from pudi.filegroup import BaseFile, BaseFileReader
-from pudi.format import BaseFileName
+from pudi.filegroup import BaseFile, open_base_file
 from pudi.merge import Overlay, PartialUpdate, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
@@ -48,7 +47,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
     places = _places(storage, change.read, task.base)
     if not len(places):
         return FileResult(task.number, 0, None)
-    writer = SliceWriter(storage, spec, task, BaseFileName(task.file_id, token, spec.instant))
+    writer = SliceWriter(storage, spec, task, spec.files.name(task.file_id, token, spec.instant))
     old = writer.read(task.base)
     keep = np.ones(old.num_rows, dtype=bool)
     taken = np.full(old.num_rows, -1)
@@ -119,15 +118,15 @@ def _avro_of(spec: WriteSpec, partial: pa.Schema) -> str:
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
     """Numbers of the rows that the predicate is true for; row groups that statistics rule out aren't read."""
-    file = BaseFileReader(storage, base)
+    file = open_base_file(storage, base)
     candidates = set(SliceReader(storage, read).candidate_groups(file))
     wanted = needed_columns(read)
     physical = file.schema.names
     present = [name for name in wanted if name in set(physical)]
     target = pa.schema([read.schema.field(name) for name in wanted])
     found, start = [], 0
-    for group in range(file.metadata.num_row_groups):
-        count = file.metadata.row_group(group).num_rows
+    for group in range(file.num_groups):
+        count = file.group_rows(group)
         if group in candidates and read.where is None:
             found.append(np.arange(start, start + count))
         elif group in candidates:

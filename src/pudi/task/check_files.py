@@ -58,7 +58,7 @@ class ToldOfFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
     """Values of one column of one file.
 
     Attributes:
@@ -94,7 +94,7 @@ class FilesCheck:
         return Findings(self.number, len(self.files), None, found=tuple(found))
 
     def _found(self, storage: Storage) -> Iterator[Finding]:
-        told, names = self.told, _Names.of(self.files)
+        told, names = self.told, FileNames.of(self.files)
         kinds = {n: k for n in (told.spec.columns if told.spec else ()) if (k := leaf_type(told.schema, n)) is not None}
         kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_nested(kind)}
         said: dict[str, Mapping[str, Sequence[Ranges]]] = {}
@@ -107,7 +107,7 @@ class FilesCheck:
         blooms: dict[str, dict[str, object]] | None = None
         if told.blooms is not None:
             try:
-                blooms = _blooms(storage, told.blooms, self.files)
+                blooms = filters_said(storage, told.blooms, [f for f in self.files if isinstance(f, BaseFile)])
             except UNREADABLE as error:
                 yield Finding(told.blooms.name, "", f"can't be read: {error}")
         for place, file in enumerate(self.files):
@@ -134,7 +134,7 @@ class FilesCheck:
         seen = _of_base(base, asked, kinds) if base is not None else self._of_log(storage, file, asked, kinds)
         for name, values in seen:
             for index, ranges in said.items():
-                wrong = _wrong(values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS)
+                wrong = what_is_wrong(values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS)
                 if wrong is not None:
                     where = file.partition if index == PARTITION_STATS else file.path
                     of_file = f" in {file.path}" if index == PARTITION_STATS else ""
@@ -150,7 +150,7 @@ class FilesCheck:
 
     def _of_log(
         self, storage: Storage, file: BaseFile | LogFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]
-    ) -> Iterator[tuple[str, _Seen]]:
+    ) -> Iterator[tuple[str, Seen]]:
         if not asked:
             return
         assert self.told.spec is not None
@@ -161,33 +161,56 @@ class FilesCheck:
         for name in asked:
             ranges = ranges_of(rows.filter(pc.equal(rows["column"], name)), kinds[name])
             if len(ranges.known) and ranges.known[0]:
-                yield name, _Seen(ranges.least[0], ranges.greatest[0], None)
+                yield name, Seen(ranges.least[0], ranges.greatest[0], None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Names:
+class FileNames:
     """Partition paths and names of files."""
 
     partitions: pa.Array
     files: pa.Array
 
     @classmethod
-    def of(cls, files: Sequence[BaseFile | LogFile]) -> _Names:
+    def of(cls, files: Sequence[BaseFile | LogFile]) -> FileNames:
+        """Those of some files."""
         names = [file.path.rpartition("/")[2] for file in files]
         return cls(pa.array([file.partition for file in files], pa.string()), pa.array(names, pa.string()))
 
+    def keys(self, column: str, *, of_partitions: bool = False) -> pa.Array:
+        """Under what an index has statistics of a column in the files, or in their partitions."""
+        columns = pa.repeat(column, len(self.files))
+        if of_partitions:
+            return partition_stats_keys(columns, self.partitions)
+        return column_stats_keys(columns, self.partitions, self.files)
+
 
 def _ranges(
-    storage: Storage, index: HeldPartition, kinds: Mapping[str, pa.DataType], names: _Names
+    storage: Storage, index: HeldPartition, kinds: Mapping[str, pa.DataType], names: FileNames
 ) -> Mapping[str, Sequence[Ranges]]:
     """What an index says of each column in each of the files; of files that it doesn't know, that nothing is known."""
-    keys = {}
-    for name in kinds:
-        column = pa.repeat(name, len(names.files))
-        if index.name == PARTITION_STATS:
-            keys[name] = partition_stats_keys(column, names.partitions)
-        else:
-            keys[name] = column_stats_keys(column, names.partitions, names.files)
+    of_partitions = index.name == PARTITION_STATS
+    keys = {name: names.keys(name, of_partitions=of_partitions) for name in kinds}
+    return ranges_said(storage, index, keys, kinds, of_partitions=of_partitions)
+
+
+def ranges_said(
+    storage: Storage,
+    index: HeldPartition,
+    keys: Mapping[str, pa.Array],
+    kinds: Mapping[str, pa.DataType],
+    *,
+    of_partitions: bool,
+) -> Mapping[str, Sequence[Ranges]]:
+    """What an index says of columns under some keys; where it has none, that nothing is known.
+
+    Args:
+        storage: the table's files.
+        index: the index.
+        keys: by column.
+        kinds: types of what is said of the columns.
+        of_partitions: whether the keys are those of whole partitions.
+    """
     records = index.read(storage, pa.concat_arrays(keys.values()))
     records = records.filter(records["ColumnStatsMetadata"].is_valid()).combine_chunks()
     known = records["key"].combine_chunks() if records.num_rows else pa.array([], pa.string())
@@ -195,7 +218,7 @@ def _ranges(
     for name, kind in kinds.items():
         places = pc.index_in(keys[name], value_set=known)
         rows = stats_of_records(records.take(places.drop_null()))
-        if index.name == PARTITION_STATS:  # without bounds it says that there are no values, as a log file's does
+        if of_partitions:  # without bounds it says that there are no values, as a log file's does
             rows = rows.set_column(rows.schema.get_field_index("file"), "file", pa.repeat(".log.", rows.num_rows))
         found[name] = [_spread(ranges_of(rows, kind), places)]
     return found
@@ -213,15 +236,16 @@ def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
     return Ranges(least, greatest, known, free, nulls, values)
 
 
-def _blooms(
+def filters_said(
     storage: Storage, index: HeldPartition, files: Sequence[BaseFile | LogFile]
 ) -> dict[str, dict[str, object]]:
-    keys = [bloom_key(file.partition, file.name.name) for file in files if isinstance(file, BaseFile)]
+    """The bloom filters that an index has of some files, by key."""
+    keys = [bloom_key(file.partition, file.name.name) for file in files]
     records = index.read(storage, pa.array(keys, pa.string()))
     return {row["key"]: row["BloomFilterMetadata"] for row in records.to_pylist()}  # files, not records
 
 
-def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Iterator[tuple[str, _Seen]]:
+def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Iterator[tuple[str, Seen]]:
     """The columns of a base file that it has in the type that the table has them in now."""
     for name in asked:
         top = name.split(".", 1)[0]
@@ -234,10 +258,10 @@ def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.Dat
         if pa.types.is_floating(values.type):
             numbers = values.filter(pc.invert(pc.is_nan(values)))
         ends = pc.min_max(numbers)
-        yield name, _Seen(ends["min"], ends["max"], values.null_count)
+        yield name, Seen(ends["min"], ends["max"], values.null_count)
 
 
-def _wrong(seen: _Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
+def what_is_wrong(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
     """What is wrong with what is said of some values; None where nothing is.
 
     Args:
@@ -270,12 +294,23 @@ def _of_bloom(
     if held is None:
         yield Finding(BLOOM_FILTERS, file.path, "the file has no bloom filter in the metadata table")
         return
-    keys = base.read([RECORD_KEY]).column(0)
+    yield from lost_to_filter(BLOOM_FILTERS, file.path, held, base.read([RECORD_KEY]).column(0))
+
+
+def lost_to_filter(index: str, path: str, held: Mapping[str, object], texts: pa.ChunkedArray) -> Iterator[Finding]:
+    """Texts of a file that its bloom filter doesn't know.
+
+    Args:
+        index: the index that has the filter.
+        path: the file.
+        held: the filter as the index has it.
+        texts: the texts, none null.
+    """
     try:
-        known = BloomFilter.from_base64(held["bloomFilter"], str(held["type"])).might_contain(keys)  # type: ignore[arg-type]
+        known = BloomFilter.from_base64(held["bloomFilter"], str(held["type"])).might_contain(texts)  # type: ignore[arg-type]
     except CorruptError as error:
-        yield Finding(BLOOM_FILTERS, file.path, str(error))
+        yield Finding(index, path, str(error))
         return
-    lost = keys.filter(pc.invert(known))
+    lost = texts.filter(pc.invert(known))
     if len(lost):
-        yield Finding.of_keys(BLOOM_FILTERS, file.path, lost, "unknown to the bloom filter")
+        yield Finding.of_keys(index, path, lost, "unknown to the bloom filter")

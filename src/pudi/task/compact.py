@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, FileSlice, LogFile, Markers, ParquetOptions
+from pudi.filegroup import BaseFile, FileOptions, FileSlice, LogFile, Markers, open_base_file
 from pudi.format import (
     BaseFileName,
     CompactionOperation,
@@ -24,7 +24,7 @@ from pudi.format import (
 )
 from pudi.metadata import StatsSpec
 from pudi.plan.merging import Merging
-from pudi.schema import FILE_NAME, PARTITION_PATH
+from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pudi.schema.internal import SchemaHistory
 from pudi.task.file_stats import stats_of_base
 from pudi.task.log_versions import LogCounts
@@ -43,7 +43,7 @@ class CompactSpec:
         schema: every column of the table, meta fields first.
         avro_schema: Avro schema of the table with meta fields, JSON text.
         merging: how slices are merged.
-        parquet: how base files are written.
+        files: how base files are written.
         history: the schemas by which files are read, in a table with schema on read.
         verify: whether what was written is read and compared.
         stats: which columns' statistics are made of each file; None where the table keeps none.
@@ -54,7 +54,7 @@ class CompactSpec:
     schema: pa.Schema
     avro_schema: str
     merging: Merging
-    parquet: ParquetOptions
+    files: FileOptions
     history: SchemaHistory | None = None
     verify: bool = False
     stats: StatsSpec | None = None
@@ -108,7 +108,7 @@ class CompactTask:
         reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
         constant = {PARTITION_PATH: operation.partition_path}
         wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
-        name = BaseFileName(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
+        name = spec.files.name(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
         path = _path(operation.partition_path, name.name)
         done = _Done()
 
@@ -118,13 +118,15 @@ class CompactTask:
                 yield _complete(part.rows, spec.schema, {**constant, FILE_NAME: name.name})
 
         Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
-        writer = BaseFileWriter(storage, spec.avro_schema, spec.parquet)
+        writer = spec.files.writer(storage, spec.avro_schema)
         content = writer.write_parts(path, rows(), spec.merging.memory.folder)
         size = int(content.size)
         if spec.verify:
-            written = BaseFileReader(storage, BaseFile(operation.partition_path, name, size))
+            written = open_base_file(storage, BaseFile(operation.partition_path, name, size))
             found = (written.read(wanted, [group]) for group in range(written.num_groups))
-            expected = (part.rows for part in reader.parts(file_slice, wanted))
+            expected: Iterable[pa.Table] = (part.rows for part in reader.parts(file_slice, wanted))
+            if spec.files.sorted:
+                expected = [pa.concat_tables(expected).sort_by(RECORD_KEY)]
             check_same(expected, found, table=storage.root, path=path)
         stat = replace(self._stat(done, file_slice, path, size), column_stats=stats_of_base(content, None, spec.stats))
         return FileResult(self.number, done.logs.records, stat)

@@ -127,7 +127,7 @@ class CompactLogsTask:
             if counts.avro:
                 yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
             else:
-                yield encode_block(BlockKind.PARQUET, headers, encode_parquet(rows, codec=spec.parquet.codec))
+                yield encode_block(BlockKind.PARQUET, headers, encode_parquet(rows, codec=spec.files.parquet.codec))
         gone = newer.rows.filter(pa.array(newer.deleted))
         if gone.num_rows:
             rule = spec.merging.rule

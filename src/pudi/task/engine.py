@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.index import Buckets
 from pudi.merge import MergeRule
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
@@ -31,6 +32,7 @@ class InputSpec:
         combine: by this rule versions of one key are combined first, whatever their partitions (global indexes).
         fill_missing: whether columns that the data lacks become null.
         ordering: ordering fields.
+        buckets: by what the keys' buckets are told, where all of many records will be asked for them more than once.
     """
 
     table: str
@@ -40,6 +42,7 @@ class InputSpec:
     combine: MergeRule | None = None
     fill_missing: bool = False
     ordering: tuple[str, ...] = ()
+    buckets: Buckets | None = None
 
     def evolved(self, data: pa.Schema) -> InputSpec:
         """The same with the columns that the table has after a write of data with such columns.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.filegroup import FileSlice, open_base_file
 from pudi.merge import DELETED
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
@@ -104,7 +104,7 @@ def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: 
         for part in slices.parts(file_slice, wanted.names):
             yield part.rows
         return
-    reader = BaseFileReader(storage, file_slice.base_file)
+    reader = open_base_file(storage, file_slice.base_file)
     present = [name for name in wanted.names if name in reader.schema.names]
     yield conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
 

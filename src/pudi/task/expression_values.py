@@ -68,18 +68,26 @@ class ExpressionSpec:
             NotFoundError: it's gone.
             CorruptError: it can't be read.
         """
-        nothing = Kept(file.partition, file.name.name, file.instant)
-        if reading.history is not None:  # a file may call the column otherwise
-            return nothing
-        results = self._results(self._rows(storage, file, reading))
+        results = self.results(storage, file, reading)
         if results is None:
-            return nothing
+            return Kept(file.partition, file.name.name, file.instant)
         if self.bloom is None:
             stats = self._stats(results, file)
             return Kept(file.partition, file.name.name, file.instant, stats=stats)
         texts = result_texts(results)
         bloom = None if texts is None else BloomFilter.build(texts.drop_null(), self.bloom)
         return Kept(file.partition, file.name.name, file.instant, bloom=bloom)
+
+    def results(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Array | None:
+        """The expression's results for a file's rows, of a log file in all versions; None where they can't be told.
+
+        Raises:
+            NotFoundError: it's gone.
+            CorruptError: it can't be read.
+        """
+        if reading.history is not None:  # a file may call the column otherwise
+            return None
+        return self._results(self._rows(storage, file, reading))
 
     def _rows(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Table:
         """The column as the table has it: of a log file in all its versions, whichever may win."""

@@ -9,6 +9,9 @@ import pyarrow.parquet as pq
 
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values, log_file_stats
 
+_PARQUET = b"PAR1"
+"""How Parquet files begin."""
+
 
 def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | None) -> pa.Table | None:
     """Statistics of a base file.
@@ -17,8 +20,12 @@ def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | N
         content: the file.
         rows: its rows; None reads what is needed of them from the content.
         spec: which columns; None makes none.
+
+    Returns:
+        None for a file of another format than Parquet too, which Hudi tells nothing of
+        (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
     """
-    if spec is None:
+    if spec is None or bytes(content[: len(_PARQUET)]) != _PARQUET:
         return None
 
     def values(name: str) -> pa.ChunkedArray:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile
+from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file
 from pudi.format import METADATA_DIR, Layout
 from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.format.log_data import decode_data
@@ -203,14 +203,14 @@ class KeyTask:
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
     """The record keys of a base file, but for those of its first rows."""
-    reader = BaseFileReader(storage, base)
+    reader = open_base_file(storage, base)
     if RECORD_KEY not in reader.schema.names:
         raise reader.corrupt(f"no column {RECORD_KEY}")
     if not skip:
         return _whole(reader.read([RECORD_KEY])[RECORD_KEY])
     passed, first = 0, 0
-    while first < reader.num_groups - 1 and passed + reader.metadata.row_group(first).num_rows <= skip:
-        passed += reader.metadata.row_group(first).num_rows
+    while first < reader.num_groups - 1 and passed + reader.group_rows(first) <= skip:
+        passed += reader.group_rows(first)
         first += 1
     return _whole(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
 
@@ -322,7 +322,7 @@ class CountTask:
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Count them, as `received`; see `FileJob.run`."""
         bases = [each.base for each in self.slices if each.base is not None]
-        rows = sum(int(BaseFileReader(storage, base).metadata.num_rows) for base in bases)
+        rows = sum(open_base_file(storage, base).num_rows for base in bases)
         return FileResult(self.number, rows, None)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile, BaseFileReader, BaseFileWriter, Markers
+from pudi.filegroup import BaseFile, Markers, open_base_file
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, latest_per_key, lay_over, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
@@ -85,7 +85,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     if spec.generated_keys:
         keys = generated_prefix(spec.instant, rows[RECORD_KEY])
         rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
-    name = BaseFileName(task.file_id, token, spec.instant)
+    name = spec.files.name(task.file_id, token, spec.instant)
     writer = SliceWriter(storage, spec, task, name)
     if task.base is None:
         return FileResult(task.number, received, writer.create(rows))
@@ -116,10 +116,10 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
 
 def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
     """Size of a base file of new records, without the bloom filter; nothing is written. `rows` as for `write_file`."""
-    plain = replace(spec, parquet=replace(spec.parquet, bloom=None))
-    name = BaseFileName("sample", write_token(0, 0, 0), spec.instant)
-    table = SliceWriter(storage, plain, FileTask(0, "", name.file_id), name).rows_of(rows)
-    return int(BaseFileWriter(storage, plain.avro_schema, plain.parquet).encode(table).size)
+    files = spec.files.without_bloom
+    name = files.name("sample", write_token(0, 0, 0), spec.instant)
+    table = SliceWriter(storage, spec, FileTask(0, "", name.file_id), name).rows_of(rows)
+    return int(files.writer(storage, spec.avro_schema).encode(table).size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,9 @@ class SliceWriter:
     def read(self, base: BaseFile) -> pa.Table:
         """The base file's rows in the table's types, without what is the same for all rows of the new file."""
         try:
-            reader = BaseFileReader(self.storage, base, dictionary=(COMMIT_TIME,))
+            reader = open_base_file(self.storage, base, dictionary=(COMMIT_TIME,))
         except KeyError as error:  # how pyarrow says that there is no column to read so
-            raise BaseFileReader(self.storage, base).corrupt(f"no column {COMMIT_TIME}") from error
+            raise open_base_file(self.storage, base).corrupt(f"no column {COMMIT_TIME}") from error
         physical = reader.schema
         present = set(physical.names)
         if RECORD_KEY not in present:
@@ -228,7 +228,7 @@ class SliceWriter:
         partition = self.task.partition
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
-        content = BaseFileWriter(self.storage, self.spec.avro_schema, self.spec.parquet).put(path, table)
+        content = self.spec.files.writer(self.storage, self.spec.avro_schema).put(path, table)
         size = int(content.size)
         return WriteStat(
             file_id=self.task.file_id,

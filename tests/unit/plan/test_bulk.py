@@ -11,7 +11,7 @@ import pudi
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
 from pudi.engine.local.records import LocalRecords
-from pudi.filegroup import ParquetOptions
+from pudi.filegroup import FileOptions
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY, add_meta_fields, arrow_to_avro
@@ -41,7 +41,7 @@ def test_a_smaller_largest_file_size_makes_more_files() -> None:
         avro_schema=add_meta_fields(arrow_to_avro(schema, "t")),
         rule=MergeRule(MergeMode.COMMIT_TIME),
         deduplicate=False,
-        parquet=ParquetOptions(),
+        files=FileOptions(),
         max_file_bytes=20_000,
     )
     storage = open_storage("memory://bulk-sizes")

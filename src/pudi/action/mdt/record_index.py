@@ -21,7 +21,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import Options
 from pudi.errors import ConflictError, InvalidArgumentError
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice, LogFile
 from pudi.format import (
     CommitMetadata,
     LogFileName,
@@ -362,8 +362,12 @@ def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
 
 
 def _needs_before(stat: WriteStat) -> bool:
-    """Whether a file's keys can be told only beside those that were there before it."""
-    return _is_log(stat) or bool(stat.prev_base_file and stat.num_deletes)
+    """Whether a file's keys can be told only beside those that were there before it.
+
+    In an HFile, whose rows are sorted, new ones don't stand behind the others.
+    """
+    before = parse_base_file(stat.prev_base_file or "")
+    return _is_log(stat) or (before is not None and bool(stat.num_deletes or before.extension == HFILE_EXTENSION))
 
 
 def _is_log(stat: WriteStat) -> bool:

@@ -18,7 +18,7 @@ from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
-from pudi.engine.spark.session import spark_errors
+from pudi.engine.spark.session import in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
@@ -83,7 +83,7 @@ class SparkEngine:
         ]
         placed = self._exchange(with_tasks(tagged.frame, plan), spec, weights, records)
         tasks = FileTasks(storage, spec, plan.tasks, "", WorkerCheck(storage, spec.instant))
-        answers = _collect(placed.mapInArrow(tasks.run, RESULT_COLUMNS), storage.root)
+        answers = _collect(in_workers(placed, tasks.run, RESULT_COLUMNS), storage.root)
         expected = [(partition, group) for (partition, _), group in groups.items()]
         _check_complete(expected, [task.partition for task in plan.tasks], answers, storage.root)
         return [result for answer in answers for result in answer.results]
@@ -100,7 +100,7 @@ class SparkEngine:
         frame = with_partition_tasks(records.keyed, tasks)
         placed = self._exchange(frame, spec, weights, counts)
         run = FileTasks(storage, spec, tasks, context.new_id(), WorkerCheck(storage, spec.instant)).run
-        answers = _collect(placed.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        answers = _collect(in_workers(placed, run, RESULT_COLUMNS), storage.root)
         _check_complete(records.groups.items(), [task.partition for task in tasks], answers, storage.root)
         return [result for answer in answers for result in answer.results]
 
@@ -110,7 +110,7 @@ class SparkEngine:
         """Change rows in files, each in a task of its own; see `pudi.task.engine.Engine`."""
         numbers = self.spark.range(0, len(tasks), 1, min(len(tasks), _MOST_CHANGES))
         run = ChangeTasks(storage, spec, tasks, change, WorkerCheck(storage, spec.instant)).run
-        answers = _collect(numbers.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        answers = _collect(in_workers(numbers, run, RESULT_COLUMNS), storage.root)
         if [answer.task for answer in answers] != list(range(len(tasks))):
             raise UnavailableError(
                 "Spark lost or doubled tasks that change files; nothing was written", table=storage.root
@@ -131,14 +131,14 @@ class SparkEngine:
         """Write all records to new file groups in one job, without counting them first."""
         frame = bulk_frame(records, spec)
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
-        answers = _collect(frame.mapInArrow(task.run, RESULT_COLUMNS), storage.root)
+        answers = _collect(in_workers(frame, task.run, RESULT_COLUMNS), storage.root)
         return [result for answer in answers for result in answer.results]
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs, each in a task of its own; see `pudi.task.engine.Engine`."""
         numbers = self.spark.range(0, len(jobs), 1, min(len(jobs), _MOST_CHANGES))
         run = JobTasks(storage, instant, jobs, WorkerCheck(storage, instant)).run
-        answers = _collect(numbers.mapInArrow(run, RESULT_COLUMNS), storage.root)
+        answers = _collect(in_workers(numbers, run, RESULT_COLUMNS), storage.root)
         if [answer.task for answer in answers] != list(range(len(jobs))):
             raise UnavailableError("Spark lost or doubled tasks; nothing was published", table=storage.root)
         return [result for answer in answers for result in answer.results]

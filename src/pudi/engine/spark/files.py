@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.session import functions, spark_errors, struct_type
 from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.schema import arrow_to_spark_json
 from pudi.storage import StorageKind, canonical_root, connection_options, storage_kind
 
@@ -31,6 +31,9 @@ _READ_OPTIONS = {
 }
 
 _GLOB = re.compile(r"([{}\[\]*?\\])")
+
+_MOST_PATHS = 8
+"""Files that are given to Spark one by one, at most: it looks at so few sooner than at all in their folders."""
 
 _MAX_SEPARATE_FOLDERS = 32
 """Folders read one by one and put together, at most; more would make plans that Spark takes long over."""
@@ -56,7 +59,8 @@ class NativeFiles:
         """A DataFrame over the slices' base files, with Spark's `_metadata` column at hand.
 
         Folders are given to Spark and file names as a pattern: planning thousands of files given one by one takes
-        seconds. The files that Spark found are compared with those planned, so that none is lost or read twice.
+        seconds. A few are given as they are, as where single records are looked up. The files that Spark found are
+        compared with those planned, so that none is lost or read twice.
 
         Args:
             slices: at least one.
@@ -108,21 +112,29 @@ class NativeFiles:
         names = [name for group in by_folder.values() for name in group]
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
         reader = reader.options(**s3a_options(connection_options(self.storage)))
-        # names of base files hold letters, digits, '-', '_' and '.' only: nothing that a pattern reads otherwise
-        reader = reader.option("pathGlobFilter", "{" + ",".join(names) + "}")
-        folders = [_GLOB.sub(r"\\\1", f"{root}/{folder}" if folder else root) for folder in by_folder]
+        planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
+        by_path = len(planned) <= _MOST_PATHS
+        if by_path:
+            paths = [f"{root}/{path}" for path in sorted(planned)]
+        else:
+            # names of base files hold letters, digits, '-', '_' and '.' only: nothing that a pattern reads otherwise
+            reader = reader.option("pathGlobFilter", "{" + ",".join(names) + "}")
+            paths = [f"{root}/{folder}" if folder else root for folder in by_folder]
         try:
             with spark_errors(self.storage.root, "listing the table's files"):
-                frame = reader.parquet(*folders)
+                frame = reader.parquet(*(_GLOB.sub(r"\\\1", path) for path in paths))
                 listed = frame.inputFiles()
         except UnavailableError as error:
             if _no_file_system(str(error.__cause__)):
                 raise CannotReadNatively from error
             raise
-        planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
+        except NotFoundError:
+            if by_path:
+                self._explain_missing(sorted(planned))
+            raise
         missing = planned - set(_relative(listed, root))
         if missing:
-            self._explain_missing(sorted(missing)[0])
+            self._explain_missing(sorted(missing)[:1])
         return frame if len(listed) == len(planned) else None
 
     def _root(self) -> str:
@@ -137,23 +149,30 @@ class NativeFiles:
         # canonical roots of local disks are paths; Hadoop knows S3 as s3a
         return f"file://{root}" if kind is StorageKind.LOCAL else re.sub("^s3:", "s3a:", root)
 
-    def _explain_missing(self, path: str) -> None:
-        try:
-            self.storage.head(path)
-        except NotFoundError as error:
-            raise NotFoundError(
-                "a file of the table is gone: it was removed by a cleaner or by hand since the read was planned",
-                table=self.storage.root,
-                path=path,
-            ) from error
+    def _explain_missing(self, paths: Iterable[str]) -> NoReturn:
+        for path in paths:
+            try:
+                self.storage.head(path)
+            except NotFoundError as error:
+                raise NotFoundError(
+                    "a file of the table is gone: it was removed by a cleaner or by hand since the read was planned",
+                    table=self.storage.root,
+                    path=path,
+                ) from error
         raise CannotReadNatively  # it's there and Spark doesn't list it, as under folders that begin with '_'
 
 
 def _by_folder(slices: Sequence[FileSlice]) -> dict[str, list[str]]:
-    """Names of base files by partition path."""
+    """Names of base files by partition path.
+
+    Raises:
+        CannotReadNatively: one is an HFile, which Spark doesn't know.
+    """
     by_folder: dict[str, list[str]] = {}
     for file_slice in slices:
         assert file_slice.base is not None
+        if file_slice.base.name.extension == HFILE_EXTENSION:
+            raise CannotReadNatively
         by_folder.setdefault(file_slice.partition, []).append(file_slice.base.name.name)
     return by_folder
 

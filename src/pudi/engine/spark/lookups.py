@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.engine.spark.columns import FILE_ID
 from pudi.engine.spark.routing import salts
-from pudi.engine.spark.session import functions, struct_type
+from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
-from pudi.index import AnyBuckets, Buckets, Index
+from pudi.index import Index
 from pudi.metadata.shards import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
@@ -92,7 +92,7 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
         numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
     spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
     placed = _salted(spread, len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return placed.mapInArrow(LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
 
 
 def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlice]) -> Any:
@@ -107,9 +107,9 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     keys = keyed.select(PARTITION_PATH, RECORD_KEY)
     schema = keys.schema.jsonValue()
     schema["fields"].append({"name": _BIN, "type": "integer", "nullable": False, "metadata": {}})
-    numbered = keys.mapInArrow(ShardColumn(records).run, struct_type(schema))
+    numbered = in_workers(keys, ShardColumn(records).run, struct_type(schema))
     placed = _salted(numbered, max(1, len(records.slices))).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return placed.mapInArrow(RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
 
 
 def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
@@ -123,11 +123,8 @@ def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice],
     """
     count = max(1, min(len(slices), _MOST_BINS))
     spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {count}) AS INT) AS {_BIN}")
-    return (
-        _salted(spread, count)
-        .drop(_BIN, _SALT)
-        .mapInArrow(CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
-    )
+    placed = _salted(spread, count).drop(_BIN, _SALT)
+    return in_workers(placed, CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
 
 
 def _salted(frame: Any, count: int) -> Any:
@@ -257,36 +254,3 @@ class CompareTasks:
             newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
             older = own[RECORD_KEY].take(pa.array(np.flatnonzero(~newer)))
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()
-
-
-def bucket_of(frame: Any, buckets: AnyBuckets) -> Any:
-    """A column with the bucket of each record of a frame, as its location.
-
-    Args:
-        frame: records with their keys.
-        buckets: how the table is divided.
-    """
-    import pandas as pd  # noqa: PLC0415 - optional
-
-    def named(partitions: pd.Series, keys: pd.Series) -> pd.Series:
-        rows = pa.table([pa.array(partitions, pa.string()), pa.array(keys, pa.string())], [PARTITION_PATH, RECORD_KEY])
-        return pd.Series(bucket_names(rows, buckets).to_numpy(zero_copy_only=False))
-
-    # Spark goes by the types, and doesn't find them by their names here
-    named.__annotations__ = {"partitions": pd.Series, "keys": pd.Series, "return": pd.Series}
-    return functions(frame).pandas_udf(named, "string")(PARTITION_PATH, RECORD_KEY)
-
-
-def bucket_names(rows: pa.Table, buckets: AnyBuckets) -> pa.Array:
-    """The bucket of each record, by partition path and record key."""
-    hashes = buckets.hashes(rows[RECORD_KEY].combine_chunks())
-    if isinstance(buckets, Buckets):  # whose names are the same in all partitions
-        names, codes = buckets.named(hashes, "")
-        return pa.array(names, pa.string()).take(pa.array(codes))
-    names, codes = [], np.zeros(rows.num_rows, np.int64)
-    for (partition,), numbers in groups_of(rows, [PARTITION_PATH]):
-        places = np.asarray(numbers)
-        own, found = buckets.named(hashes[places], partition)
-        codes[places] = found + len(names)
-        names += own
-    return pa.array(names, pa.string()).take(pa.array(codes))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW
 from pudi.engine.spark.files import NativeFiles
 from pudi.engine.spark.read_tasks import WinnerTasks
-from pudi.engine.spark.session import functions
+from pudi.engine.spark.session import functions, in_workers
 from pudi.expr import to_spark_sql
 from pudi.filegroup import FileSlice
 from pudi.plan import ReadPlan
@@ -40,12 +40,12 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     """
     tasks = WinnerTasks(files.storage, plan, slices)
     numbers = files.spark.range(0, len(slices), 1, len(slices))
-    dead = numbers.mapInArrow(tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
+    dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
     base = files.located(slices, physical_columns(plan), DEAD_FILE, DEAD_ROW)
     if sum(log.size for s in slices for log in s.logs) <= _BROADCAST_LOG_BYTES:
         dead = functions(dead).broadcast(dead)
     staying = wanted(base.join(dead, [DEAD_FILE, DEAD_ROW], "left_anti"), plan).select(*plan.columns)
-    return [staying, numbers.mapInArrow(tasks.winners, schema)]
+    return [staying, in_workers(numbers, tasks.winners, schema)]
 
 
 def physical_columns(plan: ReadPlan) -> pa.Schema:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW, FILE_ID
-from pudi.filegroup import BaseFileReader, FileSlice
+from pudi.filegroup import FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
@@ -87,6 +87,6 @@ class KeyTasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 file_slice = self.slices[number]
-                keys = BaseFileReader(self.storage, file_slice.base_file).read([PARTITION_PATH, RECORD_KEY])
+                keys = open_base_file(self.storage, file_slice.base_file).read([PARTITION_PATH, RECORD_KEY])
                 file_id = pa.repeat(file_slice.file_id, keys.num_rows)
                 yield from keys.append_column(FILE_ID, file_id).to_batches()

@@ -15,7 +15,7 @@ from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.overlay import overlaid, physical_columns, wanted
 from pudi.engine.spark.read_tasks import SliceTasks
-from pudi.engine.spark.session import check_session, struct_type
+from pudi.engine.spark.session import check_session, in_workers, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.plan.read import needed_columns
@@ -61,7 +61,7 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
             frames, other = [], list(plan.slices)
     if other:
         numbers = spark.range(0, len(other), 1, len(other))
-        frames.append(numbers.mapInArrow(SliceTasks(storage, plan, other).run, schema))
+        frames.append(in_workers(numbers, SliceTasks(storage, plan, other).run, schema))
     return reduce(lambda one, more: one.union(more), frames)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context
-from pudi.engine.spark.columns import ARRIVAL, DATA, HASH
-from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
+from pudi.engine.spark.buckets import bucket_numbers
+from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
+from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
 from pudi.record import check_paths, spark_key_columns
@@ -72,14 +73,19 @@ class SparkRecords:
             f"CAST({path} AS STRING) AS {PARTITION_PATH}",
             *data,
         )
+        extra = []
+        if self.spec.buckets is not None:
+            frame = frame.withColumn(BUCKET, bucket_numbers(frame, self.spec.buckets))
+            extra.append(BUCKET)
         made = (
             RECORD_KEY,
             PARTITION_PATH,
+            *extra,
             f"xxhash64({', '.join(self._hashed())}) AS {HASH}",
             f"monotonically_increasing_id() AS {ARRIVAL}",
         )
         kept = self.keep(frame.selectExpr(f"STRUCT({', '.join([*made, own, *data])}) AS {DATA}"))
-        names = (RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL)
+        names = (RECORD_KEY, PARTITION_PATH, HASH, ARRIVAL, *extra)
         return self._combined(kept.selectExpr(DATA, *(f"{DATA}.{name} AS {name}" for name in names)))
 
     def _combined(self, keyed: Any) -> Any:
@@ -148,7 +154,7 @@ class SparkRecords:
         for name in (RECORD_KEY, PARTITION_PATH):
             schema["fields"].append({"name": name, "type": "string", "nullable": False, "metadata": {}})
         add = KeyColumns(self.spec.keys, needed, self.spec.table)
-        return self.frame.mapInArrow(add.run, struct_type(schema))
+        return in_workers(self.frame, add.run, struct_type(schema))
 
     def keep(self, frame: Any) -> Any:
         """Have Spark keep a frame, once evaluated, until `release`."""

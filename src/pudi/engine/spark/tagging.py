@@ -11,20 +11,20 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     MOST_COPIES,
     Bins,
-    bucket_of,
     look_up,
     look_up_records,
     older_than_stored,
 )
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
-from pudi.engine.spark.session import functions, spark_errors, struct_type
+from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
 from pudi.index import AnyBuckets
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteProfile
@@ -97,10 +97,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
 
 
 def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
-    """Records with their buckets, which only Arrow code can tell: Spark SQL has no hash of Java's.
-
-    Only the keys go through Python; the rest of a record waits for the answer.
-    """
+    """Records with their buckets."""
     keyed = records.keyed
     return SparkTagged(records, keyed.withColumn(FILE_ID, bucket_of(keyed, buckets)))
 
@@ -197,7 +194,7 @@ def _stored_keys(spark: Any, sql: Any, storage: Storage, slices: Sequence[Any]) 
     except CannotReadNatively:
         numbers = spark.range(0, len(slices), 1, len(slices)).select(sql.col("id"))
         schema = struct_type(json.loads(arrow_to_spark_json(LOCATION_SCHEMA)))
-        return numbers.mapInArrow(KeyTasks(storage, slices).run, schema)
+        return in_workers(numbers, KeyTasks(storage, slices).run, schema)
     # the file's name is what says the file group; its column of that name may be another writer's
     file_id = f"substring_index(_metadata.file_name, '_', 1) AS {FILE_ID}"
     return frame.selectExpr(PARTITION_PATH, RECORD_KEY, file_id)

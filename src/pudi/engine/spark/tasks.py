@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pickle
 import platform
-import sys
 import uuid
-import zipimport
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -48,17 +46,6 @@ _HELD_BYTES = 256 << 20
 """A bulk insert's memory, in bytes of Arrow data: taken in at once; of all files that are being filled."""
 
 
-def _forget_zip_finders() -> None:
-    """Spare this worker's next tasks 0.15 s each.
-
-    PySpark 3.5 begins every task by `importlib.invalidate_caches`, upon which each finder that has looked into
-    pyspark.zip reads that archive's directory again. Finders are a cache: one that is missed is made anew.
-    """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimport.zipimporter):
-            sys.path_importer_cache.pop(path, None)
-
-
 _seen: set[tuple[str, str]] = set()
 """Instants, by table root, that this worker process has seen already."""
 
@@ -83,7 +70,6 @@ class WorkerCheck:
         Raises:
             SetupError: another pudi, or the write's heartbeat isn't there.
         """
-        _forget_zip_finders()
         root = self.storage.root
         if self.version != __version__:
             raise SetupError(

@@ -1,0 +1,79 @@
+"""Base files of any format: which reader and which writer fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from pudi.context import Storage
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions
+from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
+from pudi.filegroup.orcfile import ORC_EXTENSION, OrcFileReader
+from pudi.filegroup.slices import BaseFile
+from pudi.format import BaseFileName
+
+AnyBaseFile: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
+"""An opened base file of any format."""
+
+AnyBaseWriter: TypeAlias = "BaseFileWriter | HFileBaseWriter"
+"""What writes base files of any format."""
+
+
+def open_base_file(storage: Storage, base: BaseFile, dictionary: Sequence[str] = ()) -> AnyBaseFile:
+    """A base file opened for reading, by its format.
+
+    Args:
+        storage: the table's files.
+        base: the file.
+        dictionary: text columns to read dictionary encoded, where the format is Parquet.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it isn't what its extension says.
+    """
+    if base.name.extension == HFILE_EXTENSION:
+        return HFileBaseReader(storage, base)
+    if base.name.extension == ORC_EXTENSION:
+        return OrcFileReader(storage, base)
+    return BaseFileReader(storage, base, dictionary)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """How a table's base files are written; picklable.
+
+    Attributes:
+        parquet: settings of Parquet files, and of Parquet blocks in log files.
+        hfile: those of HFiles, where the table's base files are such; None where they're Parquet.
+    """
+
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
+    hfile: HFileOptions | None = None
+
+    @property
+    def sorted(self) -> bool:
+        """Whether the rows of a file are in the order of their keys, whatever order they come in."""
+        return self.hfile is not None
+
+    @property
+    def without_bloom(self) -> FileOptions:
+        """The same without a bloom filter in Parquet files."""
+        return replace(self, parquet=replace(self.parquet, bloom=None))
+
+    def name(self, file_id: str, token: str, instant: str) -> BaseFileName:
+        """The name of a new base file."""
+        if self.hfile is not None:
+            return BaseFileName(file_id, token, instant, HFILE_EXTENSION)
+        return BaseFileName(file_id, token, instant)
+
+    def writer(self, storage: Storage, avro_schema: str) -> AnyBaseWriter:
+        """What writes the files.
+
+        Args:
+            storage: the table's files.
+            avro_schema: Avro schema with the meta fields, as JSON text.
+        """
+        if self.hfile is not None:
+            return HFileBaseWriter(storage, avro_schema, self.hfile)
+        return BaseFileWriter(storage, avro_schema, self.parquet)

@@ -1,0 +1,84 @@
+"""From what is asked to the file slices that are read: a plan without slices in, one with them out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pudi.action import MetaClient
+from pudi.filegroup import FileSlice
+from pudi.metadata import MetadataTable
+from pudi.plan import ReadPlan
+from pudi.scan.lookup import Places
+from pudi.scan.skipping import Skipper
+
+Groups = Collection[tuple[str, str]]
+"""File groups: partition path and file id of each."""
+
+
+class Slices(Protocol):
+    """Lists file slices."""
+
+    def __call__(self, opened: MetadataTable | None = None, groups: Groups | None = None) -> Sequence[FileSlice]:
+        """The slices that a scan sees.
+
+        Args:
+            opened: the metadata table, where it's open already.
+            groups: the file groups that are wanted; None for all.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Finds the slices of one scan, the fewest that surely hold all wanted rows.
+
+    Where an index says in which file groups the records are, only these are listed; else all are, and statistics leave
+    out what they can.
+
+    Args:
+        meta: the table.
+        slices: lists its slices.
+        skipper: asks its indexes; None where there are none that help.
+    """
+
+    meta: MetaClient
+    slices: Slices
+    skipper: Skipper | None = None
+
+    def plan(self, plan: ReadPlan) -> ReadPlan:
+        """The plan with its slices.
+
+        Raises:
+            NotFoundError: a file is gone, cleaned since the scan was made.
+        """
+        if self.skipper is None or plan.where is None:
+            return plan.with_slices(self.slices(), self.meta.keys)
+        table = self.skipper.open(plan)
+        if table is None:
+            return plan.with_slices(self.slices(), self.meta.keys)
+        places = self.skipper.places(plan, table)
+        found = None if places is None else self._found(plan, table, places)
+        if found is not None:
+            return found
+        return self.skipper.skip(plan.with_slices(self.slices(table), self.meta.keys), table)
+
+    def counted(self, planned: ReadPlan, plan: ReadPlan) -> ReadPlan:
+        """The plan with its slices that says of how many they are, for which all are listed.
+
+        Args:
+            planned: what `plan` gave.
+            plan: what it was given.
+        """
+        if planned.found_by is None:
+            return planned
+        whole = plan.with_slices(self.slices(), self.meta.keys)
+        left = (planned.found_by, len(whole.slices) - len(planned.slices), len(whole.slices))
+        return replace(planned, pruned=whole.pruned, skipped=(left,))
+
+    def _found(self, plan: ReadPlan, table: MetadataTable, places: Places) -> ReadPlan | None:
+        """The plan over the file groups that an index named; None where one of them isn't there."""
+        slices = self.slices(table, places.groups) if places.groups else ()
+        if {(each.partition, each.file_id) for each in slices} != places.groups:
+            return None
+        return replace(plan.with_slices(slices, self.meta.keys), found_by=places.index)
