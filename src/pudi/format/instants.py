@@ -363,7 +363,7 @@ def _stat_record(stat: WriteStat) -> dict[str, Any]:
 
 def _stat(record: dict[str, Any]) -> WriteStat:
     read = record.get
-    arguments = {name: read(avro_name) or 0 for name, avro_name in _COUNTS}
+    arguments: dict[str, Any] = {name: read(avro_name) or 0 for name, avro_name in _COUNTS}
     for name, avro_name in _OTHERS:
         value = read(avro_name, _MISSING)
         if value is not _MISSING:
