@@ -43,6 +43,13 @@ def test_a_table_that_is_well(tmp_path: Path) -> None:
     assert who["hudi-rs 0.5"] == (True, False)
 
 
+def test_a_table_of_hfiles(tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options={"hoodie.table.base.file.format": "HFILE"})
+    made.insert(table([trip(1, 10)]))
+    who = {each.who.split(",")[0].split(" 0")[0]: (each.reads, each.writes) for each in made.doctor().access}
+    assert (who["pudi"], who["Apache Hudi 1.1"], who["hudi-rs"]) == ((True, True), (False, False), (False, False))
+
+
 def test_what_pudi_refuses_is_said(golden_folder: Path) -> None:
     found = pudi.Table(Golden("cow_v9_orc").unpack(golden_folder)).doctor()
     who = {each.who.split(" ")[0]: each for each in found.access}

@@ -10,15 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
+from pudi.action import MetaClient
 from pudi.action.mdt.build_blooms import BloomFiltersBuilder
 from pudi.action.mdt.build_expression import ExpressionIndexBuilder
 from pudi.action.mdt.build_index import RecordIndexBuilder
 from pudi.action.mdt.build_secondary import SecondaryIndexBuilder
 from pudi.action.mdt.build_stats import ColumnStatsBuilder
+from pudi.action.mdt.client import open_metadata
 from pudi.action.write import Write
 from pudi.errors import CorruptError
-from pudi.format import Action
+from pudi.format import Action, CompactionPlan, encode_compaction_plan
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
+from pudi.plan.compaction import operation_of
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records, timeline_of
 from support.record_index import assert_record_index
@@ -197,6 +200,25 @@ def test_a_plan_of_several_is_built_one_by_one(tmp_path: Path) -> None:
     assert len(trips.run_pending()) == 2
     assert {each.name: each.state for each in trips.indexes()} == dict.fromkeys(before, "ready")
     assert pending(trips) == []
+    assert_kept(trips)
+
+
+def test_a_planned_compaction_goes_with_the_files_that_it_names(tmp_path: Path) -> None:
+    trips = made(tmp_path / "trips", LAYOUTS[0])
+    trips.create_index("column_stats")
+    meta = MetaClient.open(trips.path, None, {})
+    mdt = open_metadata(meta)
+    slices = [each for each in mdt.view(mdt.store.load()).all_slices() if each.logs]
+    plan = CompactionPlan(tuple(operation_of(each, 1 << 20) for each in slices))
+    assert "column_stats" in {each.partition_path for each in plan.operations}
+    mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan))
+    trips.drop_index("column_stats")
+    trips.create_index("column_stats")
+    often = pudi.Table(trips.path, options={"hoodie.metadata.compact.max.delta.commits": "1"})
+    often.upsert(table([trip(3, 12)]))
+    own = mdt.store.load()
+    assert own.pending == ()
+    assert own.of(Action.COMMIT), "it's compacted"
     assert_kept(trips)
 
 

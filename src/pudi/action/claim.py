@@ -46,7 +46,7 @@ class Claim:
         Raises:
             ConflictError: somebody did.
         """
-        markers = set(Markers(self.meta.storage, self.instant.requested).files())
+        markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
         if not markers.issuperset(self.written):
             raise ConflictError(
                 "another process took this run for dead and runs the plan itself; nothing of this run is visible",
@@ -63,7 +63,7 @@ class Claim:
 
     def own_files(self) -> list[str]:
         """The files that this run may have made; not those of another one of the same plan."""
-        named = Markers(self.meta.storage, self.instant.requested).files()
+        named = Markers(self.meta.storage, self.instant.requested).all_files()
         return sorted({*self.written, *(path for path in named if _run_of(path) == self.run)})
 
 
@@ -164,7 +164,7 @@ def _undo(claim: Claim) -> None:
                 own -= {stat.path or "" for group in stats for stat in group}
             meta.storage.delete(sorted(own))
             found = timeline.find(instant.requested, instant.action)
-            others = set(Markers(meta.storage, instant.requested).files()) - own
+            others = set(Markers(meta.storage, instant.requested).all_files()) - own
             if done is None and not others and found is not None and found.state is State.INFLIGHT:
                 give_back(meta, found)
     except PudiError:

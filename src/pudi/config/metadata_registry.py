@@ -164,8 +164,7 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.log.compaction.enable",
-        doc="Whether log files of the metadata table are merged among themselves between its compactions, from table "
-        "version 8 on.",
+        doc="Whether log files of the metadata table are merged among themselves between its compactions.",
         default=False,
     ),
     _count(

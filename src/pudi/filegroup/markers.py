@@ -67,6 +67,17 @@ class Markers:
         named = [(marker, source) for marker, source in self._markers() if self._is_appended(marker)]
         return sorted({self.within(marker.data_path, source) for marker, source in named})
 
+    def all_files(self) -> list[str]:
+        """Paths of `files` and `appended`, by one look at the markers.
+
+        Raises:
+            CorruptError: as `files`.
+        """
+        named = list(self._markers())
+        return sorted(
+            {(self.within if self._is_appended(marker) else self.owned)(marker.data_path, s) for marker, s in named}
+        )
+
     def owned(self, path: str, source: str | None = None) -> str:
         """Give `path` back when the instant may have written it, so that undoing the instant may delete it.
 

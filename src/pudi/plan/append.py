@@ -38,7 +38,12 @@ class LogOptions:
     @property
     def io_type(self) -> IOType:
         """The I/O type of log files' markers: which makes Hudi delete them, or take their blocks back."""
-        return IOType.APPEND if self.layout == 1 else IOType.CREATE
+        return log_io_type(self.layout)
+
+
+def log_io_type(layout: Layout) -> IOType:
+    """The I/O type of log files' markers: which makes Hudi delete them, or, in layout 1, take their blocks back."""
+    return IOType.APPEND if layout == 1 else IOType.CREATE
 
 
 @dataclass(frozen=True, slots=True)

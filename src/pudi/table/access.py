@@ -20,6 +20,7 @@ _HUDI = (
 )
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
+_NO_HFILES = "from Spark it reads no HFiles as base files, tried with 1.2; its Java readers do"
 _UPGRADES = "it brings the table to its own version when it writes, unless hoodie.write.auto.upgrade is false"
 _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
 
@@ -39,7 +40,9 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
         known = config.version in read
         upgrades = known and config.version in written and config.version < _NEWEST[who]
         told = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
-        yield Access(who, known, config.version in written, told)
+        if config.base_file_format == "HFILE":
+            known, told = False, _NO_HFILES
+        yield Access(who, known, known and config.version in written, told)
     yield _hudi_rs(config)
 
 

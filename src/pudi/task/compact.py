@@ -16,6 +16,7 @@ from pudi.format import (
     BaseFileName,
     CompactionOperation,
     IOType,
+    Layout,
     LogFileName,
     WriteStat,
     parse_base_file,
@@ -47,6 +48,7 @@ class CompactSpec:
         history: the schemas by which files are read, in a table with schema on read.
         verify: whether what was written is read and compared.
         stats: which columns' statistics are made of each file; None where the table keeps none.
+        layout: of the timeline, which decides about the names of log files.
     """
 
     instant: str
@@ -58,6 +60,7 @@ class CompactSpec:
     history: SchemaHistory | None = None
     verify: bool = False
     stats: StatsSpec | None = None
+    layout: Layout = 2
 
 
 @dataclass(slots=True)

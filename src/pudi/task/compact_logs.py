@@ -12,11 +12,12 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, Markers
-from pudi.format import CompactionOperation, IOType, LogFileName, WriteStat, write_token
+from pudi.format import CompactionOperation, LogFileName, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
 from pudi.merge import Versions
+from pudi.plan.append import Append, log_io_type
 from pudi.schema import RECORD_KEY
 from pudi.storage import temporary_errors, temporary_file
 from pudi.task.compact import CompactSpec, slice_of
@@ -80,12 +81,14 @@ class CompactLogsTask:
             size = self._write(storage, file_slice, done, file)
             if not size:
                 return FileResult(self.number, 0, None)
-            token = write_token(self.number, spec.run, attempt)
-            name = LogFileName(operation.file_id, spec.instant, 1, token).name
-            Markers(storage, spec.instant).create(operation.partition_path, name, IOType.CREATE)
+            # the version in a name is the last one's successor in layout 1, where all of a slice bear its instant
+            over, token = Append(file_slice), write_token(self.number, spec.run, attempt)
+            version = over.version(spec.layout)
+            name = LogFileName(operation.file_id, over.instant(spec.instant, spec.layout), version, token).name
+            Markers(storage, spec.instant).create(operation.partition_path, name, log_io_type(spec.layout))
             path = f"{operation.partition_path}/{name}" if operation.partition_path else name
             storage.create(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
-        stat = replace(self._stat(done, path, size), column_stats=done.stats)
+        stat = replace(self._stat(done, path, size, version), column_stats=done.stats)
         return FileResult(self.number, done.counts.records, stat)
 
     def _write(self, storage: Storage, file_slice: FileSlice, done: _Done, file: BinaryIO) -> int:
@@ -141,15 +144,16 @@ class CompactLogsTask:
             )
             yield encode_block(BlockKind.DELETE, headers, deletes)
 
-    def _stat(self, done: _Done, path: str, size: int) -> WriteStat:
+    def _stat(self, done: _Done, path: str, size: int, version: int) -> WriteStat:
         operation, counts = self.operation, done.counts
+        older, base = ((), "") if self.spec.layout == 2 else (operation.log_files, operation.base_file or "")
         return WriteStat(
             file_id=operation.file_id,
             path=path,
             prev_commit=operation.base_instant,
-            base_file="",
-            log_files=(path.rpartition("/")[2],),
-            log_version=1,
+            base_file=base,
+            log_files=(*older, path.rpartition("/")[2]),
+            log_version=version,
             log_offset=0,
             num_writes=done.rows,
             num_deletes=done.deletes,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pudi.context import Storage
 from pudi.filegroup import LogScope
-from pudi.format import CompactionOperation, write_token
+from pudi.format import CompactionOperation, Layout, write_token
 from pudi.metadata import MetadataTable, all_columns
 from pudi.metadata.changes import encode_changes
 from pudi.task.compact import slice_of
@@ -65,22 +65,14 @@ class CompactMetadataTask:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactMetadataLogsTask:
+class CompactMetadataLogsTask(CompactMetadataTask):
     """Compact the log files of one slice of the metadata table into one (FileGroupReaderBasedAppendHandle).
 
     Attributes:
-        instant: requested time of the log compaction.
-        run_number: a number that the write tokens of all files of this run hold.
-        number: place in the plan, also the first part of the write token.
-        operation: the slice.
-        scope: the instants whose log blocks count.
+        layout: of the metadata table's timeline.
     """
 
-    instant: str
-    run_number: int
-    number: int
-    operation: CompactionOperation
-    scope: LogScope
+    layout: Layout = 2
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the log file; arguments and errors as of `CompactMetadataTask.run`."""
@@ -89,5 +81,5 @@ class CompactMetadataLogsTask:
         rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
         changes = encode_changes(all_columns(rows), gone).sorted()
         token = write_token(self.number, self.run_number, attempt)
-        stat = write_folded(storage, self.instant, file_slice, changes, instants, token)
+        stat = write_folded(storage, self.layout, self.instant, file_slice, changes, instants, token)
         return FileResult(self.number, rows.num_rows, stat)

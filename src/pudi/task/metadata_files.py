@@ -16,7 +16,7 @@ from pudi.format.hfile import encode_hfile
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.metadata.changes import Changes
 from pudi.metadata.records import RECORD_AVRO
-from pudi.plan.append import Append
+from pudi.plan.append import Append, log_io_type
 from pudi.timeline import NO_COMMIT
 
 DEFAULT_TOKEN = "0-0-0"
@@ -83,24 +83,28 @@ def append_changes(
 
 def write_folded(
     storage: Storage,
+    layout: Layout,
     requested: str,
     file_slice: FileSlice,
     changes: Changes,
     instants: Sequence[str],
     token: str,
 ) -> WriteStat:
-    """Write a log file that stands for the log files of a slice, from table version 8 on.
+    """Write a log file that stands for the log files of a slice.
 
     Args:
         storage: the metadata table's files.
+        layout: of its timeline.
         requested: the log compaction.
         file_slice: the slice.
         changes: what its log files say together, sorted; what is deleted comes first.
         instants: those of the blocks that it stands for.
         token: the write token.
     """
-    name = LogFileName(file_slice.file_id, requested, 1, token).name
-    Markers(storage, requested).create(file_slice.partition, name, IOType.CREATE)
+    over = Append(file_slice)
+    base_instant, version = over.instant(requested, layout), over.version(layout)
+    name = LogFileName(file_slice.file_id, base_instant, version, token).name
+    Markers(storage, requested).create(file_slice.partition, name, log_io_type(layout))
     stands_for = {Header.COMPACTED_BLOCK_TIMES: ",".join(instants)}
     blocks = []
     if len(changes.gone) or not len(changes.keys):
@@ -112,7 +116,9 @@ def write_folded(
     content = b"".join(blocks)
     path = f"{file_slice.partition}/{name}"
     storage.create(path, content)
-    stat = _log_stat(file_slice, path, 1, changes, len(content), file_slice.instant)
+    stat = _log_stat(file_slice, path, version, changes, len(content), file_slice.instant)
+    if layout == 1:
+        stat = replace(stat, base_file=over.base_file, log_files=(*over.logs, name))
     return replace(stat, total_log_files_compacted=len(file_slice.logs))
 
 

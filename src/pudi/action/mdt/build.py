@@ -20,8 +20,8 @@ from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
-from pudi.errors import TableNotFoundError
-from pudi.filegroup import StorageListing
+from pudi.errors import PudiError, TableNotFoundError
+from pudi.filegroup import StorageListing, compaction_plan
 from pudi.format import (
     INIT_INSTANT,
     METADATA_DIR,
@@ -39,7 +39,7 @@ from pudi.metadata.records import FILES, group_prefix
 from pudi.metadata.table import at_once
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import make_group, write_base
-from pudi.timeline import Timeline, new_instant
+from pudi.timeline import Instant, Timeline, new_instant
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +126,36 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
     if everything:
         delete_folder(meta.storage, METADATA_DIR)
         return
+    _forget_plans(meta, partitions)
     for partition in sorted(partitions):
         delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
+
+
+def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
+    """Take planned compactions off the metadata table's timeline that nobody has begun, and whose files will be gone.
+
+    Below version 8 they stay: log files written since bear their instant, and would be of no slice without it.
+    """
+    try:
+        mdt = open_metadata(meta)
+        timeline = mdt.store.load()
+        planned = [
+            *timeline.of(Action.COMPACTION, State.REQUESTED),
+            *timeline.of(Action.LOGCOMPACTION, State.REQUESTED),
+        ]
+        doomed = [each for each in planned if _names(mdt, each, partitions)]
+    except PudiError as error:  # it's damaged, which may be why they go
+        _log.warning("compactions that the metadata table has planned can't be looked at: %s", error)
+        return
+    if mdt.store.layout == 1:
+        return
+    for instant in doomed:
+        mdt.store.discard(instant)
+
+
+def _names(mdt: MetaClient, instant: Instant, partitions: Collection[str]) -> bool:
+    """Whether a compaction takes files of some partitions."""
+    return any(each.partition_path in partitions for each in compaction_plan(mdt.store, instant).operations)
 
 
 def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int, changes: Changes) -> None:

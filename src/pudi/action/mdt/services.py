@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.mdt.archive import archive_metadata
@@ -18,6 +19,7 @@ from pudi.action.mdt.clean import clean_metadata
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_metadata
 from pudi.action.meta_client import MetaClient
+from pudi.action.rollback import take_back
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
 from pudi.filegroup import Markers, compaction_plan
@@ -37,6 +39,8 @@ _LOGS_TRIGGER = "hoodie.metadata.log.compaction.blocks.threshold"
 _COMPACT, _LOG_COMPACT = "COMPACT", "LOG_COMPACT"
 _SUFFIX = "001"
 """What compactions are named by below version 8, behind the newest delta commit."""
+_LOGS_SUFFIX = "005"
+"""Likewise log compactions (HoodieTableMetadataUtil.OperationSuffix)."""
 _PENDING = (State.REQUESTED, State.INFLIGHT)
 _NEW_BASE = 120 << 20
 """Size that a base file is taken to become where there is none yet, as Hudi's plans say."""
@@ -75,7 +79,10 @@ class _Services:
         timeline = mdt.store.load()
         for pending in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
             if is_claimable(mdt, pending, self._claiming):
-                self._compact(mdt, pending)
+                if _leaves_blocks(pending):
+                    take_back(mdt, pending)
+                else:
+                    self._compact(mdt, pending)
                 timeline = mdt.store.load()
         scheduled = self._schedule(mdt) if self._is_due(timeline) else None
         if scheduled is None and self._are_logs_due(mdt, timeline):
@@ -98,7 +105,7 @@ class _Services:
 
     def _are_logs_due(self, mdt: MetaClient, timeline: Timeline) -> bool:
         """Whether so many delta commits came since the last compaction, and the last log compaction."""
-        if timeline.layout == 1 or not self.options.flag(_LOGS) or _is_one_pending(timeline):
+        if not self.options.flag(_LOGS) or _is_one_pending(timeline):
             return False
         least = self.options.integer(_LOGS_TRIGGER)
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
@@ -116,8 +123,7 @@ class _Services:
                 return None
             slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
-            newest = timeline.of(Action.DELTACOMMIT)[-1].requested
-            at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
+            at = _behind_newest(timeline, _SUFFIX) if mdt.store.layout == 1 else None
             return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at)
 
     def _schedule_logs(self, mdt: MetaClient) -> Instant | None:
@@ -131,7 +137,8 @@ class _Services:
             if not slices:
                 return None
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices), logs_only=True)
-            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan))
+            at = _behind_newest(timeline, _LOGS_SUFFIX) if mdt.store.layout == 1 else None
+            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan), at=at)
 
     def _compact(self, mdt: MetaClient, instant: Instant) -> None:
         """Run a plan, and complete it under the table's lock."""
@@ -139,7 +146,7 @@ class _Services:
             scope = scope_of(self.meta.store.load(), mdt.store.load())
             plan = self._of_what_is_there(compaction_plan(mdt.store, claim.instant))
             logs_only = instant.action is Action.LOGCOMPACTION
-            task = CompactMetadataLogsTask if logs_only else CompactMetadataTask
+            task = partial(CompactMetadataLogsTask, layout=mdt.store.layout) if logs_only else CompactMetadataTask
             tasks = [
                 task(claim.instant.requested, claim.run, number, operation, scope)
                 for number, operation in enumerate(plan.operations)
@@ -162,13 +169,25 @@ class _Services:
         there = {*self.meta.config.metadata_partitions, *self.meta.config.metadata_partitions_inflight}
         return replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
 
-    def _run(
-        self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask | CompactMetadataLogsTask]
-    ) -> Sequence[FileResult]:
+    def _run(self, mdt: MetaClient, plan: CompactionPlan, tasks: Sequence[CompactMetadataTask]) -> Sequence[FileResult]:
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)
         if size >= _SPREAD:
             return self.engine.run_jobs(mdt.storage, tasks[0].instant, tasks)
         return at_once(lambda task: task.run(mdt.storage, 0), tasks)
+
+
+def _leaves_blocks(instant: Instant) -> bool:
+    """Whether a service that died may have left blocks that count once its instant is completed by another run.
+
+    In layout 1 log files don't bear their instant, so that they can't just be deleted.
+    """
+    return instant.layout == 1 and instant.action is Action.LOGCOMPACTION and instant.state is State.INFLIGHT
+
+
+def _behind_newest(timeline: Timeline, suffix: str) -> str:
+    """What an instant of layout 1 is called that comes after the newest delta commit of the table's own."""
+    own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
+    return f"{own[-1]}{suffix}"
 
 
 def _is_one_pending(timeline: Timeline) -> bool:
