@@ -22,6 +22,7 @@ from support.pudi_table import PudiTable
 from support.record_index import assert_record_index
 from support.rows import assert_same, from_spark
 from support.trips import SCHEMA, table, trip
+from support.validation import assert_hudi_finds_no_difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -52,6 +53,7 @@ def assert_all_agree(trips: pudi.Table, hudi: HudiTable, about: str) -> None:
         assert_record_index(path)
     found = trips.check()
     assert found.ok, f"{about}: {found}"
+    assert_hudi_finds_no_difference(hudi.spark, path)
     for where in ("fare > 25", "uuid = 'k0003'", "rider = 'bob'"):
         rows = from_spark(hudi.frame(**ON, **{"hoodie.enable.data.skipping": "true"}).where(where))
         assert_same(rows, from_spark(hudi.frame().where(where)), about=f"{about}: {where}")

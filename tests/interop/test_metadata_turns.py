@@ -31,6 +31,7 @@ ALL_KINDS = ("insert", "upsert", "upsert", "delete", "insert_overwrite", "delete
 LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (9, 8, 6) for kind in ("cow", "mor")]
 
 
+NO_NEW_INDEX = {"hoodie.metadata.index.column.stats.enable": "false"}
 NO_COMPACTION = {"hoodie.compact.inline": "false"}
 """Hudi's batches to merge-on-read tables else end with a compaction, a commit more."""
 
@@ -102,7 +103,9 @@ def test_hudi_repairs_a_write_that_died_between_both_commits(spark: Any, tmp_pat
             break
     assert left_between(path)
     pudi = PudiTable(LocalEngine(), path, ON)
-    hudi = HudiTable(spark, path, layout.hudi_options("trips") | NO_COMPACTION | ON)
+    # where Hudi has an index to make, it doesn't tell the metadata table of version 6 of its rollback (docs/indexes.md)
+    its_options = layout.hudi_options("trips") | NO_COMPACTION | ON | NO_NEW_INDEX
+    hudi = HudiTable(spark, path, its_options)
     assert_same(pudi.snapshot(), before, about="pudi, after the crash")
     assert_same(through_metadata(hudi), before, about="Hudi, after the crash")
     hudi.write("upsert", table([trip(number, 30, "Hudi") for number in range(3)]))

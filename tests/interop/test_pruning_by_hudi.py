@@ -71,6 +71,63 @@ def test_as_many_files_are_left_out(spark: Any, both: Any, where: str) -> None:
     assert_same(from_spark(frames[0]), wanted, about=f"Hudi where {where}")
 
 
+SEVERAL_WRITERS = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+"""What Hudi's CREATE INDEX needs; with the lock alone it rolls back what it has just built, and says it's ready."""
+DAY = 86_400
+BY_DAY = "from_unixtime(ts, 'yyyy-MM-dd')"
+BY_NAMED = {
+    "rider = 'rider-41'": 1,
+    "rider IN ('rider-41', 'rider-65', 'none')": 2,
+    "rider = 'nobody'": 0,
+    f"{BY_DAY} = '1970-01-03'": 3,
+    f"{BY_DAY} = '1971-01-01'": 0,
+    "upper(rider) = 'NOBODY'": 0,
+}
+"""Queries that a secondary or an expression index answers, and to how many file slices they come down."""
+
+
+@pytest.fixture(scope="module")
+def named(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The same batches, a day each, with a secondary index and two expression indexes that their writer made."""
+    layout, folder = Layout(), tmp_path_factory.mktemp("named")
+    options = OPTIONS | {"hoodie.metadata.index.column.stats.enable": "false"}
+    mine = PudiTable.create(LocalEngine(), folder / "pudi", SCHEMA, layout, options)
+    its = HudiTable(spark, folder / "hudi", layout.hudi_options("trips") | options)
+    for writer in (mine, its):
+        for day in range(4):
+            writer.write("insert", table(trip(n, day * DAY + n, f"rider-{n}") for n in range(20 * day, 20 * day + 20)))
+    mine.table.create_index("secondary_index", "rider")
+    mine.table.create_index("column_stats", "ts", "by_day", "from_unixtime", options={"format": "yyyy-MM-dd"})
+    mine.table.create_index("bloom_filters", "rider", "by_rider", "upper")
+    spark.sql(f"CREATE TABLE pruned_by_named USING hudi LOCATION '{its.path}'")
+    for option, value in SEVERAL_WRITERS.items():
+        spark.sql(f"SET {option}={value}")
+    spark.sql("CREATE INDEX rider ON pruned_by_named (rider)")
+    how = "expr='from_unixtime', format='yyyy-MM-dd'"
+    spark.sql(f"CREATE INDEX by_day ON pruned_by_named USING column_stats(ts) OPTIONS({how})")
+    spark.sql("CREATE INDEX by_rider ON pruned_by_named USING bloom_filters(rider) OPTIONS(expr='upper')")
+    for option in SEVERAL_WRITERS:
+        spark.sql(f"RESET {option}")
+    yield mine, its
+    spark.sql("DROP TABLE pruned_by_named")
+
+
+def test_as_many_are_left_out_by_secondary_and_expression_indexes(spark: Any, named: Any) -> None:
+    mine, its = named
+    found: dict[str, list[int]] = {}
+    for where in BY_NAMED:
+        frames = [HudiTable(spark, each.path).frame(**SKIPPING).where(where) for each in (mine, its)]
+        found[where] = [files_read(frame) for frame in frames]
+        wanted = from_arrow(pudi.Table(mine.path).scan(where=where).to_arrow())
+        assert_same(from_spark(frames[0]), wanted, about=f"Hudi where {where}")
+    assert {where: of_mine for where, (of_mine, _) in found.items()} == BY_NAMED
+    assert all(of_mine <= of_its for of_mine, of_its in found.values()), found
+
+
 def test_hudi_finds_nothing_wrong(spark: Any, both: Any) -> None:
     mine, _ = both
     assert_hudi_finds_no_difference(spark, mine.path)

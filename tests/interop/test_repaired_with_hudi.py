@@ -15,6 +15,7 @@ from support.metadata import assert_listing, metadata_partitions
 from support.record_index import assert_record_index
 from support.rows import assert_same, from_arrow, from_spark
 from support.trips import SCHEMA, table, trip
+from support.validation import assert_hudi_finds_no_difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -47,9 +48,13 @@ def test_hudi_goes_on(tmp_path: Path, spark: Any, kind: str, version: int, damag
     partitions = metadata_partitions(path)
     DAMAGES[damage](path)
     assert not pudi.Table(path).check().ok
+    if damage == "forgotten file":
+        with pytest.raises(AssertionError):
+            assert_hudi_finds_no_difference(spark, path)
     done = pudi.Table(path).repair()
     assert done.ok, str(done)
     assert metadata_partitions(path) == partitions
+    assert_hudi_finds_no_difference(spark, path)
     frame = hudi.frame(**{"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"})
     assert_same(from_spark(frame), rows, about="Hudi")
     found = from_spark(frame.where("uuid = 'k0003'"))

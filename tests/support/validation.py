@@ -39,10 +39,14 @@ class HudiReader:
             found[str(partition)] = {str(file.getPath().getName()): int(file.getLength()) for file in files}
         return {partition: files for partition, files in found.items() if files}
 
-    def slices(self, side: Any, partitions: Iterable[str]) -> list[str]:
-        """The latest file slices, as Hudi spells them."""
+    def slices(self, side: Any, partitions: Iterable[str]) -> list[tuple[str, str, list[str]]]:
+        """The latest file slices: partition, file group, and names of the base file and of the log files in order."""
         view = self._view(side)
-        return sorted(str(each.toString()) for name in partitions for each in view.getLatestFileSlices(name).toArray())
+        return sorted(
+            (name, str(each.getFileId()), _files(each))
+            for name in partitions
+            for each in view.getLatestFileSlices(name).toArray()
+        )
 
     def base_files(self, partitions: Iterable[str]) -> list[tuple[str, str]]:
         """Partition and name of the latest base files, by the folders."""
@@ -92,6 +96,11 @@ class HudiReader:
         asked = [file for file in files if file[1] in in_footers]
         read = self.metadata.getBloomFilters(self.pairs(asked)) if asked else {}
         return {str(pair.getRight()): str(read[pair].serializeToString()) for pair in read}, in_footers
+
+
+def _files(file_slice: Any) -> list[str]:
+    base = [file_slice.getBaseFile().get()] if file_slice.getBaseFile().isPresent() else []
+    return [str(file.getFileName()) for file in [*base, *file_slice.getLogFiles().toArray()]]
 
 
 def _range(column: Any) -> tuple[str, tuple[Any, ...]]:
