@@ -75,7 +75,7 @@ def test_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pud
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["mor_v9_delete_marker", "mor_v9_types_parquetlog", "mor_v9_logcompact",
-                                  "mor_v8_basic", "mor_v9_multi_ordering", "mor_v6_services"])  # fmt: skip
+                                  "mor_v8_basic", "mor_v9_multi_ordering", "mor_v9_commit_time"])  # fmt: skip
 def test_log_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pudi.Table], name: str) -> None:
     mine = copy(name)
     before, bases = _rows(engine, mine), [s.base for s in mine.file_slices()]
@@ -168,6 +168,8 @@ def test_what_there_is_nothing_of(tmp_path: Path, copy: Callable[[str], pudi.Tab
     mine = copy("mor_v6_services")
     with pytest.raises(pudi.NotSupportedError, match="clean"):
         mine.schedule("clean")
+    with pytest.raises(pudi.NotSupportedError, match="version 6"):
+        mine.compact(log_compaction=True)
     with pytest.raises(pudi.NotSupportedError, match="never loaded"):
         mine.compact(options={"hoodie.compaction.strategy": "com.example.Mine"})
     assert mine.compact(options={"hoodie.compact.inline.max.delta.commits": "9"}) is None

@@ -86,8 +86,6 @@ CASES = [
     ("mor_v9_services", "log_compact", False),
     ("mor_v6_services", "compact", True),
     ("mor_v6_services", "compact", False),
-    ("mor_v6_services", "log_compact", True),
-    ("mor_v6_services", "log_compact", False),
     ("mor_v9_pending_compaction", "run", False),
     ("mor_v9_pending_compaction", "run", True),
 ]

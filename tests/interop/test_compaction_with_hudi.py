@@ -139,7 +139,7 @@ def test_pudi_runs_a_plan_of_hudi(spark: Any, engine: Engine, tmp_path: Path, ve
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("block", ["avro", "parquet"])
 def test_hudi_reads_logs_that_pudi_compacted(
     spark: Any, engine: Engine, tmp_path: Path, version: int, block: str

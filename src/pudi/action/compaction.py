@@ -29,7 +29,7 @@ from pudi.action.steps import add_partitions
 from pudi.action.timed import Timed
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
-from pudi.errors import ConflictError, PudiError
+from pudi.errors import ConflictError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice, Markers, compaction_plan, read_log_blocks
 from pudi.format import (
     Action,
@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 _OPERATIONS = {Action.COMPACTION: "COMPACT", Action.LOGCOMPACTION: "LOG_COMPACT"}
 """What the commit says that it did (WriteOperationType)."""
 _PENDING = (State.REQUESTED, State.INFLIGHT)
+_FIRST_VERSION_OF_LOG_COMPACTION = 8
 
 
 def schedule(
@@ -77,8 +78,13 @@ def schedule(
         InvalidArgumentError: a copy-on-write table, or a wrong option.
         NotSupportedError: the table is of a kind that this release can't compact.
     """
-    options = CompactionOptions.of(resolved)
+    root, options = meta.storage.root, CompactionOptions.of(resolved)
     _check(meta, resolved)
+    if action is Action.LOGCOMPACTION and meta.config.version < _FIRST_VERSION_OF_LOG_COMPACTION:
+        raise NotSupportedError(
+            f"log compaction in a table of version {meta.config.version}: pudi does it from version 8 on; compact()",
+            table=root,
+        )
     merging = merging_of(meta, timeline := meta.store.load(), timeline)
     assert merging is not None
     if meta.store.layout == 1:  # a dead write's log blocks must be out of the way, see `_must_wait`

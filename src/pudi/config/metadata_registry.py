@@ -164,7 +164,8 @@ METADATA_OPTIONS: tuple[Option, ...] = (
     ),
     _flag(
         key="hoodie.metadata.log.compaction.enable",
-        doc="Whether log files of the metadata table are merged among themselves between its compactions.",
+        doc="Whether log files of the metadata table are merged among themselves between its compactions, from table "
+        "version 8 on.",
         default=False,
     ),
     _count(

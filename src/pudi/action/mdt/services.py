@@ -40,7 +40,7 @@ _COMPACT, _LOG_COMPACT = "COMPACT", "LOG_COMPACT"
 _SUFFIX = "001"
 """What compactions are named by below version 8, behind the newest delta commit."""
 _LOGS_SUFFIX = "005"
-"""Likewise log compactions (HoodieTableMetadataUtil.OperationSuffix)."""
+"""Likewise Hudi's log compactions (HoodieTableMetadataUtil.OperationSuffix)."""
 _PENDING = (State.REQUESTED, State.INFLIGHT)
 _NEW_BASE = 120 << 20
 """Size that a base file is taken to become where there is none yet, as Hudi's plans say."""
@@ -105,7 +105,8 @@ class _Services:
 
     def _are_logs_due(self, mdt: MetaClient, timeline: Timeline) -> bool:
         """Whether so many delta commits came since the last compaction, and the last log compaction."""
-        if not self.options.flag(_LOGS) or _is_one_pending(timeline):
+        # in layout 1 those that Hudi has planned are run, none is planned
+        if timeline.layout == 1 or not self.options.flag(_LOGS) or _is_one_pending(timeline):
             return False
         least = self.options.integer(_LOGS_TRIGGER)
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
@@ -123,7 +124,7 @@ class _Services:
                 return None
             slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
-            at = _behind_newest(timeline, _SUFFIX) if mdt.store.layout == 1 else None
+            at = _behind_newest(timeline) if mdt.store.layout == 1 else None
             return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at)
 
     def _schedule_logs(self, mdt: MetaClient) -> Instant | None:
@@ -137,8 +138,7 @@ class _Services:
             if not slices:
                 return None
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices), logs_only=True)
-            at = _behind_newest(timeline, _LOGS_SUFFIX) if mdt.store.layout == 1 else None
-            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan), at=at)
+            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan))
 
     def _compact(self, mdt: MetaClient, instant: Instant) -> None:
         """Run a plan, and complete it under the table's lock."""
@@ -184,10 +184,10 @@ def _leaves_blocks(instant: Instant) -> bool:
     return instant.layout == 1 and instant.action is Action.LOGCOMPACTION and instant.state is State.INFLIGHT
 
 
-def _behind_newest(timeline: Timeline, suffix: str) -> str:
-    """What an instant of layout 1 is called that comes after the newest delta commit of the table's own."""
+def _behind_newest(timeline: Timeline) -> str:
+    """What a compaction of layout 1 is called, which comes after the newest delta commit of the table's own."""
     own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
-    return f"{own[-1]}{suffix}"
+    return f"{own[-1]}{_SUFFIX}"
 
 
 def _is_one_pending(timeline: Timeline) -> bool:
