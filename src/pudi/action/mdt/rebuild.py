@@ -70,7 +70,8 @@ def rebuild(
 
     Raises:
         ConflictError: the metadata table is being compacted, or gets an index; or, below version 8, something is
-            pending on the table, whose log files can't be told from others. Nothing was done.
+            pending on the table, whose log files can't be told from others, or a compaction on the metadata table.
+            Nothing was done.
     """
     with meta.lock:
         meta.reload()
@@ -78,7 +79,7 @@ def rebuild(
         specs = [_spec(meta, name) for name in sorted(doomed, key=_place) if IndexKind.of(name) is not None]
         if doomed:
             _check_alone(meta, options, doomed)
-            _stop_services(meta, options)
+            _stop_services(meta, options, doomed)
             drop_partitions(meta, doomed)
         settle()
         timeline = meta.store.load()
@@ -115,7 +116,7 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
             )
 
 
-def _stop_services(meta: MetaClient, options: Options) -> None:
+def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
     """Take compactions of the metadata table back that nobody is at work on: they're planned over what will be gone."""
     try:
         mdt = open_metadata(meta)
@@ -127,6 +128,13 @@ def _stop_services(meta: MetaClient, options: Options) -> None:
         if alive is Liveness.ALIVE or (alive is Liveness.UNKNOWN and instant.state is State.INFLIGHT):
             raise ConflictError(
                 "the metadata table is being compacted by another process; repair it when that is over",
+                table=meta.storage.root,
+                instant=instant.requested,
+            )
+        if meta.store.layout == 1 and FILES not in doomed:
+            raise ConflictError(
+                "a compaction of the metadata table is planned, whose instant the log files of all its partitions bear "
+                "since, below version 8: have a write run it first, or repair 'files', with which all are made anew",
                 table=meta.storage.root,
                 instant=instant.requested,
             )
