@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW
 from pudi.engine.spark.files import NativeFiles
-from pudi.engine.spark.read_tasks import WinnerTasks
+from pudi.engine.spark.read_tasks import WinnerTasks, task_count
 from pudi.engine.spark.session import functions, in_workers
 from pudi.expr import to_spark_sql
 from pudi.filegroup import FileSlice
@@ -24,6 +24,9 @@ from pudi.schema import COMMIT_TIME
 
 _BROADCAST_LOG_BYTES = 2 << 30
 """Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
+
+_KEYS_OF_BYTES = 4
+"""A base file's record keys take about one byte of so many."""
 
 
 def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], schema: Any) -> list[Any]:
@@ -39,10 +42,12 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
         CannotReadNatively: Spark can't read the base files, or can't tell them apart by their names.
     """
     tasks = WinnerTasks(files.storage, plan, slices)
-    numbers = files.spark.range(0, len(slices), 1, len(slices))
+    log_bytes = sum(log.size for s in slices for log in s.logs)
+    key_bytes = sum(s.size for s in slices) // _KEYS_OF_BYTES
+    numbers = files.spark.range(0, len(slices), 1, task_count(slices, log_bytes + key_bytes))
     dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
     base = files.located(slices, physical_columns(plan), DEAD_FILE, DEAD_ROW)
-    if sum(log.size for s in slices for log in s.logs) <= _BROADCAST_LOG_BYTES:
+    if log_bytes <= _BROADCAST_LOG_BYTES:
         dead = functions(dead).broadcast(dead)
     staying = wanted(base.join(dead, [DEAD_FILE, DEAD_ROW], "left_anti"), plan).select(*plan.columns)
     return [staying, in_workers(numbers, tasks.winners, schema)]

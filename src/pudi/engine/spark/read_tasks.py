@@ -14,6 +14,15 @@ from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
+_TASK_BYTES = 16 << 20
+"""What a task reads in about the time that starting one takes (0.1 s)."""
+_LEAST_TASKS = 2
+
+
+def task_count(slices: Sequence[FileSlice], size: int) -> int:
+    """Among how many tasks slices are divided of which so many bytes are read."""
+    return min(len(slices), max(_LEAST_TASKS, size // _TASK_BYTES))
+
 
 @dataclass(frozen=True, slots=True)
 class SliceTasks:

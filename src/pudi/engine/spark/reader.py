@@ -14,7 +14,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.overlay import overlaid, physical_columns, wanted
-from pudi.engine.spark.read_tasks import SliceTasks
+from pudi.engine.spark.read_tasks import SliceTasks, task_count
 from pudi.engine.spark.session import check_session, in_workers, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
@@ -60,7 +60,7 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
         except CannotReadNatively:
             frames, other = [], list(plan.slices)
     if other:
-        numbers = spark.range(0, len(other), 1, len(other))
+        numbers = spark.range(0, len(other), 1, task_count(other, sum(s.size for s in other)))
         frames.append(in_workers(numbers, SliceTasks(storage, plan, other).run, schema))
     return reduce(lambda one, more: one.union(more), frames)
 
