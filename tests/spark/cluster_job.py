@@ -16,6 +16,7 @@ from pudi.engine.spark import engine
 FOLDER = Path(sys.argv[1])
 ORDER = FOLDER / "kill"
 ROWS = 4000
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def session() -> SparkSession:
@@ -31,6 +32,9 @@ def session() -> SparkSession:
         "spark.executorEnv.PUDI_KILL_ORDER": str(ORDER),
         "spark.executor.instances": "2",
         "spark.local.dir": str(FOLDER / "local"),
+        # short work, and executors that are started anew: the optimising compiler costs more than it brings
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
         "spark.sql.warehouse.dir": str(FOLDER / "warehouse"),
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
