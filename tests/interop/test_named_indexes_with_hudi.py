@@ -30,6 +30,7 @@ ON = {
     "hoodie.compact.inline": "false",
 }
 LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (9, 8) for kind in ("mor", "cow")]
+SLOW = pytest.mark.slow
 
 
 def assert_both_find(hudi: HudiTable, about: str) -> None:
@@ -44,9 +45,8 @@ def assert_both_find(hudi: HudiTable, about: str) -> None:
         assert_same(from_arrow(found.to_arrow()), full, about=f"{about}: {where} by pudi")
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-@pytest.mark.parametrize("hudi_makes", [True, False], ids=["hudis", "pudis"])
+@pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=SLOW) for each in LAYOUTS[1:])], ids=str)
+@pytest.mark.parametrize("hudi_makes", [False, pytest.param(True, marks=SLOW)], ids=["pudis", "hudis"])
 def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_makes: bool) -> None:
     path, name = tmp_path / "trips", f"named_{layout.kind}_{layout.version}_{hudi_makes}"
     PudiTable.create(LocalEngine(), path, SCHEMA, layout)
