@@ -15,7 +15,7 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
 _TASK_BYTES = 16 << 20
-"""What a task reads in about the time that starting one takes (0.1 s)."""
+"""Least that a task is worth starting for: tasks of less took most of a small table's aggregate to start."""
 _LEAST_TASKS = 2
 
 
