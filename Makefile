@@ -29,7 +29,8 @@ help: ## list the targets
 
 setup: $(MAIN) $(SPARK4) ## make both environments (Spark 3.5 and Spark 4)
 
-test: lint types contracts $(MAIN) $(SPARK4) | java ## check and test everything, on both Sparks
+test: | java ## check and test everything, on both Sparks
+	@$(MAKE) --no-print-directory -j2 setup lint types contracts
 	.venv-spark4/bin/python -m pytest $(SPREAD) -m "spark and not interop and not slow" $(SPARK4_TESTS)
 	.venv/bin/python -m pytest $(SPREAD) -m "not slow" tests
 

@@ -118,6 +118,7 @@ def test_copies_of_a_key_change_one_by_one(pair: Changing) -> None:
     pair.delete("uuid = 'k0000' AND rider = 'ann'", lambda r: r["uuid"] == "k0000" and r["rider"] == "ann")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("values", "error"),
     [

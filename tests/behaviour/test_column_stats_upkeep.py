@@ -36,7 +36,7 @@ TEXTS = ["", "a", "Zz", "äöü", "\U0001f600", "\uffee", "\ufeffx", "long" * 20
 NUMBERS = [0.0, -0.0, 1.5, -2.5, math.nan, math.inf, -math.inf]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "version"), KINDS)
 def test_they_are_kept_and_lose_no_row(tmp_path: Path, kind: str, version: int) -> None:
     chance = random.Random(f"{kind}{version}")
@@ -54,7 +54,7 @@ def test_they_are_kept_and_lose_no_row(tmp_path: Path, kind: str, version: int) 
     ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "version"), KINDS)
 def test_they_are_made_of_a_table_that_has_none(tmp_path: Path, kind: str, version: int) -> None:
     chance = random.Random(f"{kind}{version}")

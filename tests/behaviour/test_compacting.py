@@ -55,7 +55,7 @@ def _meta(mine: pudi.Table) -> MetaClient:
     return MetaClient.open(mine.path, None, OPTIONS, Context())
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TABLES)
 def test_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pudi.Table], name: str) -> None:
     mine = copy(name)
@@ -73,7 +73,7 @@ def test_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pud
     assert mine.schedule("compaction") is None
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["mor_v9_delete_marker", "mor_v9_types_parquetlog", "mor_v9_logcompact",
                                   "mor_v8_basic", "mor_v9_multi_ordering", "mor_v9_commit_time"])  # fmt: skip
 def test_log_compaction_keeps_every_record(engine: Engine, copy: Callable[[str], pudi.Table], name: str) -> None:

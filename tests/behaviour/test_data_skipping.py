@@ -38,6 +38,7 @@ INDEXED = [
 SPARK = {"cow_v9_types", "mor_v9_types_avrolog", "mor_v6_types_parquetlog", "mor_v8_partial_update"}
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("table", INDEXED, ids=lambda table: table.name)
 def test_no_row_is_lost(golden_folder: Path, table: Golden) -> None:
     path = str(table.unpack(golden_folder))

@@ -64,7 +64,7 @@ def defined(trips: pudi.Table) -> set[str]:
     return set(json.loads(path.read_text())["indexDefinitions"]) if path.exists() else set()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_created_kept_and_dropped(tmp_path: Path, layout: Layout) -> None:
     trips = made(tmp_path / "trips", layout)
@@ -96,7 +96,7 @@ def test_one_by_partition(tmp_path: Path) -> None:
     assert_kept(trips, partitioned=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_writers_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, layout: Layout) -> None:
@@ -129,7 +129,7 @@ def test_writers_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: st
     assert_kept(trips)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[3]], ids=str)
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_a_write_that_began_before_the_index(
@@ -314,7 +314,7 @@ NAMED: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[4]], ids=str)
 @pytest.mark.parametrize("name", NAMED)
 def test_those_with_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, layout: Layout) -> None:

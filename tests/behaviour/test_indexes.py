@@ -54,6 +54,7 @@ def _model(layout: Layout, options: dict[str, str]) -> Any:
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])
 def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:
     model = _model(layout, options)

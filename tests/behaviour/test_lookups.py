@@ -47,7 +47,7 @@ def forbid_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileSystemView, "all_slices", refuse)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("options", "layout"), CASES, ids=str)
 def test_every_record_is_found_without_a_listing_of_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], layout: Layout

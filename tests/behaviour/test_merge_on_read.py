@@ -40,6 +40,7 @@ def rows_of(engine: Engine, scan: pudi.Scan) -> list[Row]:
     return without(engine.read(scan), PLACE_FIELDS)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("merging", "version", "parquet"),
     [("event", 9, False), ("commit", 9, True), ("event", 8, True), ("commit", 8, False), ("event", 6, False),

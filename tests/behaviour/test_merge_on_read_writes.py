@@ -48,6 +48,7 @@ def logs(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob(".*.log.*") if ".hoodie" not in file.relative_to(path).parts)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("engine", "options", "layout"), per_engine(LOCAL, SPARK, SPREAD), indirect=["engine"])
 def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:
     model = layout.model(logs_first="BUCKET" in options.values())
@@ -109,6 +110,7 @@ def test_marked_deletes_keep_their_ordering_values(tmp_path: Path) -> None:
     assert {row["uuid"] for row in made.scan().to_arrow().to_pylist()} == {"k0001", "k0002", "k0003"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
 @pytest.mark.parametrize("version", [6, 9])
 def test_rows_are_changed_by_predicate(engine: Engine, tmp_path: Path, version: int) -> None:
@@ -140,6 +142,7 @@ def test_rows_are_changed_by_predicate(engine: Engine, tmp_path: Path, version: 
     assert "k0005" not in riders
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
 @pytest.mark.parametrize("version", [6, 9])
 def test_file_groups_are_replaced(engine: Engine, tmp_path: Path, version: int) -> None:

@@ -138,6 +138,7 @@ def test_change_streams_mark_deletes(engine: Engine, tmp_path: Path, version: in
     assert held.values() == {"k2": (4, None, 9, None), "k3": (5, "c", 3, None)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("verb", ["upsert", "insert", "bulk_insert"])
 def test_a_merger_of_the_user_s(engine: Engine, tmp_path: Path, verb: str) -> None:
     pudi.register_merger(KeepHighestBid())

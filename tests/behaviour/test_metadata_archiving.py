@@ -44,7 +44,7 @@ def written(path: Path, layout: Layout, rounds: int = 11, options: dict[str, str
     return made
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_what_the_table_archived_its_metadata_table_archives(tmp_path: Path, layout: Layout) -> None:
     made = written(tmp_path / "trips", layout)

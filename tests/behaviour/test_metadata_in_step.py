@@ -25,7 +25,7 @@ LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (6, 
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_it_is_compacted_after_so_many_commits(tmp_path: Path, layout: Layout) -> None:
     options = {**ON, "hoodie.metadata.compact.max.delta.commits": "3"}
@@ -69,7 +69,7 @@ def test_every_verb(tmp_path: Path, layout: Layout) -> None:
     assert delta_commits(made.path) == [commit.instant for commit in model.commits]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("early", [True, False], ids=["new", "old"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_statistics_are_made_and_kept(tmp_path: Path, layout: Layout, early: bool) -> None:

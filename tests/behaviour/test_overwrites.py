@@ -182,6 +182,7 @@ def test_refused(pair: Pair, tmp_path: Path) -> None:
         flat.delete_partitions(["nyc"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("engine", "seed"), per_engine(range(8), range(1)), indirect=["engine"])
 def test_random_sequences_with_overwrites(engine: Engine, tmp_path: Path, seed: int) -> None:
     layout = FEW[seed % 2]

@@ -32,7 +32,7 @@ def _verbs(layout: Layout) -> tuple[str, ...]:
     return VERBS[:4] if layout.folders == "flat" else VERBS
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.version > 6], ids=str)
 def test_every_verb_keeps_one_by_partition(tmp_path: Path, layout: Layout) -> None:
     made, model = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, BY_PARTITION), layout.model()
@@ -44,7 +44,7 @@ def test_every_verb_keeps_one_by_partition(tmp_path: Path, layout: Layout) -> No
         assert_same(made.snapshot(), model.snapshot(), PLACE_FIELDS, f"after {step.verb}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_every_verb_keeps_one_over_the_table(tmp_path: Path, layout: Layout) -> None:
     options = {**GLOBAL, "hoodie.index.type": "GLOBAL_SIMPLE"}
@@ -74,6 +74,7 @@ BY_INDEX = [
 SPREAD_OUT = {"hoodie.parquet.small.file.limit": "0"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("engine", "options", "layout"),
     per_engine(BY_INDEX[1::2], [BY_INDEX[1]], [BY_INDEX[0]]),

@@ -46,6 +46,7 @@ def assert_secondary(path: Path) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("engine", "layout"), per_engine([(each,) for each in LAYOUTS], [(LAYOUTS[0],)], []), indirect=["engine"]
 )

@@ -38,6 +38,7 @@ def _written(engine: Engine, path: Path, layout: Layout, count: int, seed: int =
     return made, model
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("engine", "layout"), per_engine(LAYOUTS, LAYOUTS[:2]), indirect=["engine"], ids=str)
 def test_every_verb_and_query(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     made, model = _written(engine, tmp_path / "trips", layout, 6)
@@ -151,6 +152,7 @@ def test_bootstrap_tables_and_writing_change_data_are_refused(tmp_path: Path) ->
         made.table.scan()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("engine", "version"), per_engine([6, 8, 9], [6, 9]), indirect=["engine"])
 def test_archived_history_answers_as_if_it_were_active(engine: Engine, tmp_path: Path, version: int) -> None:
     made, model = _written(engine, tmp_path / "trips", Layout(version=version), 8)

@@ -91,7 +91,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "verb", "crash_after"), CASES)
 def test_every_crash_point(copies: Callable[[str], Path], name: str, verb: str, crash_after: bool) -> None:
     whole = copies(name)

@@ -134,6 +134,7 @@ def _is_data(path: Path, file: Path) -> bool:
     return all(block.kind is not BlockKind.COMMAND and block.instant not in taken_back for block in blocks)
 
 
+@pytest.mark.sampled(17)
 @in_both
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_every_crash_point(copies: Callable[[], Path], verb: str, crash_after: bool) -> None:
@@ -158,7 +159,7 @@ def test_every_crash_point(copies: Callable[[], Path], verb: str, crash_after: b
     assert seen == {False, True}, "the last calls come after the commit, the first before it"
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @in_both
 @pytest.mark.parametrize("mode", ["error", "lost_answer"])
 def test_every_failing_call(copies: Callable[[], Path], verb: str, mode: str) -> None:

@@ -75,7 +75,7 @@ def metadata_partitions_now(path: Path) -> tuple[str, ...]:
 CASES = [(v, k, verb) for v in ("9", "6") for k in ("cow", "mor") for verb in RUNS if verb != "compact" or k == "mor"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind", "verb"), CASES)
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, crash_after: bool) -> None:

@@ -17,6 +17,7 @@ NOT_WRITTEN = ("cdc", "orc", "nometa", "autokey")
 CASES = [each for each in tables("") if not any(part in each.name for part in NOT_WRITTEN)]
 
 
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("golden", CASES, ids=lambda golden: golden.name)
 def test_an_upsert_keeps_it(golden_folder: Path, tmp_path: Path, golden: Golden) -> None:
     path = Path(shutil.copytree(golden.unpack(golden_folder), tmp_path / golden.name))

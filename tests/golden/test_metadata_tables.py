@@ -274,6 +274,7 @@ def test_the_expression_index_is_of_the_columns_in_the_files(opened: Opened) -> 
     assert partitions == set(listing)
 
 
+@pytest.mark.sampled(21)
 @having(COLUMN_STATS)
 def test_skipping_files_loses_no_row(opened: Opened) -> None:
     """Every value of some columns is found by asking for it."""

@@ -76,7 +76,7 @@ def _session(engine: Engine, spark: Any) -> Any:
     return spark if engine.name == "spark" else None
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "block", "merging"), pairwise([6, 8, 9], ["avro", "parquet"], ["ts", None]))
 def test_pudi_compacts_what_hudi_wrote(
     spark: Any, engine: Engine, tmp_path: Path, version: int, block: str, merging: str | None

@@ -32,7 +32,7 @@ TURNS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("named", list(TURNS))
 def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     layout, options = TURNS[named]

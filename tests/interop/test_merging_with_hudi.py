@@ -105,7 +105,7 @@ def by_commit(rows: list[Row], instants: list[str]) -> list[Row]:
     return [{**each, "_hoodie_commit_time": instants.index(each["_hoodie_commit_time"])} for each in rows]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("payload", "version", "on"), PAIRS)
 def test_the_same_rows_stand(spark: Any, tmp_path: Path, payload: str | None, version: int, on: str) -> None:
     engine: Engine = SparkEngine(spark) if on == "spark" else LocalEngine()

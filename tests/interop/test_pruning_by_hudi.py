@@ -58,6 +58,7 @@ def both(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.F
     yield mine, its
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("where", WHERES)
 def test_as_many_files_are_left_out(spark: Any, both: Any, where: str) -> None:
     mine, its = both

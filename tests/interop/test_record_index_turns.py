@@ -52,7 +52,7 @@ def in_one_place(batch: pa.Table) -> pa.Table:
     return batch.filter(pa.array(kept))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(
     "pudi_first", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["pudi-begins", "hudi-begins"]

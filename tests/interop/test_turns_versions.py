@@ -63,7 +63,7 @@ def _take_turns(
         assert_same(hudi.changes(commit.completion), mine.changes(commit.completion), about="changes, Hudi")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_five_rounds(spark: Any, tmp_path: Path, layout: Layout, pudi_first: bool) -> None:
@@ -79,7 +79,7 @@ def test_ten_rounds_of_each_version(
     _take_turns(spark, engine, tmp_path / "trips", layout, seed=7, pudi_first=pudi_first, rounds=10)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("ordering", ["ts", None])
 @pytest.mark.parametrize("folders", ["plain", "flat"])
@@ -116,7 +116,7 @@ def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_p
     assert_same(hudi.changes(), mine.changes(), about="changes")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_each_rolls_back_what_the_other_left(spark: Any, tmp_path: Path, version: int) -> None:
     """A write of pudi that died is rolled back by Hudi, and one of Hudi by pudi."""

@@ -79,7 +79,7 @@ def records(numbers: range, second: int) -> pa.Table:
     return pa.Table.from_pylist([record(number, second) for number in numbers], schema=SCHEMA)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("hudi_first", [False, True], ids=["pudi-begins", "hudi-begins"])
 def test_types_through_both_hands(spark: Any, engine: Engine, tmp_path: Path, hudi_first: bool) -> None:
     path, model = tmp_path / "types", Model(["id"], ["part"], "at")

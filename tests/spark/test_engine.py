@@ -115,6 +115,7 @@ def test_bulk_insert_combines_versions_where_asked(tmp_path: Path, spark: Any) -
     assert _notes(table, spark) == {n: str(n) for n in range(20)}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("verb", ["bulk_insert", "upsert", "insert", "delete"])
 @pytest.mark.parametrize(
     ("column", "sql", "message"),
@@ -182,6 +183,7 @@ ODD_PLACES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("encode", [False, True], ids=["plain", "encoded"])
 def test_partitions_may_have_any_name(tmp_path: Path, spark: Any, encode: bool) -> None:
     options = {"hoodie.datasource.write.partitionpath.urlencode": str(encode).lower()}
