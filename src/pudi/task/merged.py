@@ -273,7 +273,7 @@ class MergedSlices:
         for numbers, base in self._base(file_slice, target if target.names else of_base):
             rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
             if staying is None:
-                held = np.flatnonzero(np.isin(numbers, places, assume_unique=True))
+                held = _found(numbers, places)
                 yield numbers[held], rows.take(pa.array(held))
             else:
                 yield numbers, rows
@@ -305,6 +305,14 @@ class MergedSlices:
             return rows.select([])
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return pa.Table.from_arrays([rows[name] for name in wanted], schema=schema)
+
+
+def _found(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Where in ascending numbers those of some places are; for few places among many numbers."""
+    if not len(numbers):
+        return np.zeros(0, dtype=np.int64)
+    at = np.minimum(np.searchsorted(numbers, places), len(numbers) - 1)
+    return at[numbers[at] == places]
 
 
 def _portions(file: AnyBaseFile, size: int, most: int) -> list[list[int] | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW
+from pudi.engine.spark.columns import DEAD_FILE, DEAD_PLACE, DEAD_ROW, FILE, PLACE, ROW_NUMBER
 from pudi.engine.spark.files import NativeFiles
 from pudi.engine.spark.read_tasks import WinnerTasks, task_count
 from pudi.engine.spark.session import functions, in_workers
@@ -46,11 +46,21 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     key_bytes = sum(s.size for s in slices) // _KEYS_OF_BYTES
     numbers = files.spark.range(0, len(slices), 1, task_count(slices, log_bytes + key_bytes))
     dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
-    base = files.located(slices, physical_columns(plan), DEAD_FILE, DEAD_ROW)
+    base = _with_place(files.located(slices, physical_columns(plan), FILE, ROW_NUMBER), FILE, ROW_NUMBER, PLACE)
+    dead = _with_place(dead, DEAD_FILE, DEAD_ROW, DEAD_PLACE)
     if log_bytes <= _BROADCAST_LOG_BYTES:
         dead = functions(dead).broadcast(dead)
-    staying = wanted(base.join(dead, [DEAD_FILE, DEAD_ROW], "left_anti"), plan).select(*plan.columns)
+    # places are one long, which Spark looks up several times as fast as name and number; names are compared only where
+    # places meet, and not by an equality, of which Spark would make one more key. No name of a file begins another's.
+    gone = (base[PLACE] == dead[DEAD_PLACE]) & base[FILE].startswith(dead[DEAD_FILE])
+    staying = wanted(base.join(dead, gone, "left_anti"), plan).select(*plan.columns)
     return [staying, in_workers(numbers, tasks.winners, schema)]
+
+
+def _with_place(frame: Any, file: str, row: str, place: str) -> Any:
+    """A frame with a long for file and row number of each row: different within a file, and almost always beyond it."""
+    sql = functions(frame)
+    return frame.withColumn(place, sql.xxhash64(sql.col(file)).bitwiseXOR(sql.col(row)))
 
 
 def physical_columns(plan: ReadPlan) -> pa.Schema:

@@ -14,8 +14,8 @@ from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
-_TASK_BYTES = 16 << 20
-"""Least that a task is worth starting for: tasks of less took most of a small table's aggregate to start."""
+_TASK_BYTES = 64 << 20
+"""Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""
 _LEAST_TASKS = 2
 
 
