@@ -312,7 +312,8 @@ def _found(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
     if not len(numbers):
         return np.zeros(0, dtype=np.int64)
     at = np.minimum(np.searchsorted(numbers, places), len(numbers) - 1)
-    return at[numbers[at] == places]
+    found: np.ndarray = at[numbers[at] == places]
+    return found
 
 
 def _portions(file: AnyBaseFile, size: int, most: int) -> list[list[int] | None]:
