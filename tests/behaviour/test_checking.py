@@ -43,6 +43,7 @@ ALL_INDEXES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", ["6", "8", "9"])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_table_that_pudi_writes_is_right_after_every_verb(tmp_path: Path, kind: str, version: str) -> None:

@@ -48,6 +48,7 @@ def test_its_partitions_are_those_that_hudi_makes_on_spark(
     assert made.scan().to_arrow().num_rows == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_it_is_kept_in_step_from_the_first_write_on(engine: Engine, tmp_path: Path, kind: str) -> None:
     made = pudi.create(str(tmp_path / "t"), SCHEMA, **LAYOUT, table_type=kind)

@@ -89,6 +89,7 @@ def assert_statistics(path: Path, column: str, expected: Callable[[Any], Any]) -
             assert _text(stats["maxValue"]) >= max(known)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("engine", "layout", "index"),
     per_engine(

@@ -79,6 +79,7 @@ def _check_buckets(trips: PudiTable, layout: Layout, options: dict[str, str]) ->
     assert Buckets(4, tuple(fields)).of(rows[RECORD_KEY]).tolist() == named
 
 
+@pytest.mark.sampled(2)
 @THREE_WAYS
 def test_many_records_go_to_their_buckets(engine: Engine, tmp_path: Path) -> None:
     """More than Spark writes partition by partition in one task each: it routes them by bucket."""

@@ -84,6 +84,7 @@ def test_an_upsert_that_does_not_combine_first(trips: PudiTable) -> None:
 MODES = ["NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("combine", ["false", "true"])
 @pytest.mark.parametrize(("engine", "mode"), per_engine(MODES, MODES), indirect=["engine"])
 def test_sort_modes(engine: Engine, tmp_path: Path, mode: str, combine: str) -> None:

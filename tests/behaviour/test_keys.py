@@ -55,6 +55,7 @@ class Held:
         return sorted((row["_hoodie_record_key"], row["_hoodie_partition_path"]) for row in self.read())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("verb", ["upsert", "insert", "bulk_insert"])
 def test_folders_named_by_time(engine: Engine, tmp_path: Path, verb: str) -> None:
     held = Held(engine, tmp_path / "t", record_key="id", partition_by="ts", options=BY_TIME)

@@ -110,7 +110,7 @@ def test_marked_deletes_keep_their_ordering_values(tmp_path: Path) -> None:
     assert {row["uuid"] for row in made.scan().to_arrow().to_pylist()} == {"k0001", "k0002", "k0003"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
 @pytest.mark.parametrize("version", [6, 9])
 def test_rows_are_changed_by_predicate(engine: Engine, tmp_path: Path, version: int) -> None:

@@ -152,6 +152,7 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["read", "compact"])
 def test_memory_is_bounded(heavy: Path, tmp_path: Path, what: str) -> None:
     shutil.copytree(heavy, tmp_path / "t")

@@ -83,6 +83,7 @@ def named(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", NAMED_DAMAGES, ids=lambda each: each.name)
 def test_damage_of_an_index_with_a_name(named: Path, tmp_path: Path, damage: Damage) -> None:
     copy = tmp_path / "t"

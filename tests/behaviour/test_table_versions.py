@@ -152,7 +152,7 @@ def test_bootstrap_tables_and_writing_change_data_are_refused(tmp_path: Path) ->
         made.table.scan()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("engine", "version"), per_engine([6, 8, 9], [6, 9]), indirect=["engine"])
 def test_archived_history_answers_as_if_it_were_active(engine: Engine, tmp_path: Path, version: int) -> None:
     made, model = _written(engine, tmp_path / "trips", Layout(version=version), 8)

@@ -205,7 +205,7 @@ def test_meta_fields_say_where_a_row_is(any_pair: Pair) -> None:
     assert len({row["_hoodie_commit_seqno"] for row in rows}) == len(rows)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("engine", "seed"), per_engine(range(8), range(1), range(3, 4)), indirect=["engine"])
 def test_random_sequences(engine: Engine, tmp_path: Path, seed: int) -> None:
     pair = Pair(engine, tmp_path / "trips", FEW[seed % len(FEW)])

@@ -28,7 +28,7 @@ def test_random_sequences(
     model = Model(names, [partition] if partition else [], ordering, hive_style)
     options = table_options("trips", key, partition, ordering, hive_style=hive_style)
     hudi = HudiTable(spark, tmp_path / "trips", options)
-    for step in steps(seed=1, count=6):
+    for step in steps(seed=1, count=5):
         getattr(model, step.verb)(from_arrow(step.data), *hudi.write(step.verb, step.data))
         assert_same(hudi.snapshot(), model.snapshot(), PLACE_FIELDS, f"after {step.verb}")
     for commit in model.commits[::2]:

@@ -43,7 +43,7 @@ def through_metadata(hudi: HudiTable, where: str | None = None) -> list[Any]:
 
 
 def take_turns(
-    spark: Any, path: Path, layout: Layout, seed: int, *, rounds: int = 5, verbs: Sequence[str] = ALL_KINDS,
+    spark: Any, path: Path, layout: Layout, seed: int, *, rounds: int = 4, verbs: Sequence[str] = ALL_KINDS,
     options: dict[str, str] | None = None, begins: str = "pudi",
 ) -> None:  # fmt: skip
     model = layout.model()
@@ -71,6 +71,7 @@ def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
     take_turns(spark, tmp_path / "trips", layout, seed=31)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.version != 8], ids=str)
 def test_hudi_writes_first_to_what_pudi_made(spark: Any, tmp_path: Path, layout: Layout) -> None:

@@ -45,6 +45,7 @@ def assert_both_find(hudi: HudiTable, about: str) -> None:
         assert_same(from_arrow(found.to_arrow()), full, about=f"{about}: {where} by pudi")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=SLOW) for each in LAYOUTS[1:])], ids=str)
 @pytest.mark.parametrize("hudi_makes", [False, pytest.param(True, marks=SLOW)], ids=["pudis", "hudis"])
 def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_makes: bool) -> None:

@@ -50,6 +50,7 @@ class Three:
                 assert_same(self.hudi.changes(commit.completion), mine, about="changes, Hudi")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", FEW[:2], ids=str)
 def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout: Layout) -> None:

@@ -94,6 +94,7 @@ def test_hudi_upserts_by_each_index(spark: Any, tmp_path: Path, index: str) -> N
         assert_same(pudi.snapshot(), model.snapshot(), PLACE_FIELDS, f"{verb} by {index}")
 
 
+@pytest.mark.slow
 def test_a_metadata_table_is_taken_away_on_request(spark: Any, tmp_path: Path) -> None:
     """Hudi's defaults build a metadata table; pudi takes it away when told to, and Hudi builds it anew."""
     layout = Layout()

@@ -1,4 +1,9 @@
-"""Writes on `local-cluster[2,1,1024]` while executors are killed; run by test_cluster.py. Prints one JSON line."""
+"""Writes on `local-cluster[2,1,1024]`, during those named an executor is killed; run by test_cluster.py.
+
+    python cluster_job.py FOLDER [bulk_insert] [upsert] [spread] [random]
+
+Prints one JSON line.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ import pudi
 from pudi.engine.spark import engine
 
 FOLDER = Path(sys.argv[1])
+KILLED = frozenset(sys.argv[2:])
 ORDER = FOLDER / "kill"
 ROWS = 4000
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -59,26 +65,32 @@ def state(table: pudi.Table) -> dict[str, Any]:
     }
 
 
+def kill_during(case: str) -> None:
+    """Order that an executor dies in a write, if it's one of those that were named."""
+    if case in KILLED:
+        ORDER.touch()
+
+
 def main() -> None:
     spark = session()
     answers = {}
     frame = spark.range(0, ROWS, 1, 6).selectExpr("id", "concat('p', id % 4) as place", "'a' as note")
     table = pudi.create(FOLDER / "t", frame.schema, record_key="id", partition_by="place", name="t")
 
-    ORDER.touch()
+    kill_during("bulk_insert")
     table.bulk_insert(frame)
     answers["bulk_insert"] = state(table)
 
-    ORDER.touch()
+    kill_during("upsert")
     table.upsert(frame.filter("id % 2 = 0").selectExpr("id", "place", "'b' as note"))
     answers["upsert"] = state(table)
 
-    ORDER.touch()
+    kill_during("spread")
     engine._WHOLE = None  # as large partitions are written: keys found first, records spread over files
     table.upsert(frame.filter("id % 4 = 0").selectExpr("id", "place", "'d' as note"))
     answers["spread"] = state(table)
 
-    ORDER.touch()
+    kill_during("random")
     random = spark.range(0, ROWS, 1, 6).selectExpr(
         "10000 + cast(rand() * 1e15 as bigint) as id", "concat('p', id % 4) as place", "'c' as note"
     )

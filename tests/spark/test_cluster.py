@@ -15,21 +15,35 @@ pytestmark = pytest.mark.spark
 ROWS = 4000
 
 
+CASES = {
+    "test_bulk_insert": "bulk_insert",
+    "test_upsert": "upsert",
+    "test_upsert_that_is_spread_over_files": "spread",
+    "test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all": "random",
+}
+
+
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the job saw; it runs in a process of its own, since a JVM holds one cluster."""
+def answers(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the job saw; it runs in a process of its own, since a JVM holds one cluster.
+
+    Each executor that is killed is a start of another one, which takes ten seconds and more.
+    """
+    cases = [CASES[item.name] for item in request.session.items if item.name in CASES and item.module is request.module]
     folder = tmp_path_factory.mktemp("cluster")
     script = Path(__file__).parent / "cluster_job.py"
-    command = [sys.executable, str(script), str(folder)]
+    command = [sys.executable, str(script), str(folder), *cases]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_bulk_insert(answers: dict[str, Any]) -> None:
     assert answers["bulk_insert"] == {"rows": ROWS, "keys": ROWS, "notes": {"a": ROWS}, "strays": [], "killed": True}
 
 
+@pytest.mark.slow
 def test_upsert(answers: dict[str, Any]) -> None:
     half = ROWS // 2
     assert answers["upsert"] == {

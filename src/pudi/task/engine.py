@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -119,6 +119,15 @@ class FileJob(Protocol):
             storage: the table's files.
             attempt: number of the attempt at this job, another one for each.
         """
+
+
+@runtime_checkable
+class Weighed(Protocol):
+    """A job that says how much there is to do, so that small ones may share a task."""
+
+    @property
+    def weight(self) -> int:
+        """Bytes that it reads and writes, about."""
 
 
 class JobRunner(Protocol):

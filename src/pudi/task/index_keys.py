@@ -48,6 +48,10 @@ class ReadsKeys(Protocol):
         """The keys of all records of a slice."""
 
 
+_KEY_WEIGHT = 2_000
+"""Work of encoding one key's record, as bytes of a file that would take as long to read."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyReading:
     """How the keys of slices are read; picklable.
@@ -129,6 +133,11 @@ class KeyTask:
     adds: bool = False
     revives: bool = False
     whole_key: bool | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the files whose keys are read."""
+        return sum(each.size for each in (self.before, self.after) if each is not None)
 
     def run(self, storage: Storage, attempt: int) -> StagedKeys:
         """Find them and write them down; see `FileJob.run`.
@@ -263,6 +272,11 @@ class ShardTask:
     slice: FileSlice
     portions: tuple[Portion, ...]
     bootstrap: bool = False
+
+    @property
+    def weight(self) -> int:
+        """Work of the keys, as bytes of a file that would take as long to read."""
+        return _KEY_WEIGHT * sum(portion.records for portion in self.portions)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the file; see `FileJob.run`.

@@ -16,6 +16,7 @@ from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
 from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
+from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
 from pudi.engine.spark.session import in_workers, spark_errors
@@ -25,7 +26,7 @@ from pudi.errors import PudiError, UnavailableError
 from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
-from pudi.task.engine import InputSpec
+from pudi.task.engine import InputSpec, Weighed
 from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
@@ -135,8 +136,9 @@ class SparkEngine:
         return [result for answer in answers for result in answer.results]
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """Do jobs, each in a task of its own; see `pudi.task.engine.Engine`."""
-        numbers = self.spark.range(0, len(jobs), 1, min(len(jobs), _MOST_CHANGES))
+        """Do jobs, small ones some in a task; see `pudi.task.engine.Engine`."""
+        weight = sum(job.weight if isinstance(job, Weighed) else TASK_BYTES for job in jobs)
+        numbers = self.spark.range(0, len(jobs), 1, min(task_count(len(jobs), weight), _MOST_CHANGES))
         run = JobTasks(storage, instant, jobs, WorkerCheck(storage, instant)).run
         answers = _collect(in_workers(numbers, run, RESULT_COLUMNS), storage.root)
         if [answer.task for answer in answers] != list(range(len(jobs))):

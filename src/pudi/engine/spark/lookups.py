@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import FILE_ID
+from pudi.engine.spark.read_tasks import task_count
 from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
@@ -31,6 +32,8 @@ GONE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
 _BIN, _SALT = "_pudi_bin", "_pudi_salt"
 _BIN_BYTES = 32 << 20
 _MOST_BINS = 64
+_INDEX_WEIGHT = 4
+"""Work of looking into a byte of an index, as bytes of a file that would take as long to read."""
 MOST_COPIES = 16_000_000
 """Keys that may be sent to tasks, copies counted; beyond, one join over the key columns of all files is better."""
 
@@ -91,7 +94,7 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
         text = sql.lit(json.dumps(bins.by_partition(), ensure_ascii=False))
         numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
     spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
-    placed = _salted(spread, len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
+    placed = _salted(spread, len(bins.slices), len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
     return in_workers(placed, LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
 
 
@@ -100,7 +103,7 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
 
     Args:
         keyed: frame with partition path and record key.
-        records: the index, whose file groups are asked by one task each.
+        records: the index, each of whose file groups is asked by one task.
         slices: the table's slices: a file group that isn't there any more has no records.
     """
     known = frozenset((each.partition, each.file_id) for each in slices)
@@ -108,7 +111,9 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     schema = keys.schema.jsonValue()
     schema["fields"].append({"name": _BIN, "type": "integer", "nullable": False, "metadata": {}})
     numbered = in_workers(keys, ShardColumn(records).run, struct_type(schema))
-    placed = _salted(numbered, max(1, len(records.slices))).select(_BIN, PARTITION_PATH, RECORD_KEY)
+    shards = max(1, len(records.slices))
+    tasks = task_count(shards, _INDEX_WEIGHT * sum(s.size for s in records.slices))
+    placed = _salted(numbered, shards, tasks).select(_BIN, PARTITION_PATH, RECORD_KEY)
     return in_workers(placed, RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
 
 
@@ -123,14 +128,15 @@ def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice],
     """
     count = max(1, min(len(slices), _MOST_BINS))
     spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {count}) AS INT) AS {_BIN}")
-    placed = _salted(spread, count).drop(_BIN, _SALT)
+    placed = _salted(spread, count, count).drop(_BIN, _SALT)
     return in_workers(placed, CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
 
 
-def _salted(frame: Any, count: int) -> Any:
-    """Rows of each task together, and no two tasks in one."""
-    salt = f"element_at(from_json('{salts(count)}', 'ARRAY<INT>'), {_BIN} + 1) AS {_SALT}"
-    return frame.selectExpr("*", salt).repartition(count, _SALT)
+def _salted(frame: Any, bins: int, tasks: int) -> Any:
+    """Rows of each bin together, and bins divided evenly among tasks."""
+    numbers = salts(tasks)
+    salt = f"element_at(from_json('{[numbers[n % tasks] for n in range(bins)]}', 'ARRAY<INT>'), {_BIN} + 1) AS {_SALT}"
+    return frame.selectExpr("*", salt).repartition(tasks, _SALT)
 
 
 def _spark(schema: pa.Schema) -> Any:

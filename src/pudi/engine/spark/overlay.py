@@ -44,7 +44,7 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     tasks = WinnerTasks(files.storage, plan, slices)
     log_bytes = sum(log.size for s in slices for log in s.logs)
     key_bytes = sum(s.size for s in slices) // _KEYS_OF_BYTES
-    numbers = files.spark.range(0, len(slices), 1, task_count(slices, log_bytes + key_bytes))
+    numbers = files.spark.range(0, len(slices), 1, task_count(len(slices), log_bytes + key_bytes))
     dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
     base = _with_place(files.located(slices, physical_columns(plan), FILE, ROW_NUMBER), FILE, ROW_NUMBER, PLACE)
     dead = _with_place(dead, DEAD_FILE, DEAD_ROW, DEAD_PLACE)

@@ -14,14 +14,14 @@ from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
-_TASK_BYTES = 64 << 20
+TASK_BYTES = 64 << 20
 """Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""
 _LEAST_TASKS = 2
 
 
-def task_count(slices: Sequence[FileSlice], size: int) -> int:
-    """Among how many tasks slices are divided of which so many bytes are read."""
-    return min(len(slices), max(_LEAST_TASKS, size // _TASK_BYTES))
+def task_count(count: int, size: int) -> int:
+    """Among how many tasks so many files are divided of which so many bytes are read."""
+    return min(count, max(_LEAST_TASKS, size // TASK_BYTES))
 
 
 @dataclass(frozen=True, slots=True)

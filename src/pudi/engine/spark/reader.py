@@ -60,7 +60,7 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
         except CannotReadNatively:
             frames, other = [], list(plan.slices)
     if other:
-        numbers = spark.range(0, len(other), 1, task_count(other, sum(s.size for s in other)))
+        numbers = spark.range(0, len(other), 1, task_count(len(other), sum(s.size for s in other)))
         frames.append(in_workers(numbers, SliceTasks(storage, plan, other).run, schema))
     return reduce(lambda one, more: one.union(more), frames)
 
