@@ -209,7 +209,7 @@ class Engine(Protocol):
         """Write all records to new file groups, without counting or looking at what is there."""
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """Do jobs that don't depend on each other, each in a task of its own.
+        """Do jobs that don't depend on each other; those that are `Weighed` and small may share a task.
 
         Args:
             storage: the table's files.
