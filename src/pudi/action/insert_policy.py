@@ -1,4 +1,4 @@
-"""What an insert does with records whose key the table holds."""
+"""What inserts need to know of a table, and what they do with records whose key it holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.index import Index
 from pudi.plan import Operation
+from pudi.task import Engine
+from pudi.timeline import Timeline
+
+
+def is_uncounted(operation: Operation, index: Index, engine: Engine, timeline: Timeline) -> bool:
+    """Whether a write needs no plan: a bulk insert, into buckets where none of them can be there yet."""
+    if operation is not Operation.BULK_INSERT or index.buckets is None:
+        return operation is Operation.BULK_INSERT
+    fresh = not any(instant.is_completed for instant in timeline.instants)
+    return fresh and index.fixed_buckets is not None and engine.counts_apart
 
 
 def adds_new_only(

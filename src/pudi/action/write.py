@@ -16,7 +16,7 @@ import pyarrow as pa
 from pudi.action.compaction import maybe_compact
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
-from pudi.action.insert_policy import adds_new_only, without_known
+from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
@@ -152,7 +152,8 @@ class Write(Timed):
         with self._phase("prepare"):
             records = self._take_in(data, schema)
         try:
-            bulk = self.operation is Operation.BULK_INSERT and self.index.buckets is None
+            uncounted = partial(is_uncounted, self.operation, self.index, self.engine)
+            bulk = uncounted(first)
             if not bulk:
                 with self._phase("count"):
                     idle = self._idle(records)
@@ -165,7 +166,7 @@ class Write(Timed):
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
-            if bulk:
+            if bulk and uncounted(timeline):
                 done = self._commit(timeline, schema_json, records, None)
             else:
                 tagged, plan = self._plan(timeline, records)

@@ -144,6 +144,10 @@ class Engine(Protocol):
     def whole_limits(self) -> WholeLimits | None:
         """Up to where `write_partitions` is faster than `tag` and `write`; None if never."""
 
+    @property
+    def counts_apart(self) -> bool:
+        """Whether it's worth while to write without counting first; `bulk_write` takes buckets of new tables then."""
+
     def prepare(self, data: Any, spec: InputSpec) -> KeyedInput:
         """Check the input and give its records their keys.
 

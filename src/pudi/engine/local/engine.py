@@ -131,6 +131,11 @@ class LocalEngine:
 
         return self._map(run, tasks)
 
+    @property
+    def counts_apart(self) -> bool:
+        """Records are in memory, and counted."""
+        return False
+
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs; see `pudi.task.engine.Engine`."""
         return self._map(lambda job: job.run(storage, 0), jobs)

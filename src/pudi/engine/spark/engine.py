@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.engine.spark.bulk import bulk_frame
+from pudi.engine.spark.bucket_tasks import BucketTasks
+from pudi.engine.spark.bulk import bucket_frame, bulk_frame
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
 from pudi.engine.spark.jobs import JobTasks
@@ -130,10 +131,24 @@ class SparkEngine:
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
         """Write all records to new file groups in one job, without counting them first."""
-        frame = bulk_frame(records, spec)
-        task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
-        answers = _collect(in_workers(frame, task.run, RESULT_COLUMNS), storage.root)
+        check, job, keys, buckets = (
+            WorkerCheck(storage, spec.instant),
+            context.new_id(),
+            records.spec.keys,
+            records.spec.buckets,
+        )
+        if buckets is None:
+            frame, run = bulk_frame(records, spec), BulkTask(storage, spec, keys, job, check).run
+        else:
+            frame = bucket_frame(records, spec)
+            run = BucketTasks(storage, spec, buckets, job, check, bool(keys.partition_fields)).run
+        answers = _collect(in_workers(frame, run, RESULT_COLUMNS), storage.root)
         return [result for answer in answers for result in answer.results]
+
+    @property
+    def counts_apart(self) -> bool:
+        """Counting is a query of its own, for which the records are kept."""
+        return True
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs, small ones some in a task; see `pudi.task.engine.Engine`."""

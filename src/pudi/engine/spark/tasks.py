@@ -156,11 +156,12 @@ class FileTasks:
             del received
             for number, places in _by_task(table):
                 rows = table.take(places)
-                yield answer(number, rows.num_rows, _fingerprint(rows[HASH]), self._write(self.tasks[number], rows))
+                yield answer(number, rows.num_rows, _fingerprint(rows[HASH]), self.write(self.tasks[number], rows))
         except PudiError as error:
             yield failure(error)
 
-    def _write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
+    def write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
+        """Do one task for its records."""
         keys = rows[RECORD_KEY].cast(pa.string())
         partition = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([task.partition]))
         leaving = rows[LEAVING] if LEAVING in rows.column_names else None
@@ -176,7 +177,7 @@ class FileTasks:
         token = write_token(*task_ids())
         if isinstance(task, FileTask):
             return [write_file(storage, self.spec, task, rows, token)]
-        return write_partition(storage, self.spec, task, rows, _unique(self.job, task.partition), token)
+        return write_partition(storage, self.spec, task, rows, unique_id(self.job, task.partition), token)
 
 
 def _by_task(table: pa.Table) -> Iterator[tuple[int, pa.Array]]:
@@ -214,7 +215,7 @@ class BulkTask:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns."""
         try:
-            for step in _steps(batches):
+            for step in steps(batches):
                 if not self._files and not self._held:
                     self.check.run()
                 self._take_in(step)
@@ -269,14 +270,14 @@ class BulkTask:
         rows = rows.add_column(1, PARTITION_PATH, place)
         spark_partition, stage, attempt = task_ids()
         number = (spark_partition << 20) | self._files
-        task = FileTask(number, partition, new_file_id(_unique(self.job, ""), self._files))
+        task = FileTask(number, partition, new_file_id(unique_id(self.job, ""), self._files))
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
         result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
         return answer(number, result.received, 0, [result])
 
 
-def _unique(job: str, place: str) -> str:
+def unique_id(job: str, place: str) -> str:
     """What file ids of this attempt begin with.
 
     Another one for each attempt: what a lost attempt wrote must never pass for a version of the same file group.
@@ -284,7 +285,7 @@ def _unique(job: str, place: str) -> str:
     return str(uuid.uuid5(uuid.UUID(job), f"{place}/{task_ids()}"))
 
 
-def _steps(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def steps(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches in portions of some size."""
     step: list[pa.RecordBatch] = []
     size = 0
