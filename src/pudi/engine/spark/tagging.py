@@ -41,6 +41,8 @@ _HASH_BYTES, _LOCATION_BYTES = 32, 200
 _KEY_SCHEMA = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
 _PLACES = "_pudi_places"
 _OWN = "_pudi_own"
+_THERE = "_pudi_there"
+_MOVES = "_pudi_moves"
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,22 @@ class SparkTagged:
         """Counts by partition path and file id."""
         if self.frame is self.records.keyed:
             return {(partition, None): group for partition, group in self.records.groups.items()}
+        return {(row[0], row[1]): Group(row[2], row[3]) for row in self._counts}
+
+    @property
+    def movers(self) -> bool:
+        """Whether a record goes to another partition than one that holds its key, where `counted` says so."""
+        return any(row[4] for row in self._counts)
+
+    @cached_property
+    def _counts(self) -> list[Any]:
         counted = self.frame if self.counted is None else self.counted
         sql = functions(counted)
+        moves = f"bool_or({_MOVES})" if _MOVES in counted.columns else "false"
         with spark_errors(self.records.spec.table, "looking for the records' keys"):
-            counts = sql.expr("count(1)"), sql.expr(f"bit_xor({HASH})")
-            rows = counted.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
-        return {(row[0], row[1]): Group(row[2], row[3]) for row in rows}
+            counts = [sql.expr(count) for count in ("count(1)", f"bit_xor({HASH})", moves)]
+            found: list[Any] = counted.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
+        return found
 
     @property
     def profile(self) -> WriteProfile:
@@ -131,32 +143,52 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
 def _everywhere(
     records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
 ) -> SparkTagged:
-    """Records with where they go, by a global index: the rules are those of `pudi.task.everywhere`."""
-    keyed = records.keyed
-    sql = functions(keyed)
-    located = _located(records, storage, lookups, search)
-    places = located.groupBy(RECORD_KEY).agg(
-        sql.expr(f"collect_set(struct({PARTITION_PATH} AS p, {FILE_ID} AS f)) AS {_PLACES}")
-    )
-    places = _small(sql, places, sum(records.counts.values()) * _LOCATION_BYTES)
-    found = keyed.join(places, [RECORD_KEY], "left").withColumnRenamed(PARTITION_PATH, _OWN)
+    """Records with where they go, by a global index: the rules are those of `pudi.task.everywhere`.
+
+    Unless a record moves to another partition, what happens to a key in one place says nothing of another place; so
+    nothing is gathered by keys, and compared with what is stored, before the counts say that one moves.
+    """
+    keyed, located = records.keyed, _located(records, storage, lookups, search)
     deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"
-    if search.moves and search.rule.compares:
-        moving = f"NOT {deleted} AND exists({_PLACES}, x -> x.p != {_OWN})"
+    place = f"IF({FILE_ID} IS NULL, NULL, array(struct({_THERE} AS p, {FILE_ID} AS f))) AS {_PLACES}"
+    found = keyed.withColumnRenamed(PARTITION_PATH, _OWN).join(
+        located.withColumnRenamed(PARTITION_PATH, _THERE), [RECORD_KEY], "left"
+    )
+    tagged = _sent(records, found.selectExpr(*_carried(keyed), _OWN, place), search, deleted)
+    if not search.moves or not tagged.movers:
+        return tagged
+    places = located.groupBy(RECORD_KEY).agg(
+        functions(keyed).expr(f"collect_set(struct({PARTITION_PATH} AS p, {FILE_ID} AS f)) AS {_PLACES}")
+    )
+    places = _small(functions(keyed), places, sum(records.counts.values()) * _LOCATION_BYTES)
+    found = keyed.join(places, [RECORD_KEY], "left").withColumnRenamed(PARTITION_PATH, _OWN)
+    if search.rule.compares:
+        moving = found.where(_moving(deleted))
         fields = [f"{DATA}.{quote(name)} AS {quote(name)}" for name in search.rule.ordering_fields]
-        movers = found.where(moving).selectExpr(RECORD_KEY, _OWN, *fields, f"explode({_PLACES}) AS x")
-        movers = movers.where(f"x.p != {_OWN}").selectExpr(
+        moving = moving.selectExpr(RECORD_KEY, _OWN, *fields, f"explode({_PLACES}) AS x")
+        moving = moving.where(f"x.p != {_OWN}").selectExpr(
             RECORD_KEY, *map(quote, search.rule.ordering_fields), f"x.p AS {PARTITION_PATH}", f"x.f AS {FILE_ID}"
         )
-        older = older_than_stored(movers, storage, [look.merged or look.file_slice for look in lookups], search)
+        older = older_than_stored(moving, storage, [look.merged or look.file_slice for look in lookups], search)
         found = found.join(records.keep(older.distinct()), [RECORD_KEY], "left_anti")
-    targets = _targets(search, deleted)
-    columns = [DATA, RECORD_KEY, HASH, *(c for c in keyed.columns if c not in _NOT_CARRIED)]
-    tagged = found.selectExpr(*columns, f"inline({targets})")
-    return SparkTagged(records, tagged, tagged.select(PARTITION_PATH, FILE_ID, HASH))
+    return _sent(records, found, search, deleted)
 
 
-_NOT_CARRIED = {DATA, RECORD_KEY, HASH, PARTITION_PATH}
+def _sent(records: SparkRecords, found: Any, search: KeySearch, deleted: str) -> SparkTagged:
+    """Records with a row for each place that they go to."""
+    columns = [*_carried(records.keyed), f"{_moving(deleted)} AS {_MOVES}"]
+    tagged = found.selectExpr(*columns, f"inline({_targets(search, deleted)})")
+    return SparkTagged(records, tagged.drop(_MOVES), tagged.select(PARTITION_PATH, FILE_ID, HASH, _MOVES))
+
+
+def _moving(deleted: str) -> str:
+    """Whether a record goes to another partition than one that holds its key."""
+    return f"(NOT {deleted} AND coalesce(exists({_PLACES}, x -> x.p != {_OWN}), false))"
+
+
+def _carried(keyed: Any) -> list[str]:
+    """Columns of keyed records that go on with them, but for their partition path."""
+    return [name for name in keyed.columns if name != PARTITION_PATH]
 
 
 def _targets(search: KeySearch, deleted: str) -> str:
