@@ -34,8 +34,10 @@ _BIN_BYTES = 32 << 20
 _MOST_BINS = 64
 _INDEX_WEIGHT = 4
 """Work of looking into a byte of an index, as bytes of a file that would take as long to read."""
-MOST_COPIES = 16_000_000
+_MOST_COPIES = 16_000_000
 """Keys that may be sent to tasks, copies counted; beyond, one join over the key columns of all files is better."""
+_COPY_BYTES, _FEW_COPIES = 400, 10_000
+"""Bytes of files whose keys are joined in the time that one such copy takes; copies that always are worth while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,17 @@ class Bins:
                 found.setdefault(partition, []).append(number)
         return found
 
-    def copies(self, counts: Mapping[str, int]) -> int:
-        """Keys that tasks get in all, for counts of records by partition path."""
+    def pay(self, counts: Mapping[str, int]) -> bool:
+        """Whether tasks that look into files take less than a join over the keys of all files.
+
+        Args:
+            counts: records by partition path.
+        """
+        stored = sum(s.size for part in self.slices for s in part)
+        return self._copies(counts) <= min(_MOST_COPIES, stored // _COPY_BYTES + _FEW_COPIES)
+
+    def _copies(self, counts: Mapping[str, int]) -> int:
+        """Keys that tasks get in all."""
         if self.is_global:
             return sum(counts.values()) * len(self.slices)
         by_partition = self.by_partition()

@@ -16,7 +16,6 @@ from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
-    MOST_COPIES,
     Bins,
     look_up,
     look_up_records,
@@ -118,7 +117,7 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
     """Partition path, record key and file id of those of the records' keys that slices hold, kept.
 
     By a record index tasks ask its file groups. By bloom filters tasks look into the slices, keys at hand. Else, and
-    where that would take too many copies of the keys, the files' keys are cut down to those whose hash is among the
+    where there are too many keys for the size of the files, the files' keys are cut down to those whose hash is among the
     records' hashes, which are small enough to be sent everywhere; only these are then matched with the records, by the
     keys themselves.
     """
@@ -128,7 +127,7 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
     bins = Bins.of(slices, search.index)
     if search.records is not None:
         located = records.keep(look_up_records(records.keyed, search.records, slices))
-    elif search.index.bloom and bins.copies(records.counts) <= MOST_COPIES:
+    elif search.index.bloom and bins.pay(records.counts):
         located = records.keep(look_up(records.keyed, storage, bins, search))
     else:
         made_of = RECORD_KEY if search.index.is_global else f"{PARTITION_PATH}, {RECORD_KEY}"
