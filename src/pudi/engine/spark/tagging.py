@@ -117,9 +117,9 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
     """Partition path, record key and file id of those of the records' keys that slices hold, kept.
 
     By a record index tasks ask its file groups. By bloom filters tasks look into the slices, keys at hand. Else, and
-    where there are too many keys for the size of the files, the files' keys are cut down to those whose hash is among the
-    records' hashes, which are small enough to be sent everywhere; only these are then matched with the records, by the
-    keys themselves.
+    where there are too many keys for the size of the files, the files' keys are cut down to those whose hash is among
+    the records' hashes, which are small enough to be sent everywhere; only these are then matched with the records, by
+    the keys themselves.
     """
     slices = [lookup.file_slice for lookup in lookups]
     total = sum(records.counts.values())
