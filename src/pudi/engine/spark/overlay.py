@@ -1,8 +1,8 @@
 """Log files laid over base files that Spark reads itself: slices in, frames out whose union is the merged records.
 
 Python workers decode the logs, merge them, and look up their keys in the base files' key columns. What comes of it are
-row numbers of the base files that don't stay, which are broadcast and joined away from what Spark reads, and the
-records that stand in their place or are new.
+row numbers of the base files that don't stay, which are broadcast (as bits, 64 rows together) and joined away from
+what Spark reads, and the records that stand in their place or are new.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.engine.spark.columns import DEAD_FILE, DEAD_PLACE, DEAD_ROW, FILE, PLACE, ROW_NUMBER
+from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE, PLACE, ROW_NUMBER
 from pudi.engine.spark.files import NativeFiles
-from pudi.engine.spark.read_tasks import WinnerTasks, task_count
+from pudi.engine.spark.read_tasks import GROUP_BITS, WinnerTasks, task_count
 from pudi.engine.spark.session import functions, in_workers
 from pudi.expr import to_spark_sql
 from pudi.filegroup import FileSlice
@@ -25,8 +25,8 @@ from pudi.schema import COMMIT_TIME
 _BROADCAST_LOG_BYTES = 2 << 30
 """Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
 
-_KEYS_OF_BYTES = 4
-"""A base file's record keys take about one byte of so many."""
+_LOOKED_AT_OF_BYTES = 8
+"""Merging looks at one byte of so many of a base file: at its keys, or less where log files say row numbers."""
 
 
 def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], schema: Any) -> list[Any]:
@@ -43,24 +43,28 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     """
     tasks = WinnerTasks(files.storage, plan, slices)
     log_bytes = sum(log.size for s in slices for log in s.logs)
-    key_bytes = sum(s.size for s in slices) // _KEYS_OF_BYTES
-    numbers = files.spark.range(0, len(slices), 1, task_count(len(slices), log_bytes + key_bytes))
-    dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_ROW} bigint")
-    base = _with_place(files.located(slices, physical_columns(plan), FILE, ROW_NUMBER), FILE, ROW_NUMBER, PLACE)
-    dead = _with_place(dead, DEAD_FILE, DEAD_ROW, DEAD_PLACE)
+    base_bytes = sum(s.size for s in slices) // _LOOKED_AT_OF_BYTES
+    numbers = files.spark.range(0, len(slices), 1, task_count(len(slices), log_bytes + base_bytes))
+    dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_GROUP} bigint, {DEAD_BITS} bigint")
+    sql = functions(dead)
+    base = files.located(slices, physical_columns(plan), FILE, ROW_NUMBER)
+    base = base.withColumn(PLACE, _place(sql, FILE, sql.shiftright(ROW_NUMBER, GROUP_BITS)))
+    dead = dead.withColumn(DEAD_PLACE, _place(sql, DEAD_FILE, sql.col(DEAD_GROUP)))
     if log_bytes <= _BROADCAST_LOG_BYTES:
-        dead = functions(dead).broadcast(dead)
-    # places are one long, which Spark looks up several times as fast as name and number; names are compared only where
-    # places meet, and not by an equality, of which Spark would make one more key. No name of a file begins another's.
-    gone = (base[PLACE] == dead[DEAD_PLACE]) & base[FILE].startswith(dead[DEAD_FILE])
+        dead = sql.broadcast(dead)
+    # places are one long, which Spark looks up several times as fast as name and number, and rows that follow each
+    # other have one: it's still in the processor's cache. Names are compared only where places and bits meet, and not
+    # by an equality, of which Spark would make one more key. No name of a file begins another's.
+    bit = base[ROW_NUMBER].bitwiseAND((1 << GROUP_BITS) - 1).cast("int")
+    gone = (base[PLACE] == dead[DEAD_PLACE]) & (sql.getbit(dead[DEAD_BITS], bit) == 1)
+    gone &= base[FILE].startswith(dead[DEAD_FILE])
     staying = wanted(base.join(dead, gone, "left_anti"), plan).select(*plan.columns)
     return [staying, in_workers(numbers, tasks.winners, schema)]
 
 
-def _with_place(frame: Any, file: str, row: str, place: str) -> Any:
-    """A frame with a long for file and row number of each row: different within a file, and almost always beyond it."""
-    sql = functions(frame)
-    return frame.withColumn(place, sql.xxhash64(sql.col(file)).bitwiseXOR(sql.col(row)))
+def _place(sql: Any, file: str, group: Any) -> Any:
+    """A long for file and number of a group of its rows: different within a file, and almost always beyond it."""
+    return sql.xxhash64(sql.col(file)).bitwiseXOR(group)
 
 
 def physical_columns(plan: ReadPlan) -> pa.Schema:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import DEAD_FILE, DEAD_ROW, FILE_ID
+from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, FILE_ID
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
+GROUP_BITS = 6
+"""Row numbers without so many of their bits are numbers of groups, whose rows are the bits of one long."""
 TASK_BYTES = 64 << 20
 """Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""
 _LEAST_TASKS = 2
@@ -68,15 +71,25 @@ class WinnerTasks:
                 yield from reader.winners(self.slices[number])
 
     def replaced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Name of the base file and row number in it of base rows that don't stay as they are."""
+        """Base rows that don't stay as they are: name of the base file, and groups of its rows (`in_groups`)."""
         reader = SliceReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 file_slice = self.slices[number]
                 assert file_slice.base is not None
-                rows = pa.array(reader.replaced(file_slice), pa.int64())
-                names = pa.repeat(file_slice.base.name.name, len(rows))
-                yield pa.RecordBatch.from_arrays([names, rows], names=[DEAD_FILE, DEAD_ROW])
+                groups, bits = in_groups(reader.replaced(file_slice))
+                columns = [pa.repeat(file_slice.base.name.name, len(groups)), pa.array(groups), pa.array(bits)]
+                yield pa.RecordBatch.from_arrays(columns, names=[DEAD_FILE, DEAD_GROUP, DEAD_BITS])
+
+
+def in_groups(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct row numbers, ascending, by groups of 64 rows: numbers of the groups, and a bit for each row in them."""
+    if not len(rows):
+        return rows, rows
+    groups = rows >> GROUP_BITS
+    bits = np.uint64(1) << (rows & ((1 << GROUP_BITS) - 1)).astype(np.uint64)
+    first = np.flatnonzero(np.diff(groups, prepend=-1))
+    return groups[first], np.bitwise_or.reduceat(bits, first).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
