@@ -17,6 +17,7 @@ from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.format.record_positions import decode_positions, encode_positions
 from pudi.task import SliceReader
+from support.engines import Engine
 from support.golden import Golden, tables
 from support.rows import assert_same, from_arrow
 
@@ -122,6 +123,77 @@ def test_the_base_file_is_not_needed_to_know_what_is_replaced(tmp_path: Path) ->
     assert reader.replaced(file_slice).tolist() == expected
     found = pa.Table.from_batches(reader.winners(file_slice))["text"].to_pylist()
     assert sorted(found) == [f"newer {n}" for n in range(100, 200)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "newer"),
+    [
+        ([5, 1, 3, 2], [(0, 6), (2, 5), (4, 9)]),  # none that is stored is above any
+        ([5, 1, 3, 2], [(0, 5), (2, 4), (3, None)]),  # one in another row is, and one is deleted
+        ([5, 1, 3, 2], [(0, 4), (1, 0), (2, 3), (3, 3)]),
+        ([None, -7, -7, None], [(0, -3), (1, -3), (2, -9), (3, 0)]),  # null is 0 among ints
+        ([None, -7], [(0, None), (1, None), (2, 4)]),
+    ],
+)
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.timestamp("us"), pa.float64(), pa.string()])
+def test_what_footers_say_of_ordering_values_decides_as_the_values_do(
+    tmp_path: Path, kind: pa.DataType, stored: list[int | None], newer: list[tuple[int, int | None]]
+) -> None:
+    def rows(values: list[tuple[int, int | None]]) -> pa.Table:
+        ordering = [None if v is None else float(v) if kind == pa.float64() else v for _, v in values]
+        column = pa.array(ordering, pa.int64()).cast(kind) if kind == pa.string() else pa.array(ordering, kind)
+        return pa.table({"k": [f"k{n}" for n, _ in values], "ts": column, "n": [n for n, _ in values]})
+
+    first = rows(list(enumerate(stored)))
+    pudi.create(tmp_path / "t", first.schema, record_key="k", ordering="ts", table_type="mor")
+    mine, by_key = (pudi.Table(tmp_path / "t", options=each) for each in ({}, BY_KEY))
+    mine.insert(first)
+    mine.upsert(rows([each for each in newer if each[0] < len(stored)]))
+    if newer[-1][1] is None:
+        mine.delete(rows(newer[-1:]).select(["k"]))
+    plans = [table.scan().plan for table in (mine, by_key)]
+    readers = [SliceReader(mine.scan()._meta.storage, plan) for plan in plans]
+    (file_slice,) = plans[0].slices
+    assert file_slice.logs
+    gone = [reader.replaced(file_slice).tolist() for reader in readers]
+    assert gone[0] == gone[1]
+    found = [pa.Table.from_batches(reader.winners(file_slice), plans[0].output_schema) for reader in readers]
+    assert_same(from_arrow(found[0]), from_arrow(found[1]))
+
+
+def test_no_row_of_the_base_file_is_read_where_none_can_win(tmp_path: Path) -> None:
+    mine = _table(tmp_path / "t", ordering="ts")
+    later = _rows(range(100, 200), "newer")
+    mine.upsert(later.set_column(1, "ts", pa.array(np.full(100, 2999))))
+    plan, storage = mine.scan(columns=["text"]).plan, mine.scan()._meta.storage
+    (file_slice,) = plan.slices
+    assert file_slice.base is not None
+    path = tmp_path / "t" / file_slice.base.path
+    group = pq.read_metadata(path).row_group(0)
+    content = bytearray(path.read_bytes())
+    for column in map(group.column, range(group.num_columns)):
+        start = column.dictionary_page_offset or column.data_page_offset
+        content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(content)
+    reader = SliceReader(storage, plan)
+    assert len(reader.replaced(file_slice)) == 100
+    found = pa.Table.from_batches(reader.winners(file_slice))["text"].to_pylist()
+    assert sorted(found) == [f"newer {n}" for n in range(100, 200)]
+    with pytest.raises(CorruptError):
+        mine.scan().to_arrow()
+
+
+def test_neighbours_of_rows_that_go_stay(tmp_path: Path, engine: Engine) -> None:
+    """Rows go by bits of a number each 64 of them: the first, the last and those of the next number among them."""
+    mine = _table(tmp_path / "t", ordering="ts")
+    at = [2999 - n for n in (0, 1, 62, 63, 64, 127, 128, 190, 192, 1000, 2999)]
+    gone = [2999 - n for n in (2, 61, 65, 191, 2998)]
+    mine.upsert(_rows(at, "newer"))
+    mine.delete(_rows(gone, "").select(["k"]))
+    expected = {n: f"{'newer' if n in at else 'first'} {n}" for n in range(3000) if n not in gone}
+    found = engine.read(mine.scan(columns=["ts", "text"]))
+    assert {row["ts"]: row["text"] for row in found} == expected
+    assert len(found) == len(expected)
 
 
 def _with_headers(file: Path, **changed: str) -> None:

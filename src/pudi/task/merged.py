@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import AnyBaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
+from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
 from pudi.merge import Laid, Versions, fold, lay_over
 from pudi.plan.merging import Merging
-from pudi.schema import COMMIT_TIME, RECORD_KEY, conform_read
+from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, say_rows, stored_names
+from pudi.task.ordering_bound import bound_that_loses
 from pudi.task.spilled import ROW, Buckets
 
 
@@ -263,28 +264,32 @@ class MergedSlices:
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """As `_base`, with row numbers (`ROW`) in the place of record keys, which are read only where they're wanted.
 
-        Where base rows that stay aren't wanted, only those come that there are newer versions of.
+        Where base rows that stay aren't wanted, only those come that there are newer versions of, with nothing but
+        ordering values; and where the file's footer says that all of these lose, with one in the place of theirs.
         """
-        target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in (staying or ())])
-        places = np.zeros(0, dtype=np.int64) if staying is not None else np.sort(np.asarray(newer.rows[ROW]))
-        if staying is None and not target.names:
-            yield places, pa.table({ROW: pa.array(places, pa.int64())})
+        if staying is not None:
+            target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in staying])
+            for numbers, base in self._base(file_slice, target if target.names else of_base):
+                yield numbers, base.append_column(ROW, pa.array(numbers, pa.int64()))
             return
-        for numbers, base in self._base(file_slice, target if target.names else of_base):
-            rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
-            if staying is None:
-                held = _found(numbers, places)
-                yield numbers[held], rows.take(pa.array(held))
-            else:
-                yield numbers, rows
+        rule, places = self.merging.rule, np.sort(np.asarray(newer.rows[ROW]))
+        target = pa.schema([f for f in of_base if rule.compares and f.name in rule.ordering_fields])
+        assert file_slice.base is not None
+        bound = bound_that_loses(self._open(file_slice.base), target, newer, rule) if target.names else {}
+        if bound is not None:
+            values = {name: pa.repeat(value, len(places)) for name, value in bound.items()}
+            yield places, pa.table({ROW: pa.array(places, pa.int64()), **values})
+            return
+        for numbers, base in self._base(file_slice, target):
+            held = _found(numbers, places)
+            yield numbers[held], base.take(pa.array(held)).append_column(ROW, pa.array(numbers[held], pa.int64()))
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Row numbers and rows of the base file, at once unless it's large; at least one table."""
         if file_slice.base is None:
             yield np.zeros(0, dtype=np.int64), keyed(nullable(target.empty_table()), self.merging)
             return
-        file = open_base_file(self.storage, file_slice.base)
-        names = None if self.history is None else self.history.names(file_slice.base.instant)
+        file, names = self._open(file_slice.base)
         known = set(file.schema.names)
         present = [name for name in stored_names(target, names) if name in known]
         start = 0
@@ -298,6 +303,11 @@ class MergedSlices:
                 kept = pc.is_in(rows[COMMIT_TIME], value_set=chosen)
                 rows, numbers = rows.filter(kept), numbers[np.asarray(kept)]
             yield numbers, keyed(nullable(rows), self.merging)
+
+    def _open(self, base: BaseFile) -> tuple[AnyBaseFile, FieldNames | None]:
+        """A base file, and what columns are called in it."""
+        names = None if self.history is None else self.history.names(base.instant)
+        return open_base_file(self.storage, base), names
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """The columns that come back, as the table has them: no null is in one that has none."""
