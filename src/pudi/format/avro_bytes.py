@@ -60,12 +60,15 @@ _SQUEEZE = tuple(
 """Bytes of seven bits moved together, in pairs, fours and eights: groups that move, groups that stay, by how much."""
 
 
+_SMALL = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(0x80)], dtype=np.int64)
+"""The numbers of one byte."""
+
+
 def varints(records: Records, at: Positions) -> tuple[np.ndarray, np.ndarray | int, np.ndarray | bool]:
     """Zigzag numbers at any positions within the records: values, how many bytes each takes, and whether it's one."""
     first = records.data[at]
-    if not np.any(first & 0x80):
-        small = first.astype(np.int64)
-        return (small >> 1) ^ -(small & 1), 1, True
+    if not len(first) or first.max() < 0x80:
+        return _SMALL[first], 1, True
     word = records.at("<u8", at)
     stop = ~word & np.uint64(0x8080808080808080)
     kept = stop ^ (stop - np.uint64(1))  # all bits up to the one that ends the number
@@ -140,6 +143,14 @@ class Run:
             raise BadAvro("a number has more than 64 bits")
         self.move(lengths)
         return values
+
+    def passes(self, number: int) -> bool:
+        """Step over the next zigzag number if all have this one, of one byte: branches mostly are the same."""
+        byte = (number << 1) ^ (number >> 63)
+        if byte >= 0x80 or np.any(self.records.data[self.at] != byte):
+            return False
+        self.move(1)
+        return True
 
     def sizes(self) -> np.ndarray:
         """The next numbers, as lengths of bytes that are there."""

@@ -58,9 +58,9 @@ class Float:
 
     def read(self, run: Run, keep: bool) -> pa.Array:
         """See `Reader`."""
-        values = run.records.at(self.dtype, run.at)
+        begin = run.at
         run.move(self.size)
-        return pa.array(values, self.kind) if keep else None
+        return pa.array(run.records.at(self.dtype, begin), self.kind) if keep else None
 
     def step(self, data: memoryview, at: int) -> int:
         """See `Reader`."""

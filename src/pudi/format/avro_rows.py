@@ -34,6 +34,8 @@ class Optional:
 
     def read(self, run: Run, keep: bool) -> pa.Array:
         """See `Reader`."""
+        if run.passes(self.branch):
+            return self.inner.read(run, keep)
         branches = run.varint()
         if np.any((branches < 0) | (branches >= self.branches)):
             raise BadAvro("a union has no such branch")
