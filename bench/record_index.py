@@ -71,9 +71,10 @@ def size(found: object) -> int:
 
 def make(root: Path) -> None:
     """A table of a few rows with a metadata table."""
-    pudi.create(root, SCHEMA, record_key="id", partition_by="day")
+    files_only = {"hoodie.metadata.index.column.stats.enable": "false"}
+    pudi.create(root, SCHEMA, record_key="id", partition_by="day", options=files_only)
     rows = [{"id": str(number), "day": f"2026-01-{number + 1:02}"} for number in range(GROUPS)]
-    table = pudi.Table(root, options={"hoodie.metadata.enable": "true"})
+    table = pudi.Table(root, options=files_only)
     table.bulk_insert(pa.Table.from_pylist(rows, SCHEMA))
 
 
