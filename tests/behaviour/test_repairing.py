@@ -11,8 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
+from pudi.action import MetaClient
 from pudi.cli.app import app
-from support.damage import DAMAGES, NAMED_DAMAGES, Damage, lose_a_key, misplace_a_key, newest_base, newest_slice
+from pudi.context import Context
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
+from support.damage import (
+    DAMAGES,
+    NAMED_DAMAGES,
+    Damage,
+    forget_a_file,
+    lose_a_key,
+    misplace_a_key,
+    newest_base,
+    newest_slice,
+)
 from support.metadata import assert_listing, metadata_partitions
 from support.record_index import assert_record_index
 from support.trips import SCHEMA, table, trip
@@ -125,6 +138,52 @@ def test_older_versions(tmp_path: Path, version: int) -> None:
     pudi.Table(path, options=ALL_INDEXES).upsert(table([trip(50, 30)]))
     assert pudi.Table(path).check().ok
     assert len(_rows(path)) == len(rows) + 1
+
+
+def _times(path: Path) -> dict[str, int]:
+    return {row["uuid"]: row["ts"] for row in pudi.Table(path).scan(columns=["uuid", "ts"]).to_arrow().to_pylist()}
+
+
+def _die_before_a_compaction_of_the_metadata_table(path: Path) -> None:
+    """A write goes through, and plans a compaction of the metadata table that nobody runs."""
+
+    class Dying(FaultStorage):
+        def create(self, path: str, content: bytes) -> None:
+            super().create(path, content)
+            if path.startswith(".hoodie/metadata/.hoodie/") and path.endswith(".compaction.requested"):
+                raise SimulatedCrash(path)
+
+    storage = Dying(open_storage(str(path)))
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "1"}
+    opened = pudi.Table.of(MetaClient.open(str(path), None, options, Context(), storage), options)
+    with pytest.raises(SimulatedCrash):
+        opened.upsert(table([trip(4, 25)]))
+
+
+def test_a_planned_compaction_below_version_8(tmp_path: Path) -> None:
+    """Log files of all partitions bear its instant since: it's refused to make one of them anew, not to make all."""
+    path = made(tmp_path / "t", version=6)
+    lose_a_key(path)
+    _die_before_a_compaction_of_the_metadata_table(path)
+    rows, partitions = _times(path), metadata_partitions(path)
+    assert {each.index for each in pudi.Table(path).check().differences} == {"record_index"}
+    other = Path(shutil.copytree(path, tmp_path / "other"))
+    before = {file: file.stat().st_mtime_ns for file in path.rglob("*")}
+    with pytest.raises(pudi.ConflictError, match="a compaction of the metadata table is planned"):
+        pudi.Table(path).repair()
+    assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
+    pudi.Table(path).upsert(table([trip(4, 25)]))  # runs it first
+    done = pudi.Table(path).repair()
+    assert (done.ok, done.built) == (True, ("record_index",)), str(done)
+    forget_a_file(other)
+    done = pudi.Table(other).repair()
+    assert done.ok, str(done)
+    assert set(done.built) == set(partitions)
+    for each in (path, other):
+        assert metadata_partitions(each) == partitions
+        assert _times(each) == rows
+        pudi.Table(each, options=ALL_INDEXES).upsert(table([trip(50, 30)]))
+        assert pudi.Table(each).check().ok
 
 
 def test_nothing_is_done_that_is_not_wanted(copy: Path) -> None:
