@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeVar
 
 from pudi.context import FileInfo, Storage
-from pudi.errors import UnavailableError
+from pudi.errors import PudiError, UnavailableError
 from pudi.storage import StorageWrapper
 
 T = TypeVar("T")
@@ -90,8 +91,11 @@ class FaultStorage(StorageWrapper):
             if self._on_delay is not None:
                 self._on_delay()
             return do()
-        if self.mode == "lost_answer" or (self.mode == "crash" and self._crash_after):
+        if self.mode == "lost_answer":
             do()
         if self.mode == "crash":
+            if self._crash_after:
+                with contextlib.suppress(PudiError):  # who hears of an error is dead
+                    do()
             raise SimulatedCrash(f"call {number}: {kind} {path}")
         raise UnavailableError(f"simulated: no answer to call {number}, {kind}", table=self.root, path=path)

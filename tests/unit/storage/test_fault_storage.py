@@ -62,6 +62,13 @@ def test_a_crash_passes_handlers_of_errors(inner: Storage) -> None:
             pytest.fail("a dead process handles nothing")
 
 
+def test_a_crash_after_a_call_that_fails_is_one(inner: Storage) -> None:
+    storage = FaultStorage(inner, fail_at=1, mode="crash", crash_after=True)
+    with pytest.raises(SimulatedCrash):
+        storage.read("nothing")
+    assert storage.dead
+
+
 def test_others_act_during_a_delay(inner: Storage) -> None:
     storage = FaultStorage(inner, fail_at=2, mode="delay", on_delay=lambda: inner.delete(["a"]))
     with pytest.raises(NotFoundError):
