@@ -56,6 +56,11 @@ class Shards:
         return None not in self.by_owner
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no file group has more than the log file without records that each begins with."""
+        return all(each.base is None and len(each.logs) <= 1 for each in self.all)
+
+    @property
     def all(self) -> tuple[FileSlice, ...]:
         """All file groups."""
         return tuple(each for groups in self.by_owner.values() for each in groups)

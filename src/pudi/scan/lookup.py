@@ -106,6 +106,8 @@ def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Sc
         if texts is None:
             continue
         version = str(definition.get("version") or ("V2" if meta.config.version >= _FIRST_OF_V2 else "V1"))
+        if table.shards(name).is_empty:
+            continue
         prefixes = secondary_prefixes(pa.array(texts, pa.string())).to_pylist()
         records = table.read(name, prefixes=prefixes, whole_key=version == "V1")
         return name, split_secondary_keys(records["key"].combine_chunks())[1].unique()
@@ -117,6 +119,8 @@ def _groups(
 ) -> frozenset[tuple[str, str]] | None:
     """The file groups that hold record keys, in partitions that may hold wanted rows; None where that isn't sure."""
     shards = table.shards(RECORD_INDEX)
+    if shards.is_empty:  # Hudi's CREATE INDEX can take back what was built, and leaves it named as ready
+        return None
     index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
     owners: Sequence[str | None] = [None]
     if index.partitioned:
