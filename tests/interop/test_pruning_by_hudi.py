@@ -77,7 +77,7 @@ SEVERAL_WRITERS = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
 }
-"""What Hudi's CREATE INDEX needs; with the lock alone it rolls back what it has just built, and says it's ready."""
+"""With what Hudi's CREATE INDEX is for several writers; it needs the lock provider."""
 DAY = 86_400
 BY_DAY = "from_unixtime(ts, 'yyyy-MM-dd')"
 BY_NAMED = {
