@@ -104,6 +104,33 @@ def test_an_index_whose_entries_were_taken_back_makes_it_look_at_all(tmp_path: P
     assert made.table.scan(where=where).to_arrow() == expected
 
 
+def test_writes_pass_over_a_record_index_whose_entries_were_taken_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Keys are looked for in files, and none is put into the index, of which one with a few would pass for whole."""
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), OVER_ALL)
+    pudi.Table(made.path).bulk_insert(table(trip(n, 10) for n in range(8)))
+    pudi.Table(made.path).create_index("record_index")
+    for base in (made.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"):
+        base.unlink()
+    timeline = made.path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    at = max(file.name for file in timeline.glob("*.deltacommit"))[:17]
+    for name in (f"{at}.rollback.requested", f"{at}.rollback.inflight", f"{at}_{at}.rollback"):
+        (timeline / name).touch()
+    made.write(
+        "upsert", table([trip(3, 20), trip(9, 20)])
+    )  # small files have no room, so that places come from the look
+    pudi.Table(made.path).upsert(table([trip(4, 20)]))
+    assert "`pudi repair` makes it anew" in caplog.text
+    rows = made.table.scan().to_arrow()
+    times = sorted(zip(rows["uuid"].to_pylist(), rows["ts"].to_pylist(), strict=True))
+    assert times == [(f"k{n:04}", 20 if n in {3, 4, 9} else 10) for n in (*range(8), 9)]
+    for n in (0, 3, 9):
+        assert made.table.scan(where=f"uuid = 'k{n:04}'").to_arrow().num_rows == 1
+    assert made.table.repair().ok
+    assert made.table.scan(where="uuid = 'k0003'").to_arrow()["ts"].to_pylist() == [20]
+
+
 def test_base_files_alone_are_read_without_what_only_logs_say(tmp_path: Path) -> None:
     """A record that was deleted in a log file is still in the base file, and in no index."""
     made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, CASES[0][1], OVER_ALL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -13,6 +13,11 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.metadata.records import RECORD_INDEX, SECONDARY_INDEX_PREFIX, group_prefix
+
+
+def hold_nothing(slices: Iterable[FileSlice]) -> bool:
+    """Whether no file group has more than the log file without records that each begins with."""
+    return all(each.base is None and len(each.logs) <= 1 for each in slices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +62,8 @@ class Shards:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file group has more than the log file without records that each begins with."""
-        return all(each.base is None and len(each.logs) <= 1 for each in self.all)
+        """Whether it has no entries."""
+        return hold_nothing(self.all)
 
     @property
     def all(self) -> tuple[FileSlice, ...]:

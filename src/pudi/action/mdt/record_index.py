@@ -17,6 +17,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import is_partitioned
+from pudi.action.mdt.taken_back import is_taken_back
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import Options
@@ -88,6 +89,8 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
+    if is_taken_back(meta, timeline, RECORD_INDEX, shards.slices):
+        return None
     if shards.ranges and shards.partitioned == index.is_global:
         kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
         raise InvalidArgumentError(
@@ -136,7 +139,10 @@ class StagedIndex:
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
-        known = shards_of(self.meta, mdt, own, self.meta.store.load())
+        timeline = self.meta.store.load()
+        known = shards_of(self.meta, mdt, own, timeline)
+        if is_taken_back(self.meta, timeline, RECORD_INDEX, known.slices):
+            return ShardWork(self, (), ())
         new = self._new_groups(known, {partition for partition, _ in found})
         tasks = []
         for place, ((partition, shard), portions) in enumerate(found.items()):
