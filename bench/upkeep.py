@@ -49,7 +49,8 @@ def main() -> None:
             pudi.create(path, SCHEMA, **settings, options={"hoodie.metadata.enable": "false"})
             pudi.Table(path, options=options).bulk_insert(trips)
         for number in range(given.repeats + 1):
-            for place, (name, options) in enumerate(KEPT.items()):
+            turns = list(enumerate(KEPT.items()))
+            for place, (name, options) in turns[number % len(turns) :] + turns[: number % len(turns)]:
                 path = Path(shutil.copytree(made / str(place), Path(folder) / "table"))
                 table = pudi.Table(path, options=options)
                 start = time.perf_counter()
