@@ -104,6 +104,16 @@ def test_an_index_whose_entries_were_taken_back_makes_it_look_at_all(tmp_path: P
     assert made.table.scan(where=where).to_arrow() == expected
 
 
+def _take_back(path: Path, index: str) -> None:
+    """Leave an index as Hudi's CREATE INDEX does: named as ready, its entries rolled back."""
+    for base in (path / ".hoodie" / "metadata" / index).glob("*.hfile"):
+        base.unlink()
+    timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    at = max(file.name for file in timeline.glob("*.deltacommit"))[:17]
+    for name in (f"{at}.rollback.requested", f"{at}.rollback.inflight", f"{at}_{at}.rollback"):
+        (timeline / name).touch()
+
+
 def test_writes_pass_over_a_record_index_whose_entries_were_taken_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -111,15 +121,9 @@ def test_writes_pass_over_a_record_index_whose_entries_were_taken_back(
     made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), OVER_ALL)
     pudi.Table(made.path).bulk_insert(table(trip(n, 10) for n in range(8)))
     pudi.Table(made.path).create_index("record_index")
-    for base in (made.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"):
-        base.unlink()
-    timeline = made.path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
-    at = max(file.name for file in timeline.glob("*.deltacommit"))[:17]
-    for name in (f"{at}.rollback.requested", f"{at}.rollback.inflight", f"{at}_{at}.rollback"):
-        (timeline / name).touch()
-    made.write(
-        "upsert", table([trip(3, 20), trip(9, 20)])
-    )  # small files have no room, so that places come from the look
+    _take_back(made.path, "record_index")
+    # small files have no room, so that places come from the look
+    made.write("upsert", table([trip(3, 20), trip(9, 20)]))
     pudi.Table(made.path).upsert(table([trip(4, 20)]))
     assert "`pudi repair` makes it anew" in caplog.text
     rows = made.table.scan().to_arrow()
@@ -129,6 +133,20 @@ def test_writes_pass_over_a_record_index_whose_entries_were_taken_back(
         assert made.table.scan(where=f"uuid = 'k{n:04}'").to_arrow().num_rows == 1
     assert made.table.repair().ok
     assert made.table.scan(where="uuid = 'k0003'").to_arrow()["ts"].to_pylist() == [20]
+
+
+def test_writes_pass_over_a_secondary_index_whose_entries_were_taken_back(tmp_path: Path) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {})
+    made.table.bulk_insert(table(trip(n, 10, "one") for n in range(8)))
+    made.table.create_index("record_index")
+    made.table.create_index("secondary_index", "rider")
+    _take_back(made.path, "secondary_index_rider")
+    made.table.upsert(table([trip(3, 20, "two"), trip(9, 20, "one")]))
+    for _ in range(2):
+        for rider, keys in {"one": [0, 1, 2, 4, 5, 6, 7, 9], "two": [3]}.items():
+            found = made.table.scan(where=f"rider = '{rider}'").to_arrow()["uuid"].to_pylist()
+            assert sorted(found) == [f"k{n:04}" for n in keys]
+        assert made.table.repair().ok
 
 
 def test_base_files_alone_are_read_without_what_only_logs_say(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class BucketTasks:
         """Answers by `RESULT_COLUMNS` for what `bucket_frame` gives, all records of a `GROUP` in a row."""
         files = 0
         try:
-            for rows in _whole_groups(batches):
+            for rows in whole_groups(batches):
                 if not files:
                     self.check.run()
                 for (partition, bucket), places in groups_of(rows, [PARTITION_PATH, BUCKET]):
@@ -66,7 +66,7 @@ class BucketTasks:
         )
 
 
-def _whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Records in portions of some size that part no group."""
     held: list[pa.Table] = []
     for step in steps(batches):
