@@ -1,6 +1,6 @@
 """Writes on `local-cluster[2,1,1024]`, during those named an executor is killed; run by test_cluster.py.
 
-    python cluster_job.py FOLDER [bulk_insert] [upsert] [spread] [random]
+    python cluster_job.py FOLDER [bulk_insert] [upsert] [spread] [random] [buckets] [random_buckets] [random_sorted]
 
 Prints one JSON line.
 """
@@ -71,6 +71,17 @@ def kill_during(case: str) -> None:
         ORDER.touch()
 
 
+def first_bulk_insert(case: str, data: Any, options: dict[str, str]) -> dict[str, Any]:
+    """A bulk insert into a table of its own, and what becomes of it."""
+    table = pudi.create(FOLDER / case, data.schema, record_key="id", partition_by="place", name=case, options=options)
+    kill_during(case)
+    try:
+        table.bulk_insert(data, options=options)
+    except pudi.UnavailableError as unavailable:
+        return {"error": str(unavailable), "killed": not ORDER.exists(), "rows": table.scan().to_arrow().num_rows}
+    return {**state(table), "error": None}
+
+
 def main() -> None:
     spark = session()
     answers = {}
@@ -91,8 +102,11 @@ def main() -> None:
     answers["spread"] = state(table)
 
     kill_during("random")
+    # rand() has a seed, and says the same when it's evaluated again
     random = spark.range(0, ROWS, 1, 6).selectExpr(
-        "10000 + cast(rand() * 1e15 as bigint) as id", "concat('p', id % 4) as place", "'c' as note"
+        "10000 + pmod(xxhash64(reflect('java.util.UUID', 'randomUUID')), 1000000000000000) as id",
+        "concat('p', id % 4) as place",
+        "'c' as note",
     )
     try:
         table.upsert(random)
@@ -100,6 +114,17 @@ def main() -> None:
     except pudi.UnavailableError as unavailable:
         error = str(unavailable)
     answers["random"] = {**state(table), "error": error}
+
+    # some are done before the executor dies, some begin after it
+    tasks = {"hoodie.bulkinsert.shuffle.parallelism": "8"}
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4", **tasks}
+    for case, data, options in (
+        ("buckets", frame, buckets),
+        ("random_buckets", random, buckets),
+        ("random_sorted", random, {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT", **tasks}),
+    ):
+        if case in KILLED:
+            answers[case] = first_bulk_insert(case, data, options)
     spark.stop()
     print(json.dumps(answers))
 

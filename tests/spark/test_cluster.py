@@ -20,6 +20,9 @@ CASES = {
     "test_upsert": "upsert",
     "test_upsert_that_is_spread_over_files": "spread",
     "test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all": "random",
+    "test_the_first_bulk_insert_into_buckets": "buckets",
+    "test_the_first_bulk_insert_into_buckets_of_such_an_input": "random_buckets",
+    "test_a_bulk_insert_with_a_sort_mode_of_such_an_input": "random_sorted",
 }
 
 
@@ -76,3 +79,23 @@ def test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all(answe
         assert "evaluated again" in random["error"]
     else:
         assert random["notes"]["c"] == ROWS
+
+
+@pytest.mark.slow
+def test_the_first_bulk_insert_into_buckets(answers: dict[str, Any]) -> None:
+    found = answers["buckets"]
+    assert (found["error"], found["killed"], found["strays"]) == (None, True, [])
+    assert found["rows"] == found["keys"] == ROWS
+
+
+def test_the_first_bulk_insert_into_buckets_of_such_an_input(answers: dict[str, Any]) -> None:
+    found = answers["random_buckets"]
+    assert (found["error"], found["killed"], found["strays"]) == (None, True, [])  # it's done once more, counted
+    assert found["rows"] == found["keys"] == ROWS
+
+
+@pytest.mark.slow
+def test_a_bulk_insert_with_a_sort_mode_of_such_an_input(answers: dict[str, Any]) -> None:
+    found = answers["random_sorted"]
+    assert found["killed"]
+    assert found["rows"] == (0 if found["error"] else ROWS)

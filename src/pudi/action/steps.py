@@ -1,13 +1,21 @@
-"""Single steps of a write: leftovers of attempts go, new folders become partitions."""
+"""Single steps of a write: leftovers of attempts go, new folders become partitions, a commit says what was done."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pudi.action.meta_client import MetaClient
+from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.errors import TableExistsError
 from pudi.filegroup import Markers
-from pudi.format import PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
+from pudi.format import (
+    CommitMetadata,
+    PartitionMetadata,
+    WriteStat,
+    encode_partition_metadata,
+    partition_metadata_path,
+)
+from pudi.plan import Operation
+from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant
 
 
@@ -31,3 +39,33 @@ def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat
             meta.storage.create(partition_metadata_path(partition), content)
         except TableExistsError:
             continue
+
+
+def commit_metadata(
+    operation: Operation,
+    stats: Sequence[WriteStat],
+    schema_json: str,
+    history: SchemaHistory | None,
+    replaced: Mapping[str, tuple[str, ...]] | None,
+    extra: Mapping[str, str],
+) -> CommitMetadata:
+    """What a write's completed instant says.
+
+    Args:
+        operation: what was done.
+        stats: the files that were written.
+        schema_json: the table's schema as Avro.
+        history: the schemas by id, in a table that has such.
+        replaced: ids of the file groups that go out of the table, by partition path.
+        extra: what else is to be said.
+    """
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
+    return CommitMetadata(
+        partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
+        extra_metadata={**extra, SCHEMA_KEY: schema_json, **by_id},
+        operation_type=operation.value,
+        partition_to_replace_file_ids=replaced,
+    )

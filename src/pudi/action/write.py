@@ -26,7 +26,7 @@ from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
-from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import MetaClient
 from pudi.action.pending import pending
 from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
@@ -34,14 +34,14 @@ from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
-from pudi.action.steps import add_partitions, remove_leftovers
+from pudi.action.steps import add_partitions, commit_metadata, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers
-from pudi.format import Action, CommitMetadata, WriteStat, new_file_id
+from pudi.format import Action, CommitMetadata, new_file_id
 from pudi.index import Index
 from pudi.merge import MergeRule
 from pudi.plan import (
@@ -61,7 +61,7 @@ from pudi.schema import add_meta_fields, avro_to_arrow, evolved_text, with_meta_
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine, FileResult, KeySearch
-from pudi.task.engine import InputSpec
+from pudi.task.engine import EvaluatedAgainError, InputSpec
 from pudi.task.tag import lookups_in
 from pudi.timeline import Instant, Timeline
 
@@ -166,13 +166,10 @@ class Write(Timed):
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
-            if bulk and uncounted(timeline):
-                done = self._commit(timeline, schema_json, records, None)
-            else:
-                tagged, plan = self._plan(timeline, records)
-                if isinstance(plan, WritePlan) and not plan.tasks and not self._replaces_some:
-                    return None
-                done = self._commit(timeline, schema_json, tagged, plan)
+            try:
+                done = self._write_by(timeline, schema_json, records, counted=not (bulk and uncounted(timeline)))
+            except EvaluatedAgainError:
+                done = self._write_by(meta.store.load(), schema_json, records, counted=True)
         finally:
             records.release()
         if done is None:
@@ -181,6 +178,17 @@ class Write(Timed):
         maybe_compact(meta, self.engine, self.resolved)
         maintain_metadata(meta, self.engine, self.resolved)
         return result
+
+    def _write_by(
+        self, timeline: Timeline, schema_json: str, records: Any, *, counted: bool
+    ) -> tuple[Instant, CommitMetadata] | None:
+        """Write and commit, after a look at records and table or without; None where there's nothing to do."""
+        if not counted:
+            return self._commit(timeline, schema_json, records, None)
+        tagged, plan = self._plan(timeline, records)
+        if isinstance(plan, WritePlan) and not plan.tasks and not self._replaces_some:
+            return None
+        return self._commit(timeline, schema_json, tagged, plan)
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
         """The records, checked and with their keys."""
@@ -316,7 +324,9 @@ class Write(Timed):
             with self._phase("commit"):
                 remove_leftovers(meta, instant, stats)
                 add_partitions(meta, instant, stats)
-                metadata = self._metadata(stats, schema_json, history)
+                metadata = commit_metadata(
+                    self.operation, stats, schema_json, history, self._replaced, self.extra_metadata
+                )
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
@@ -367,18 +377,6 @@ class Write(Timed):
             files=file_options(self.meta, options, avro_to_arrow(schema_json).names),
             logs=self._logs,
             stats=indexed_columns(self.meta, avro_to_arrow(schema_json)),
-        )
-
-    def _metadata(self, stats: Sequence[WriteStat], schema_json: str, history: SchemaHistory | None) -> CommitMetadata:
-        by_partition: dict[str, list[WriteStat]] = {}
-        for stat in stats:
-            by_partition.setdefault(stat.partition_path or "", []).append(stat)
-        by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
-        return CommitMetadata(
-            partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
-            extra_metadata={**self.extra_metadata, SCHEMA_KEY: schema_json, **by_id},
-            operation_type=self.operation.value,
-            partition_to_replace_file_ids=self._replaced,
         )
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.errors import UnavailableError
 from pudi.index import Buckets
 from pudi.merge import MergeRule
 from pudi.plan.change import Change
@@ -137,6 +138,10 @@ class JobRunner(Protocol):
         """See `Engine.run_jobs`."""
 
 
+class EvaluatedAgainError(UnavailableError):
+    """Records that weren't counted first may have been lost or doubled; counted first, they can be written."""
+
+
 class Engine(Protocol):
     """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
 
@@ -210,7 +215,11 @@ class Engine(Protocol):
         """
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:
-        """Write all records to new file groups, without counting or looking at what is there."""
+        """Write all records to new file groups, without looking at what is there.
+
+        Raises:
+            EvaluatedAgainError: where `counts_apart`, records of buckets may have been lost or doubled.
+        """
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs that don't depend on each other; those that are `Weighed` and small may share a task.

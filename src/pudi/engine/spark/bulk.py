@@ -1,20 +1,32 @@
-"""Which Spark task writes which records of a bulk insert, and in which order."""
+"""Which Spark task writes which records of a bulk insert, in which order, and whether all of them came there."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pudi.engine.spark.columns import ARRIVAL, BUCKET, GROUP
+from pudi.engine.spark.columns import ARRIVAL, BUCKET, GROUP, HASH
 from pudi.engine.spark.records import SparkRecords, columns_of_data
+from pudi.engine.spark.session import Observed
 from pudi.plan import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.spark_types import quote
+
+_EXCHANGED = {SortMode.GLOBAL_SORT, SortMode.PARTITION_PATH_REPARTITION, SortMode.PARTITION_PATH_REPARTITION_AND_SORT}
+
+_FIRST = f"{ARRIVAL} & {(1 << 33) - 1} = 0"
+"""Whether a record is the first of its Spark partition (`monotonically_increasing_id`)."""
+_EVALUATED = f"collect_list(CASE WHEN {_FIRST} THEN shiftright({ARRIVAL}, 33) END)"
+
+
+def is_exchanged(spec: WriteSpec) -> bool:
+    """Whether `bulk_frame` brings records to other tasks than those that evaluate them."""
+    return spec.sort in _EXCHANGED or spec.deduplicate
 
 
 def bulk_frame(records: SparkRecords, spec: WriteSpec) -> Any:
     """The table's columns of records, those of one task in its order (BulkInsertInternalPartitionerWithRowsFactory).
 
-    Versions of one key meet in one task where the write combines them.
+    Versions of one key meet in one task where the write combines them. Beside records that are exchanged stands `HASH`.
 
     Args:
         records: the records.
@@ -37,11 +49,16 @@ def bulk_frame(records: SparkRecords, spec: WriteSpec) -> Any:
         order = [PARTITION_PATH, RECORD_KEY, ARRIVAL]
     elif spec.sort is SortMode.PARTITION_PATH_REPARTITION_AND_SORT:
         order = [PARTITION_PATH, ARRIVAL]
-    return placed.sortWithinPartitions(*order).select(*columns_of_data(spec.schema.names))
+    counted = [HASH] if is_exchanged(spec) else []
+    return placed.sortWithinPartitions(*order).select(*counted, *columns_of_data(spec.schema.names))
 
 
-def bucket_frame(records: SparkRecords, spec: WriteSpec) -> Any:
+def bucket_frame(records: SparkRecords, spec: WriteSpec) -> tuple[Any, Observed]:
     """Keys, buckets and the table's columns of records; those of one bucket in one task, one after the other.
+
+    With it comes what will have been seen on their way: how many `records` were evaluated, and whether `once`, which is
+    to say that Spark evaluated no part of the input that has records a second time. Each evaluation that ended well is
+    in there, also those whose records a lost executor took along.
 
     Args:
         records: the records, of a table with a fixed number of buckets.
@@ -56,4 +73,6 @@ def bucket_frame(records: SparkRecords, spec: WriteSpec) -> Any:
         f"monotonically_increasing_id() AS {ARRIVAL}",
         *(quote(name) for name in spec.schema.names),
     )
-    return frame.repartition(*tasks, GROUP).sortWithinPartitions(GROUP)  # one long: Spark sorts these by their digits
+    seen = Observed.of(frame, records="count(1)", once=f"size({_EVALUATED}) = size(array_distinct({_EVALUATED}))")
+    # one long: Spark sorts these by their digits
+    return seen.frame.repartition(*tasks, GROUP).sortWithinPartitions(GROUP), seen

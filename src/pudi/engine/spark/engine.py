@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.engine.spark.bucket_tasks import BucketTasks
-from pudi.engine.spark.bulk import bucket_frame, bulk_frame
+from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
 from pudi.engine.spark.jobs import JobTasks
@@ -20,14 +20,15 @@ from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
-from pudi.engine.spark.session import in_workers, spark_errors
+from pudi.engine.spark.session import can_observe, in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
+from pudi.index import Buckets
 from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
-from pudi.task.engine import InputSpec, Weighed
+from pudi.task.engine import EvaluatedAgainError, InputSpec, Weighed
 from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
@@ -130,25 +131,44 @@ class SparkEngine:
     def bulk_write(
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context
     ) -> Sequence[FileResult]:
-        """Write all records to new file groups in one job, without counting them first."""
-        check, job, keys, buckets = (
-            WorkerCheck(storage, spec.instant),
-            context.new_id(),
-            records.spec.keys,
-            records.spec.buckets,
-        )
-        if buckets is None:
-            frame, run = bulk_frame(records, spec), BulkTask(storage, spec, keys, job, check).run
-        else:
-            frame = bucket_frame(records, spec)
-            run = BucketTasks(storage, spec, buckets, job, check, bool(keys.partition_fields)).run
+        """Write all records to new file groups, counted first only where they're exchanged for a sort mode.
+
+        Raises:
+            EvaluatedAgainError: records of buckets may have been lost or doubled, as an executor was lost.
+            UnavailableError: as `write`.
+        """
+        if records.spec.buckets is not None:
+            return self._write_buckets(records, storage, spec, records.spec.buckets, context)
+        expected = records.groups.values() if is_exchanged(spec) else ()
+        task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
+        answers = _collect(in_workers(bulk_frame(records, spec), task.run, RESULT_COLUMNS), storage.root)
+        if is_exchanged(spec):
+            _check_complete((("", group) for group in expected), None, answers, storage.root)
+        return [result for answer in answers for result in answer.results]
+
+    def _write_buckets(
+        self, records: SparkRecords, storage: Storage, spec: WriteSpec, buckets: Buckets, context: Context
+    ) -> Sequence[FileResult]:
+        """Write the first files of buckets in one job, and find out afterwards whether that went well."""
+        frame, seen = bucket_frame(records, spec)
+        made_of_values = bool(records.spec.keys.partition_fields)
+        check = WorkerCheck(storage, spec.instant)
+        run = BucketTasks(storage, spec, buckets, context.new_id(), check, made_of_values).run
         answers = _collect(in_workers(frame, run, RESULT_COLUMNS), storage.root)
+        if not answers and not records.counts:
+            return []
+        received, found = sum(answer.received for answer in answers), seen.found() if answers else {}
+        if not found.get("once") or found.get("records") != received:
+            raise EvaluatedAgainError(
+                f"{received} records were written, and Spark doesn't say that these are all that were evaluated",
+                table=storage.root,
+            )
         return [result for answer in answers for result in answer.results]
 
     @property
     def counts_apart(self) -> bool:
         """Counting is a query of its own, for which the records are kept."""
-        return True
+        return can_observe(self.spark)
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs, small ones some in a task; see `pudi.task.engine.Engine`."""
@@ -218,13 +238,13 @@ def _places(plan: WritePlan) -> set[tuple[str, str]]:
 
 
 def _check_complete(
-    expected: Iterable[tuple[str, Group]], partitions: Sequence[str], answers: Sequence[_Answer], table: str
+    expected: Iterable[tuple[str, Group]], partitions: Sequence[str] | None, answers: Sequence[_Answer], table: str
 ) -> None:
     """Compare, partition by partition, what was counted before the write with what the tasks got.
 
     Args:
         expected: what was counted, by partition path.
-        partitions: partition path of each task, by number.
+        partitions: partition path of each task, by number; None where all is counted as of one that is empty.
         answers: what the tasks got.
         table: location of the table.
 
@@ -236,14 +256,15 @@ def _check_complete(
         balance[partition][0] += group.records
         balance[partition][1] ^= group.fingerprint
     for answer in answers:
-        partition = partitions[answer.task]
+        partition = "" if partitions is None else partitions[answer.task]
         balance[partition][0] -= answer.received
         balance[partition][1] ^= answer.fingerprint
     for partition, (records, fingerprint) in balance.items():
         if records or fingerprint:
             kind = "fewer" if records > 0 else "more"
+            place = "" if partitions is None else f"partition {partition!r}: "
             raise UnavailableError(
-                f"partition {partition!r}: the tasks got {abs(records)} records {kind} than were counted, or others: "
+                f"{place}the tasks got {abs(records)} records {kind} than were counted, or others: "
                 "an executor was lost and the input evaluated again, and it gives other records each time. Nothing "
                 "was written; save the input as files first, and write these",
                 table=table,

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import unquote
 
@@ -28,6 +29,9 @@ _JAVA_OF_SPARK = {3: 8, 4: 17}
 
 _FRAME_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe")
 """Where the DataFrame classes are: classic (and the parent of both in Spark 4), and Connect."""
+
+_OBSERVED_SECONDS = 30
+"""How long to wait for what Spark has observed, after the query."""
 
 _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
 
@@ -145,6 +149,44 @@ def _keep_modules_from_collector() -> None:
     when the first task begins is kept out of it, once: it's freed all the same when nothing refers to it.
     """
     gc.freeze()
+
+
+def can_observe(spark: Any) -> bool:
+    """Whether `Observed` works with a session: Connect has no observations before Spark 4."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect.") or _numbers(str(spark.version)) >= (4, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Aggregates of a frame's rows that Spark gathers while it evaluates them for something else.
+
+    Args:
+        frame: the frame to go on with.
+        observation: where Spark tells.
+    """
+
+    frame: Any
+    observation: Any
+
+    @classmethod
+    def of(cls, frame: Any, **aggregates: str) -> Observed:
+        """Have Spark gather aggregates, by their names."""
+        from pyspark.sql import Observation  # noqa: PLC0415 - optional
+
+        sql, observation = functions(frame), Observation()
+        named = [sql.expr(aggregate).alias(name) for name, aggregate in aggregates.items()]
+        return cls(frame.observe(observation, *named), observation)
+
+    def found(self) -> dict[str, Any]:
+        """The aggregates, once the frame was evaluated; nothing where Spark doesn't tell them in time.
+
+        Spark tells them by an event that can be late, and is dropped where there are too many.
+        """
+        told: list[dict[str, Any]] = []
+        waiting = Thread(target=lambda: told.append(self.observation.get), daemon=True)
+        waiting.start()
+        waiting.join(_OBSERVED_SECONDS)
+        return told[0] if told else {}
 
 
 def task_ids() -> tuple[int, int, int]:

@@ -211,9 +211,10 @@ class BulkTask:
     _files: int = 0
     _rows: int = 0
     _limit: int | None = None
+    _hashes: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answers by `RESULT_COLUMNS` for records with the table's columns."""
+        """Answers by `RESULT_COLUMNS` for records with the table's columns, and `HASH` where they're to be counted."""
         try:
             for step in steps(batches):
                 if not self._files and not self._held:
@@ -228,7 +229,11 @@ class BulkTask:
             yield failure(error)
 
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
-        data = conform(pa.Table.from_batches(batches), self.spec.schema, table=self.storage.root, evolved=True)
+        taken = pa.Table.from_batches(batches)
+        if HASH in taken.column_names:
+            self._hashes ^= _fingerprint(taken[HASH])
+            taken = taken.drop_columns([HASH])
+        data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
         keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
         self._rows += data.num_rows
         rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
@@ -274,7 +279,8 @@ class BulkTask:
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
         result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
-        return answer(number, result.received, 0, [result])
+        told, self._hashes = self._hashes, 0  # with the next file, whichever records are in it
+        return answer(number, result.received, told, [result])
 
 
 def unique_id(job: str, place: str) -> str:
