@@ -10,9 +10,21 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.action import MetaClient
+from pudi.action.mdt.client import open_metadata
 from pudi.filegroup import FileSystemView
+from pudi.format import (
+    InstantInfo,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+    encode_rollback_metadata,
+    parse_base_file,
+)
+from pudi.metadata import taken_back
+from pudi.timeline.archiving import archive
 from support.engines import LocalEngine
 from support.layouts import Layout
+from support.metadata import records
 from support.pudi_table import PudiTable
 from support.trips import SCHEMA, steps, table, trip
 
@@ -106,47 +118,134 @@ def test_an_index_whose_entries_were_taken_back_makes_it_look_at_all(tmp_path: P
 
 def _take_back(path: Path, index: str) -> None:
     """Leave an index as Hudi's CREATE INDEX does: named as ready, its entries rolled back."""
-    for base in (path / ".hoodie" / "metadata" / index).glob("*.hfile"):
+    gone = sorted((path / ".hoodie" / "metadata" / index).glob("*.hfile"))
+    assert gone
+    for base in gone:
         base.unlink()
+    built = parse_base_file(gone[0].name)
+    assert built is not None
     timeline = path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
-    at = max(file.name for file in timeline.glob("*.deltacommit"))[:17]
-    for name in (f"{at}.rollback.requested", f"{at}.rollback.inflight", f"{at}_{at}.rollback"):
+    at = str(int(max(file.name.split("_")[1] for file in timeline.glob("*_*.*"))[:17]) + 1)
+    deleted = RollbackPartitionMetadata(index, tuple(map(str, gone)))
+    undone = (InstantInfo(built.instant, "deltacommit"),)
+    done = RollbackMetadata(at, 1, len(gone), (built.instant,), {index: deleted}, instants_rollback=undone)
+    for name in (f"{at}.rollback.requested", f"{at}.rollback.inflight"):
         (timeline / name).touch()
+    (timeline / f"{at}_{at}.rollback").write_bytes(encode_rollback_metadata(done))
 
 
-def test_writes_pass_over_a_record_index_whose_entries_were_taken_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def _fill_somewhat(path: Path) -> None:
+    """Write as Hudi does, which puts what it changes into such an index."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pudi.metadata.table.taken_back", lambda *_: frozenset())
+        patch.setattr("pudi.metadata.table.taken_back_long_ago", lambda *_: frozenset())
+        patch.setattr("pudi.action.mdt.taken_back.taken_back", lambda *_: frozenset())
+        pudi.Table(path).upsert(table([trip(5, 15, "five"), trip(10, 10, "ten")]))
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
+@pytest.mark.parametrize("layout", [Layout(), Layout(version=8, kind="mor")], ids=str)
+def test_a_record_index_that_was_taken_back_is_not_asked_and_made_anew(
+    tmp_path: Path, layout: Layout, filled: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Keys are looked for in files, and none is put into the index, of which one with a few would pass for whole."""
-    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), OVER_ALL)
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, OVER_ALL)
     pudi.Table(made.path).bulk_insert(table(trip(n, 10) for n in range(8)))
     pudi.Table(made.path).create_index("record_index")
     _take_back(made.path, "record_index")
+    if filled:
+        _fill_somewhat(made.path)
+        assert 0 < len(records(made.path, "record_index")) < 8
+    for n in range(8):
+        found = pudi.Table(made.path).scan(where=f"uuid = 'k{n:04}'")
+        assert found.to_arrow().num_rows == 1
+        assert "record_index kept" not in found.explain()
+    assert "rolled back what record_index held" in caplog.text
+    assert "record_index" in str(pudi.Table(made.path).check())
     # small files have no room, so that places come from the look
     made.write("upsert", table([trip(3, 20), trip(9, 20)]))
-    pudi.Table(made.path).upsert(table([trip(4, 20)]))
-    assert "`pudi repair` makes it anew" in caplog.text
+    assert "made anew: record_index" in caplog.text
+    assert pudi.Table(made.path).check().ok
     rows = made.table.scan().to_arrow()
+    keys = [*range(8), 9, *([10] if filled else [])]
     times = sorted(zip(rows["uuid"].to_pylist(), rows["ts"].to_pylist(), strict=True))
-    assert times == [(f"k{n:04}", 20 if n in {3, 4, 9} else 10) for n in (*range(8), 9)]
-    for n in (0, 3, 9):
-        assert made.table.scan(where=f"uuid = 'k{n:04}'").to_arrow().num_rows == 1
-    assert made.table.repair().ok
-    assert made.table.scan(where="uuid = 'k0003'").to_arrow()["ts"].to_pylist() == [20]
+    newer = {3: 20, 9: 20, **({5: 15} if filled else {})}
+    assert times == [(f"k{n:04}", newer.get(n, 10)) for n in keys]
+    assert len(records(made.path, "record_index")) == len(times)
+    assert "index       record_index kept" in pudi.Table(made.path).scan(where="uuid = 'k0003'").explain()
 
 
-def test_writes_pass_over_a_secondary_index_whose_entries_were_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
+@pytest.mark.parametrize("mends", ["upsert", "repair"])
+def test_a_secondary_index_that_was_taken_back_is_not_asked_and_made_anew(
+    tmp_path: Path, filled: bool, mends: str
+) -> None:
     made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {})
     made.table.bulk_insert(table(trip(n, 10, "one") for n in range(8)))
     made.table.create_index("record_index")
     made.table.create_index("secondary_index", "rider")
     _take_back(made.path, "secondary_index_rider")
-    made.table.upsert(table([trip(3, 20, "two"), trip(9, 20, "one")]))
-    for _ in range(2):
-        for rider, keys in {"one": [0, 1, 2, 4, 5, 6, 7, 9], "two": [3]}.items():
-            found = made.table.scan(where=f"rider = '{rider}'").to_arrow()["uuid"].to_pylist()
-            assert sorted(found) == [f"k{n:04}" for n in keys]
-        assert made.table.repair().ok
+    expected = {"one": set(range(8))}
+    if filled:
+        _fill_somewhat(made.path)
+        expected = {"one": {0, 1, 2, 3, 4, 6, 7}, "five": {5}, "ten": {10}}
+    for mended in (False, True):
+        if mended and mends == "upsert":
+            pudi.Table(made.path).upsert(table([trip(3, 20, "two"), trip(9, 20, "one")]))
+            expected = {**expected, "one": expected["one"] - {3} | {9}, "two": {3}}
+        elif mended:
+            assert pudi.Table(made.path).repair().ok
+        for rider, keys in expected.items():
+            found = pudi.Table(made.path).scan(where=f"rider = '{rider}'")
+            assert sorted(found.to_arrow()["uuid"].to_pylist()) == [f"k{n:04}" for n in sorted(keys)]
+            assert ("secondary_index_rider kept" in found.explain()) == mended
+    assert pudi.Table(made.path).check().ok
+
+
+def test_an_index_that_was_taken_back_long_ago_is_found_out(tmp_path: Path) -> None:
+    """The metadata table's active timeline tells nothing of it any more, its archive does."""
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {})
+    made.table.bulk_insert(table(trip(n, 10, "one") for n in range(8)))
+    made.table.create_index("record_index")
+    made.table.create_index("secondary_index", "rider")
+    for index in ("record_index", "secondary_index_rider"):
+        _take_back(made.path, index)
+    _fill_somewhat(made.path)
+    _archive_all_but_the_newest(made.path)
+    opened = pudi.Table(made.path)
+    assert opened.scan(where="uuid = 'k0003'").to_arrow().num_rows == 1
+    assert opened.scan(where="rider = 'one'").to_arrow().num_rows == 7
+    assert opened.scan(where="rider = 'five'").to_arrow().num_rows == 1
+    assert {"record_index", "secondary_index_rider"} <= {each.index for each in opened.check().differences}
+    made.write("upsert", table([trip(3, 20, "two")]))
+    opened = pudi.Table(made.path)
+    assert opened.check().ok
+    assert "secondary_index_rider kept" in opened.scan(where="rider = 'one'").explain()
+    assert opened.scan(where="rider = 'one'").to_arrow().num_rows == 6
+
+
+def _archive_all_but_the_newest(path: Path) -> None:
+    """Archive instants of the metadata table as Hudi's writers do, and have this process know nothing of before."""
+    opened = open_metadata(MetaClient.open(str(path), None, {}))
+    timeline = opened.store.load()
+    with opened.lock:
+        archive(opened.store, timeline.instants[:-1])
+    assert len(opened.store.load().instants) == 1
+    taken_back._seen_until.clear()
+
+
+def test_statistics_that_were_taken_back_are_made_anew(tmp_path: Path) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {})
+    made.table.bulk_insert(table(trip(n, 10 + n) for n in range(8)))
+    made.table.create_index("column_stats")
+    _take_back(made.path, "column_stats")
+    _fill_somewhat(made.path)
+    for n in (1, 3, 7):
+        found = pudi.Table(made.path).scan(where=f"ts = {10 + n}")
+        assert found.to_arrow().num_rows == 1
+        assert "_stats kept" not in found.explain()
+    made.table.upsert(table([trip(3, 50)]))
+    assert pudi.Table(made.path).check().ok
+    assert pudi.Table(made.path).scan(where="ts = 50").to_arrow().num_rows == 1
 
 
 def test_base_files_alone_are_read_without_what_only_logs_say(tmp_path: Path) -> None:

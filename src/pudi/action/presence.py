@@ -54,7 +54,8 @@ def check_present(
         if found.get((partition, file_id), "") < requested and not view.is_replaced(partition, file_id):
             raise NotFoundError(
                 f"the file that commit {requested} wrote to file group {file_id} of partition {partition!r} is gone: "
-                "restore it if it's the newest commit; an old one was cleaned, then read changes since a later time",
+                "restore it if it's the newest commit; an old one was cleaned, then read changes since a later time. "
+                "(If it's there, the metadata table doesn't list it: `pudi check` tells, `pudi repair` mends that.)",
                 table=meta.storage.root,
                 instant=requested,
             )

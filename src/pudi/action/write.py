@@ -20,6 +20,7 @@ from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
+from pudi.action.mdt.rebuild import make_anew
 from pudi.action.mdt.record_index import shards_for
 from pudi.action.mdt.services import maintain_metadata
 from pudi.action.mdt.staged import stage_changes
@@ -163,6 +164,7 @@ class Write(Timed):
                 settle_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
                 build_wanted(meta, self.engine, self.resolved, timeline)
+                make_anew(meta, self.engine, self.resolved)
             self._check_schema(timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,10 +24,13 @@ from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.groups import Shards
 from pudi.metadata.merge import Block, folded, merged
-from pudi.metadata.records import RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
+from pudi.metadata.records import FILES, RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
+from pudi.metadata.taken_back import taken_back, taken_back_long_ago
 from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
 from pudi.timeline import Instant, Timeline, TimelineStore
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _S = TypeVar("_S")
@@ -72,16 +76,19 @@ class MetadataTable:
     Attributes:
         storage: its folder.
         timeline: its active timeline.
-        partitions: its partitions that readers may use: those that are ready.
+        partitions: its partitions that readers may use: those that are ready, and still hold what they were built with.
         scope: the instants that count.
+        taken_back: those that are said to be ready and don't, see `metadata.taken_back`.
     """
 
     storage: Storage
     timeline: Timeline
     partitions: tuple[str, ...]
     scope: LogScope
+    taken_back: frozenset[str]
     _view: FileSystemView = field(repr=False)
     _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
+    _store: TimelineStore | None = field(default=None, repr=False)
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -95,7 +102,8 @@ class MetadataTable:
             timeline: its active timeline, loaded before.
 
         Raises:
-            CorruptError: there's no completed commit in the metadata table, or it lacks one of the table's.
+            CorruptError: there's no completed commit in the metadata table, it lacks one of the table's, or its list of
+                files was rolled back.
         """
         own = StorageBelow(storage, METADATA_DIR)
         folder = HOODIE_DIR if store.layout == 1 else TIMELINE_DIR
@@ -119,7 +127,20 @@ class MetadataTable:
         def is_own(instant: Instant) -> bool:
             return instants.commit_metadata(instant).operation_type in _OWN_OPERATIONS
 
-        return cls(own, known, config.metadata_partitions, scope_of(timeline, known), view, is_own)
+        lost = taken_back(known, instants) & {*config.metadata_partitions}
+        if FILES in lost:
+            raise CorruptError(
+                "a writer rolled back the metadata table's list of files; have it built anew", table=own.root
+            )
+        if lost:
+            _log.warning(
+                "%s: a writer rolled back what %s held, so that it isn't used; `pudi repair`, or pudi's next write, "
+                "makes it anew",
+                own.root,
+                ", ".join(sorted(lost)),
+            )
+        ready = tuple(each for each in config.metadata_partitions if each not in lost)
+        return cls(own, known, ready, scope_of(timeline, known), lost, view, is_own, instants)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
@@ -130,7 +151,20 @@ class MetadataTable:
             scope: the instants that count.
         """
         nothing = Timeline()
-        return cls(storage, nothing, (), scope, FileSystemView(nothing, StorageListing(storage), cast(Any, None)))
+        return cls(
+            storage, nothing, (), scope, frozenset(), FileSystemView(nothing, StorageListing(storage), cast(Any, None))
+        )
+
+    @property
+    def ever_taken_back(self) -> frozenset[str]:
+        """As `taken_back`, by what was archived too, which it costs requests to look at: see `taken_back_long_ago`.
+
+        Raises:
+            CorruptError: the archive can't be read.
+        """
+        if self._store is None:
+            return self.taken_back
+        return taken_back_long_ago(self.timeline, self._store) & {*self.partitions, *self.taken_back}
 
     @property
     def stamp(self) -> tuple[object, ...]:

@@ -106,7 +106,7 @@ def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Sc
         if texts is None:
             continue
         version = str(definition.get("version") or ("V2" if meta.config.version >= _FIRST_OF_V2 else "V1"))
-        if table.shards(name).is_empty:
+        if table.shards(name).is_empty or name in table.ever_taken_back:
             continue
         prefixes = secondary_prefixes(pa.array(texts, pa.string())).to_pylist()
         records = table.read(name, prefixes=prefixes, whole_key=version == "V1")
@@ -135,6 +135,8 @@ def _groups(
             (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
         ]
     found = at_once(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
+    if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_taken_back:
+        return None
     groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
     held = set(_holding({partition for partition, _ in groups}, plan, meta))
     return frozenset(group for group in groups if group[0] in held)

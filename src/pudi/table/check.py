@@ -110,6 +110,8 @@ class _Check:
                 table = self.meta.metadata_table(self.timeline)
             except UNREADABLE as error:
                 yield Difference(METADATA_TABLE, "", f"can't be read: {error}")
+        for name in sorted(table.ever_taken_back if table is not None else ()):
+            yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
         slices: list[FileSlice] = []
         for partition in self.folders:
             try:

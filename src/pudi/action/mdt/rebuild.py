@@ -97,6 +97,41 @@ def rebuild(
         return Rebuilding(tuple(built), tuple(dropped))
 
 
+def make_anew(meta: MetaClient, engine: Engine, options: Options) -> None:
+    """Before a write: build indexes again whose entries another writer took back, of the table's files.
+
+    Where that can't be done now, they stay as they are, which no reader uses: the next write tries again.
+
+    Args:
+        meta: the table, with its metadata table as it was opened for the write (`build_metadata`).
+        engine: who does the work.
+        options: the writer's.
+
+    Raises:
+        NotFoundError: a file of the table is gone.
+        CorruptError: one can't be read.
+    """
+    if meta.looked_at is None:
+        return
+    table = meta.looked_at[1]
+    # what an index of records lacks is missed for good; without statistics only more files are read
+    lost = table.ever_taken_back if RECORD_INDEX in table.partitions else table.taken_back
+    if not lost:
+        return
+    try:
+        done = rebuild(meta, engine, options, lost, lambda: None)
+    except ConflictError as error:
+        _log.warning("table %s: %s can't be made anew now: %s", meta.storage.root, ", ".join(sorted(lost)), error)
+        return
+    meta.looked_at = None
+    _log.warning(
+        "table %s: another writer had rolled back what indexes hold; made anew: %s; taken away: %s",
+        meta.storage.root,
+        ", ".join(done.built),
+        "; ".join(f"{partition} ({why})" for partition, why in done.dropped) or "none",
+    )
+
+
 def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
     """Refuse to take partitions away that couldn't be made anew now, or that another process is at work on."""
     dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}

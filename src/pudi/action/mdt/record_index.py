@@ -17,7 +17,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import is_partitioned
-from pudi.action.mdt.taken_back import is_taken_back
+from pudi.action.mdt.taken_back import stays_empty
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import Options
@@ -89,7 +89,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
-    if is_taken_back(meta, timeline, RECORD_INDEX, shards.slices):
+    if meta.looked_at is not None and RECORD_INDEX in meta.looked_at[1].ever_taken_back:
         return None
     if shards.ranges and shards.partitioned == index.is_global:
         kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
@@ -141,7 +141,7 @@ class StagedIndex:
             return ShardWork(self, (), ())
         timeline = self.meta.store.load()
         known = shards_of(self.meta, mdt, own, timeline)
-        if is_taken_back(self.meta, timeline, RECORD_INDEX, known.slices):
+        if stays_empty(mdt, own, RECORD_INDEX, known.slices):
             return ShardWork(self, (), ())
         new = self._new_groups(known, {partition for partition, _ in found})
         tasks = []

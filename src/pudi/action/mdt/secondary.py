@@ -12,7 +12,7 @@ from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
-from pudi.action.mdt.taken_back import is_taken_back
+from pudi.action.mdt.taken_back import stays_empty
 from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError, CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
@@ -88,7 +88,7 @@ class StagedSecondary:
             raise ConflictError(
                 f"the index {self.partition} was made anew while this write was under way; retry", instant=self.instant
             )
-        if is_taken_back(self.meta, self.meta.store.load(), self.partition, groups):
+        if stays_empty(mdt, own, self.partition, groups):
             return ShardWork(self, (), ())
         tasks = tuple(
             ShardTask(place, self.instant, mdt.store.layout, groups[shard], portions)
