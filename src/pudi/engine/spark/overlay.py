@@ -21,6 +21,7 @@ from pudi.filegroup import FileSlice
 from pudi.plan import ReadPlan
 from pudi.plan.read import needed_columns
 from pudi.schema import COMMIT_TIME
+from pudi.schema.spark_types import quote
 
 _BROADCAST_LOG_BYTES = 2 << 30
 """Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
@@ -58,7 +59,7 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     bit = base[ROW_NUMBER].bitwiseAND((1 << GROUP_BITS) - 1).cast("int")
     gone = (base[PLACE] == dead[DEAD_PLACE]) & (sql.getbit(dead[DEAD_BITS], bit) == 1)
     gone &= base[FILE].startswith(dead[DEAD_FILE])
-    staying = wanted(base.join(dead, gone, "left_anti"), plan).select(*plan.columns)
+    staying = chosen(base.join(dead, gone, "left_anti"), plan)
     return [staying, in_workers(numbers, tasks.winners, schema)]
 
 
@@ -73,11 +74,10 @@ def physical_columns(plan: ReadPlan) -> pa.Schema:
     return columns if columns.names else plan.schema
 
 
-def wanted(frame: Any, plan: ReadPlan) -> Any:
-    """The rows of base files that a plan keeps."""
-    sql = functions(frame)
+def chosen(frame: Any, plan: ReadPlan) -> Any:
+    """The rows of base files that a plan keeps, and the columns that it names."""
     if plan.commit_times is not None:
-        frame = frame.filter(sql.col(COMMIT_TIME).isin(sorted(plan.commit_times)))
+        frame = frame.where(functions(frame).col(COMMIT_TIME).isin(sorted(plan.commit_times)))
     if plan.where is not None:
-        frame = frame.filter(sql.expr(to_spark_sql(plan.where)))
-    return frame
+        frame = frame.where(to_spark_sql(plan.where))
+    return frame.selectExpr(*map(quote, plan.columns))  # as texts: for each column object Spark is asked once

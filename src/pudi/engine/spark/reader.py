@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
-from pudi.engine.spark.overlay import overlaid, physical_columns, wanted
+from pudi.engine.spark.overlay import chosen, overlaid, physical_columns
 from pudi.engine.spark.read_tasks import SliceTasks, task_count
 from pudi.engine.spark.session import check_session, in_workers, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
@@ -67,7 +67,7 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
 
 def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> Any:
     # a count of rows needs no column, and Spark's reader a schema
-    return wanted(files.frame(slices, physical_columns(plan)), plan).select(*plan.columns)
+    return chosen(files.frame(slices, physical_columns(plan)), plan)
 
 
 def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice], list[FileSlice]]:
