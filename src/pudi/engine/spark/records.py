@@ -51,6 +51,7 @@ class SparkRecords:
     frame: Any
     spec: InputSpec
     _persisted: list[Any] = field(default_factory=list)
+    _groups: dict[str, Group] = field(default_factory=dict)
 
     @cached_property
     def keyed(self) -> Any:
@@ -97,26 +98,41 @@ class SparkRecords:
         rule = self.spec.combine
         if rule is None:
             return keyed
+        if self._has_each_key_once(keyed):
+            return keyed
         # among nulls, numbers and NaN, Spark's order of structs is that of ordering values
         order = [f"{DATA}.{quote(name)}" for name in rule.ordering_fields] if rule.compares else []
         last = f"max(struct({', '.join([*order, ARRIVAL])})).{ARRIVAL} AS {ARRIVAL}"
-        counted = keyed.groupBy(RECORD_KEY).agg(functions(keyed).expr(last), functions(keyed).expr("count(1) AS n"))
+        latest = keyed.groupBy(RECORD_KEY).agg(functions(keyed).expr(last))
+        return self.keep(keyed.join(latest.select(ARRIVAL), [ARRIVAL], "left_semi"))
+
+    def _has_each_key_once(self, keyed: Any) -> bool:
+        """Whether no key comes twice; if so, `groups` are known too."""
+        sql = functions(keyed)
+        of_keys = keyed.groupBy(RECORD_KEY).agg(
+            sql.expr(f"max({PARTITION_PATH}) AS {PARTITION_PATH}"),
+            sql.expr("count(1) AS n"),
+            sql.expr(f"bit_xor({HASH}) AS {HASH}"),
+            sql.expr(f"sum({self._text_bytes()}) AS size"),
+        )
+        sums = [sql.expr(total) for total in ("sum(n)", f"bit_xor({HASH})", "sum(size)", "max(n)")]
         with spark_errors(self.spec.table, "combining records of one key"):
-            if not counted.where("n > 1").limit(1).collect():
-                return keyed
-        return self.keep(keyed.join(counted.select(ARRIVAL), [ARRIVAL], "left_semi"))
+            rows = of_keys.groupBy(PARTITION_PATH).agg(*sums).collect()
+        once = all(row[4] == 1 for row in rows)
+        if once:
+            self._groups.update({row[0]: Group(row[1], row[2], row[3]) for row in rows})
+        return once
 
     @cached_property
     def groups(self) -> Mapping[str, Group]:
         """Counts by partition path; the first look evaluates the input."""
-        sql = functions(self.frame)
-        with spark_errors(self.spec.table, "counting the records"):
-            rows = (
-                self.keyed.groupBy(PARTITION_PATH)
-                .agg(*(sql.expr(count) for count in ("count(1)", f"bit_xor({HASH})", f"sum({self._text_bytes()})")))
-                .collect()
-            )
-        found = {row[0]: Group(row[1], row[2], row[3]) for row in rows}
+        sql, keyed = functions(self.frame), self.keyed
+        found = self._groups
+        if not found:
+            counts = [sql.expr(count) for count in ("count(1)", f"bit_xor({HASH})", f"sum({self._text_bytes()})")]
+            with spark_errors(self.spec.table, "counting the records"):
+                rows = keyed.groupBy(PARTITION_PATH).agg(*counts).collect()
+            found = {row[0]: Group(row[1], row[2], row[3]) for row in rows}
         if self.spec.keys.partition_fields:
             check_paths(pa.array(list(found), pa.string()))
         return found

@@ -104,7 +104,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
         if search.index.is_global:
             return _everywhere(records, storage, lookups, search)
         located = _located(records, storage, lookups, search)
-        return SparkTagged(records, records.keyed.join(located, [PARTITION_PATH, RECORD_KEY], "left"))
+        return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(_THERE))
 
 
 def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
@@ -136,7 +136,30 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
         stored = stored.selectExpr("*", f"xxhash64({made_of}) AS {HASH}")
         hashes = _small(sql, wanted, total * _HASH_BYTES)
         located = records.keep(stored.join(hashes, [HASH], "left_semi").drop(HASH))
-    return _small(sql, located, total * _LOCATION_BYTES)
+    return located
+
+
+def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
+    """Records with `_THERE` and `FILE_ID` of each place that holds their key, null where none does.
+
+    They meet by one long, which Spark looks up in less time than texts. The texts are compared where longs meet, and
+    not by an equality, of which Spark would make one more key.
+
+    Args:
+        records: the records.
+        located: what `_located` gave.
+        identity: what makes a key one: its text, or that and its partition.
+    """
+    keyed = records.keyed
+    asked, at = "_pudi_asked", "_pudi_at"
+    texts = {RECORD_KEY: "_pudi_key_there", PARTITION_PATH: _THERE}
+    hashed = f"xxhash64({', '.join(identity)})"
+    there = located.selectExpr(f"{hashed} AS {at}", FILE_ID, *(f"{name} AS {other}" for name, other in texts.items()))
+    there = _small(functions(keyed), there, sum(records.counts.values()) * _LOCATION_BYTES)
+    same = " AND ".join(f"startswith({n}, {texts[n]}) AND length({n}) <= length({texts[n]})" for n in identity)
+    meets = functions(keyed).expr(f"{asked} = {at} AND {same}")
+    found = keyed.selectExpr("*", f"{hashed} AS {asked}").join(there, meets, "left")
+    return found.drop(asked, at, texts[RECORD_KEY])
 
 
 def _everywhere(
@@ -149,11 +172,7 @@ def _everywhere(
     """
     keyed, located = records.keyed, _located(records, storage, lookups, search)
     deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"
-    place = f"IF({FILE_ID} IS NULL, NULL, array(struct({_THERE} AS p, {FILE_ID} AS f))) AS {_PLACES}"
-    found = keyed.withColumnRenamed(PARTITION_PATH, _OWN).join(
-        located.withColumnRenamed(PARTITION_PATH, _THERE), [RECORD_KEY], "left"
-    )
-    tagged = _sent(records, found.selectExpr(*_carried(keyed), _OWN, place), search, deleted)
+    tagged = _kept(records, _placed(records, located, RECORD_KEY), search, deleted)
     if not search.moves or not tagged.movers:
         return tagged
     places = located.groupBy(RECORD_KEY).agg(
@@ -170,13 +189,17 @@ def _everywhere(
         )
         older = older_than_stored(moving, storage, [look.merged or look.file_slice for look in lookups], search)
         found = found.join(records.keep(older.distinct()), [RECORD_KEY], "left_anti")
-    return _sent(records, found, search, deleted)
+    tagged = found.selectExpr(*_carried(keyed), f"inline({_targets(deleted)})")
+    return SparkTagged(records, tagged, tagged.select(PARTITION_PATH, FILE_ID, HASH))
 
 
-def _sent(records: SparkRecords, found: Any, search: KeySearch, deleted: str) -> SparkTagged:
-    """Records with a row for each place that they go to."""
-    columns = [*_carried(records.keyed), f"{_moving(deleted)} AS {_MOVES}"]
-    tagged = found.selectExpr(*columns, f"inline({_targets(search, deleted)})")
+def _kept(records: SparkRecords, found: Any, search: KeySearch, deleted: str) -> SparkTagged:
+    """Records with a row for each place that holds their key, or one where none does, as if none moved."""
+    moves = f"NOT {deleted} AND coalesce({_THERE} != {PARTITION_PATH}, false)"
+    if search.operation is Operation.DELETE:  # nothing where the key is nowhere
+        found, moves = found.where(f"{FILE_ID} IS NOT NULL"), "false"
+    place = f"coalesce({_THERE}, {PARTITION_PATH}) AS {PARTITION_PATH}"
+    tagged = found.selectExpr(*_carried(records.keyed), place, FILE_ID, f"{moves} AS {_MOVES}")
     return SparkTagged(records, tagged.drop(_MOVES), tagged.select(PARTITION_PATH, FILE_ID, HASH, _MOVES))
 
 
@@ -190,18 +213,14 @@ def _carried(keyed: Any) -> list[str]:
     return [name for name in keyed.columns if name != PARTITION_PATH]
 
 
-def _targets(search: KeySearch, deleted: str) -> str:
-    """Where one record goes: an array of partition path, `FILE_ID` and `LEAVING`."""
+def _targets(deleted: str) -> str:
+    """Where one record goes, which may move: an array of partition path, `FILE_ID` and `LEAVING`."""
 
     def target(partition: str, file_id: str, leaving: str) -> str:
         return f"named_struct('{PARTITION_PATH}', {partition}, '{FILE_ID}', {file_id}, '{LEAVING}', {leaving})"
 
     stay = f"transform({_PLACES}, x -> {target('x.p', 'x.f', 'false')})"
-    if search.operation is Operation.DELETE:
-        return stay  # nothing where the key is nowhere
     new = f"array({target(_OWN, 'CAST(NULL AS STRING)', 'false')})"
-    if not search.moves:
-        return f"CASE WHEN {_PLACES} IS NULL THEN {new} ELSE {stay} END"
     away = f"transform({_PLACES}, x -> {target('x.p', 'x.f', f'x.p != {_OWN}')})"
     at_home = f"exists({_PLACES}, x -> x.p = {_OWN})"
     return (
