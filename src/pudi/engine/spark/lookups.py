@@ -31,7 +31,7 @@ GONE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
 
 _BIN, _SALT = "_pudi_bin", "_pudi_salt"
 _BIN_BYTES = 32 << 20
-_MOST_BINS = 64
+_LEAST_BINS, _MOST_BINS = 2, 64
 _INDEX_WEIGHT = 4
 """Work of looking into a byte of an index, as bytes of a file that would take as long to read."""
 _MOST_COPIES = 16_000_000
@@ -56,7 +56,7 @@ class Bins:
     def of(cls, slices: Sequence[FileSlice], index: Index) -> Bins:
         """Neighbours of about the same size together, so that a partition's slices are in few tasks."""
         total = sum(s.size for s in slices)
-        count = max(1, min(len(slices), _MOST_BINS, max(8, total // _BIN_BYTES)))
+        count = max(1, min(len(slices), _MOST_BINS, max(_LEAST_BINS, total // _BIN_BYTES)))
         parts: list[list[FileSlice]] = [[] for _ in range(count)]
         passed = 0
         for file_slice in sorted(slices, key=lambda s: (s.partition, s.file_id)):
