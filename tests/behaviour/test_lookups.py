@@ -223,6 +223,22 @@ def test_an_index_that_was_taken_back_long_ago_is_found_out(tmp_path: Path) -> N
     assert opened.scan(where="rider = 'one'").to_arrow().num_rows == 6
 
 
+def test_an_archive_that_cannot_be_read_leaves_a_look_up_to_the_files(tmp_path: Path) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), {})
+    made.table.bulk_insert(table(trip(n, 10, "one") for n in range(8)))
+    made.table.create_index("record_index")
+    made.table.upsert(table([trip(3, 20, "two")]))
+    _archive_all_but_the_newest(made.path)
+    history = made.path / ".hoodie" / "metadata" / ".hoodie" / "timeline" / "history"
+    for file in history.glob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+    opened = pudi.Table(made.path)
+    assert opened.scan(where="uuid = 'k0003'").to_arrow().num_rows == 1
+    assert opened.scan(where="uuid = 'nobody'").to_arrow().num_rows == 0
+    assert "metadata table" in {each.index for each in opened.check().differences}
+    assert opened.repair().ok
+
+
 def _archive_all_but_the_newest(path: Path) -> None:
     """Archive instants of the metadata table as Hudi's writers do, and have this process know nothing of before."""
     opened = open_metadata(MetaClient.open(str(path), None, {}))

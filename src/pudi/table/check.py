@@ -107,11 +107,12 @@ class _Check:
         table: MetadataTable | None = None
         if ready:
             try:
-                table = self.meta.metadata_table(self.timeline)
+                opened = self.meta.metadata_table(self.timeline)
+                for name in sorted(opened.ever_taken_back):
+                    yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
+                table = opened
             except UNREADABLE as error:
                 yield Difference(METADATA_TABLE, "", f"can't be read: {error}")
-        for name in sorted(table.ever_taken_back if table is not None else ()):
-            yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
         slices: list[FileSlice] = []
         for partition in self.folders:
             try:
