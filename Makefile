@@ -18,6 +18,9 @@ SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py te
 # Two test processes, each with a Spark session of its own; `make test SPREAD=` runs one.
 SPREAD ?= -n 2 --dist worksteal
 
+# Beside bench/run.py, whose results go into docs/benchmarks.md: each prints its own.
+BENCHES := hfile metadata_listing record_index planning upkeep index_kinds logs merged_scan driver_memory
+
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
@@ -42,6 +45,7 @@ fuzz: $(MAIN) ## look for new counter-examples with hypothesis (long)
 
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)
+	$(if $(ARGS),,for each in $(BENCHES); do echo "== $$each"; .venv/bin/python bench/$$each.py; done)
 
 ifeq ($(ENGINE),local)
 demo: $(LOCAL)

@@ -105,10 +105,16 @@ class TimelineStore:
 
         Raises:
             CorruptError: the bytes are no Avro file.
+            NotFoundError: the file is gone.
         """
         if instant.archived:
             return self._archive.decoded(instant)
-        return decode_avro(self.read(instant, state), path=self.path(instant, state))
+        try:
+            return decode_avro(self.read(instant, state), path=self.path(instant, state))
+        except NotFoundError:
+            if state is not None or not instant.is_completed:
+                raise
+            return self._archive.decoded(self._archived_since(instant))
 
     def _commit_metadata(self, instant: Instant) -> CommitMetadata:
         if instant.archived:
@@ -116,11 +122,21 @@ class TimelineStore:
         path = self.path(instant)
         try:
             return decode_commit_metadata(self.storage.read(path), path=path)
-        except NotFoundError:  # archived since the timeline was loaded
-            for moved in self.archived(instant.requested):
-                if (moved.requested, moved.action) == (instant.requested, instant.action):
-                    return self._archive.commit_metadata(moved)
-            raise
+        except NotFoundError:
+            return self._archive.commit_metadata(self._archived_since(instant))
+
+    def _archived_since(self, instant: Instant) -> Instant:
+        """The archived form of an instant whose file is gone by now; an error if there's none."""
+        for moved in self.archived(instant.requested):
+            if (moved.requested, moved.action) == (instant.requested, instant.action):
+                return moved
+        raise NotFoundError(
+            f"the {instant.action.value} of {instant.requested} is gone from the timeline, and isn't in the archive: "
+            "it was rolled back or removed meanwhile; read the table again",
+            table=self.storage.root,
+            instant=instant.requested,
+            path=self.path(instant),
+        )
 
     def _told_apart(self, instant: Instant) -> Instant:
         """A pending replacecommit of layout 1 by what it is: its plan says whether it's a clustering."""
