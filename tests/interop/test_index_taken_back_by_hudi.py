@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import pudi
-from interop.test_named_indexes_with_hudi import LAYOUTS, ON
-from interop.test_pruning_by_hudi import SEVERAL_WRITERS
+from interop.test_named_indexes_with_hudi import LAYOUTS, ON, create_index_by_hudi
 from support.engines import LocalEngine
 from support.hudi import HudiTable
 from support.layouts import Layout
@@ -28,20 +27,14 @@ NEWEST = [each for each in LAYOUTS if each.version == 9]  # in version 8 Hudi do
 @pytest.mark.parametrize("layout", [NEWEST[0], pytest.param(NEWEST[1], marks=SLOW)], ids=str)
 @pytest.mark.parametrize("lost", ["secondary_index_rider", pytest.param("record_index", marks=SLOW)])
 def test_reads_are_right_until_the_next_write_mends_it(spark: Any, tmp_path: Path, layout: Layout, lost: str) -> None:
-    path, name = tmp_path / "trips", f"back_{layout.kind}_{layout.version}_{lost}"
+    path = tmp_path / "trips"
     PudiTable.create(LocalEngine(), path, SCHEMA, layout)
     trips, hudi = pudi.Table(path), HudiTable(spark, path, layout.hudi_options("trips") | ON)
     trips.bulk_insert(table(trip(n, n) for n in range(30)))
     trips.create_index("record_index")
     if lost != "record_index":
         trips.create_index("secondary_index", "rider")
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    for option, value in SEVERAL_WRITERS.items():
-        spark.sql(f"SET {option}={value}")
-    spark.sql(f"CREATE INDEX other ON {name} (city)")
-    for option in SEVERAL_WRITERS:
-        spark.sql(f"RESET {option}")
-    spark.sql(f"DROP TABLE {name}")
+    create_index_by_hudi(spark, path, "other", "city")
     assert not records(path, lost)
     for written in (False, True):
         if written:

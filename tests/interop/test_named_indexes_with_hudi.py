@@ -33,6 +33,17 @@ LAYOUTS = [Layout("simple", "plain", "event", version, kind) for version in (9, 
 SLOW = pytest.mark.slow
 
 
+def create_index_by_hudi(spark: Any, path: Path, index: str, column: str) -> None:
+    """Hudi's CREATE INDEX, for which a table must be in the catalog and have a lock provider."""
+    spark.sql(f"CREATE TABLE to_index USING hudi LOCATION '{path}'")
+    for option, value in SEVERAL_WRITERS.items():
+        spark.sql(f"SET {option}={value}")
+    spark.sql(f"CREATE INDEX {index} ON to_index ({column})")
+    for option in SEVERAL_WRITERS:
+        spark.sql(f"RESET {option}")
+    spark.sql("DROP TABLE to_index")
+
+
 def assert_both_find(hudi: HudiTable, about: str) -> None:
     rows = pudi.Table(hudi.path).scan().to_arrow()
     pairs = sorted(f"{a}${b}" for a, b in zip(*(rows[n].to_pylist() for n in ("rider", "uuid")), strict=True))
@@ -49,7 +60,7 @@ def assert_both_find(hudi: HudiTable, about: str) -> None:
 @pytest.mark.parametrize("layout", [LAYOUTS[0], *(pytest.param(each, marks=SLOW) for each in LAYOUTS[1:])], ids=str)
 @pytest.mark.parametrize("hudi_makes", [False, pytest.param(True, marks=SLOW)], ids=["pudis", "hudis"])
 def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_makes: bool) -> None:
-    path, name = tmp_path / "trips", f"named_{layout.kind}_{layout.version}_{hudi_makes}"
+    path = tmp_path / "trips"
     PudiTable.create(LocalEngine(), path, SCHEMA, layout)
     trips, hudi = pudi.Table(path), HudiTable(spark, path, layout.hudi_options("trips") | ON)
     trips.bulk_insert(table(trip(n, n) for n in range(30)))
@@ -57,13 +68,7 @@ def test_both_write_and_read(spark: Any, tmp_path: Path, layout: Layout, hudi_ma
     if hudi_makes:
         # right behind another index's, Hudi's CREATE INDEX would take it back (docs/indexes.md)
         trips.upsert(table([trip(0, 50)]))
-        spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-        for option, value in SEVERAL_WRITERS.items():
-            spark.sql(f"SET {option}={value}")
-        spark.sql(f"CREATE INDEX rider ON {name} (rider)")
-        for option in SEVERAL_WRITERS:
-            spark.sql(f"RESET {option}")
-        spark.sql(f"DROP TABLE {name}")
+        create_index_by_hudi(spark, path, "rider", "rider")
     else:
         trips.create_index("secondary_index", "rider")
     before = metadata_partitions(path)

@@ -28,7 +28,7 @@ def taken_back(own: Timeline, store: TimelineStore) -> frozenset[str]:
 
     Raises:
         CorruptError: what an instant says can't be read.
-        NotFoundError: an instant was archived meanwhile.
+        NotFoundError: an instant is gone from the timeline, and not in the archive.
     """
     lost: dict[str, str] = {}
     for rollback in own.of(Action.ROLLBACK):
@@ -52,7 +52,7 @@ def taken_back_long_ago(own: Timeline, store: TimelineStore) -> frozenset[str]:
 
     Raises:
         CorruptError: the archive, or what an instant says, can't be read.
-        NotFoundError: an instant was archived meanwhile.
+        NotFoundError: an instant is gone from the timeline, and not in the archive.
     """
     root, newest = store.storage.root, own.newest_time or ""
     known = own.start is not None and own.start <= _seen_until.get(root, "")
