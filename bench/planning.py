@@ -2,8 +2,8 @@
 
     python bench/planning.py --files 100000 --partitions 1000
 
-The files are empty but for their names: planning reads none. Also: opening a table of many archived instants beside one
-of few.
+The files are empty but for their names: planning reads none. Also: planning a read of one partition, pruning of the
+paths of many partitions alone, and opening a table of many archived instants beside one of few.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import pyarrow as pa
 
 import pudi
 from pudi.format import BaseFileName, new_file_id, write_token
+from pudi.plan import plan_read
+from pudi.record import KeyGenerator
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = pa.schema([("key", pa.string()), ("day", pa.string()), ("value", pa.int64())])
@@ -59,6 +61,22 @@ def plan(path: Path) -> int:
     return len(pudi.Table(path).scan().plan.slices)
 
 
+def plan_one_partition(path: Path) -> int:
+    found = pudi.Table(path).scan(where="day = 'd0007'").plan
+    assert len(found.partitions) == 1
+    return len(found.slices)
+
+
+def prune(count: int) -> Callable[[], object]:
+    """Pruning of so many partitions, by a text, a number and a column that is none of theirs."""
+    schema = SCHEMA.append(pa.field("hour", pa.int32()))
+    keys = KeyGenerator("COMPLEX", ("key",), ("day", "hour"), hive_style=True)
+    paths = [f"day=d{number // 24:05}/hour={number % 24}" for number in range(count)]
+    where = "day = 'd00003' AND hour > 5 AND value > 7"
+    plan = plan_read("bench", schema, wanted=None, where=where, meta_fields=False, populated=True)
+    return lambda: plan.prune_partitions(paths, keys)
+
+
 def bare_listing(path: Path) -> int:
     """Names and sizes of all files below the table's folders, listed by 16 threads."""
 
@@ -94,6 +112,10 @@ def main() -> int:
     found, listed = plan(path), bare_listing(path)
     planned, bare = seconds(lambda: plan(path)), seconds(lambda: bare_listing(path))
     print(f"{found} file slices of {listed} files: planned {planned:.2f} s, listed {bare:.2f} s: {planned / bare:.2f}")
+    one = seconds(lambda: plan_one_partition(path))
+    print(f"one of {arguments.partitions} partitions planned in {one:.3f} s")
+    for count in (1_000, 100_000):
+        print(f"{count} partitions pruned in {seconds(prune(count)):.4f} s")
     few, many = arguments.work / "few", arguments.work / "many"
     make_history(few, 30, 0)
     make_history(many, arguments.instants, arguments.instants - 30)

@@ -5,7 +5,6 @@ An answer is "may match" unless the statistics prove otherwise: what is unknown,
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pudi.errors import InvalidArgumentError
 from pudi.expr import sqltypes
 from pudi.expr.arrow import evaluate
 from pudi.expr.calls import apply_call, keeps_order
@@ -42,6 +40,7 @@ from pudi.expr.tree import (
     leaf_columns,
     type_of,
 )
+from pudi.schema import convert_where_possible
 
 _Mask = npt.NDArray[np.bool_]
 _SLOT = "slot"
@@ -271,11 +270,13 @@ class _Pruner:
         known = self._stats.get(call_key(call))
         if known is not None:
             return self._known(known, type_)
-        sides = [pa.nulls(self._files, type_)] * 2
+        low = high = pa.nulls(self._files, type_)
         if keeps_order(call):
-            with contextlib.suppress(pa.ArrowException, InvalidArgumentError):
-                sides = [apply_call(call, side) for side in (inner.low, inner.high)]
-        return _sound(sides[0], sides[1], inner.all_null, inner.some_null)
+            low, high = (
+                convert_where_possible(lambda part: apply_call(call, part), side, type_)
+                for side in (inner.low, inner.high)
+            )
+        return _sound(low, high, inner.all_null, inner.some_null)
 
     def _column(self, column: Column) -> _Range:
         key = _key(column)
@@ -304,13 +305,10 @@ class _Pruner:
 
 
 def _moved(step: Cast | Neg, side: pa.Array) -> pa.Array:
-    """`side` through a cast or minus that keeps (or turns) the order; all unknown where a value does not fit."""
+    """`side` through a cast or minus that keeps (or turns) the order; unknown where a value does not fit."""
     column = Column((_SLOT,), side.type)
     moved = Cast(column, step.type) if isinstance(step, Cast) else Neg(column, step.type)
-    try:
-        return evaluate(moved, pa.table({_SLOT: side}))
-    except (pa.ArrowException, ValueError):
-        return pa.nulls(len(side), type_of(moved))
+    return convert_where_possible(lambda part: evaluate(moved, pa.table({_SLOT: part})), side, type_of(moved))
 
 
 def _sound(low: pa.Array, high: pa.Array, all_null: _Mask, some_null: _Mask) -> _Range:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
-from pudi.expr import ColumnBounds, Expr, bind, columns, parse, prune
+from pudi.expr import BoundsArrays, Expr, bind, columns, parse, prune_many
 from pudi.filegroup import FileSlice
 from pudi.plan.merging import Merging
-from pudi.record import KeyGenerator, partition_values
+from pudi.record import KeyGenerator, partition_columns
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
 from pudi.schema.internal import SchemaHistory
 
@@ -65,22 +66,23 @@ class ReadPlan:
         """The plan over those of `slices` whose partition may hold wanted rows."""
         if self.where is None or not keys.partition_fields:
             return replace(self, slices=tuple(slices))
-        verdicts: dict[str, bool] = {}
-        for file_slice in slices:
-            if file_slice.partition not in verdicts:
-                verdicts[file_slice.partition] = self.may_hold(file_slice.partition, keys)
-        kept = tuple(s for s in slices if verdicts[s.partition])
+        wanted = frozenset(self.prune_partitions({s.partition for s in slices}, keys))
+        kept = tuple(s for s in slices if s.partition in wanted)
         return replace(self, slices=kept, pruned=len(slices) - len(kept))
 
-    def may_hold(self, partition: str, keys: KeyGenerator) -> bool:
-        """Whether a partition, by its path, may hold wanted rows."""
-        if self.where is None or not keys.partition_fields:
-            return True
-        values = partition_values(partition, keys, self.schema)
-        if values is None:
-            return True
-        known = {name: ColumnBounds(value, value) for name, value in values.items() if value is not None}
-        return prune(self.where, known)
+    def prune_partitions(self, partitions: Iterable[str], keys: KeyGenerator) -> list[str]:
+        """Return the partitions that may hold wanted rows, by what their paths tell of partition columns.
+
+        Args:
+            partitions: partition paths, each once.
+            keys: the table's key generator.
+        """
+        paths = list(partitions)
+        if self.where is None or not keys.partition_fields or not paths:
+            return paths
+        values = partition_columns(pa.array(paths, pa.string()), keys, self.schema)
+        bounds = {name: BoundsArrays(column, column) for name, column in values.items()}
+        return list(compress(paths, prune_many(self.where, bounds, len(paths))))
 
 
 def plan_read(

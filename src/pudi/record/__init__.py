@@ -1,7 +1,13 @@
 """What a record is: its key and its partition path, as Hudi's key generators make them."""
 
 from pudi.record.columns import column_of, field_of
-from pudi.record.key_generator import KeyGenerator, check_key_types, generated_prefix, partition_values
+from pudi.record.key_generator import (
+    KeyGenerator,
+    check_key_types,
+    generated_prefix,
+    partition_columns,
+    partition_values,
+)
 from pudi.record.key_text import key_text
 from pudi.record.moments import Moments
 from pudi.record.partition_path import DEFAULT_PARTITION, check_paths
@@ -18,6 +24,7 @@ __all__ = [
     "field_of",
     "generated_prefix",
     "key_text",
+    "partition_columns",
     "partition_values",
     "spark_key_columns",
 ]

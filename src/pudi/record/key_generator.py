@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from pudi.record.partition_path import (
     check_values,
     escape,
     segments,
-    typed_value,
+    typed_values,
 )
 
 NULL_KEY = "__null__"
@@ -239,11 +239,7 @@ def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None 
 
 
 def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[str, object] | None:
-    """What the rows of a partition have in its partition columns, for pruning; never a guess.
-
-    The answer rests on the path as key generators make it, so it says nothing of a table whose
-    global index leaves moved records where they were: there, as in Hudi's own pruning, a row's
-    column may differ from its folder.
+    """What the rows of a partition have in its partition columns; never a guess.
 
     Args:
         path: partition path, relative to the table's root.
@@ -252,27 +248,56 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
 
     Returns:
         Values of those partition columns that the path tells for sure, as Python values (str, int,
-        bool, date, Decimal). A column is left out when it is null or empty, or of a type whose text
-        is ambiguous, or a moment of which the path tells a part; None when the path's parts can't be told apart or the
-        kind is not supported.
+        bool, date, Decimal); None when the path's parts can't be told apart or the kind is not supported.
     """
+    parts = _segments(pa.array([path], pa.string()), keys)
+    if parts is None or any(part.null_count for part in parts.values()):
+        return None
+    told = _typed(parts, keys, schema)
+    return {name: column[0].as_py() for name, column in told.items() if column.null_count == 0}
+
+
+def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) -> dict[str, pa.Array]:
+    """What the rows of partitions have in their partition columns, for pruning; never a guess.
+
+    The answer rests on the path as key generators make it, so it says nothing of a table whose
+    global index leaves moved records where they were: there, as in Hudi's own pruning, a row's
+    column may differ from its folder.
+
+    Args:
+        paths: partition paths, relative to the table's root.
+        keys: the table's key generator.
+        schema: the table schema, in pudi's types.
+
+    Returns:
+        By partition column one value per path, in the column's type. A value is NULL when the path doesn't tell it for
+        sure: it is null or empty, of a type whose text is ambiguous, a moment of which the path tells a part, or the
+        path's parts can't be told apart. A column that no path can tell is left out.
+    """
+    parts = _segments(paths, keys)
+    return {} if parts is None else _typed(parts, keys, schema)
+
+
+def _segments(paths: pa.Array, keys: KeyGenerator) -> dict[str, pa.Array] | None:
+    """The text of each partition column, NULL where a path can't be split; None where none can."""
     if keys.kind not in SUPPORTED or keys.slash_dates:
         return None
     if not keys.partition_fields:
-        return {} if path == "" else None
+        return {} if pc.all(pc.equal(paths, "")).as_py() else None
     depths = _depths(keys)
-    parts = None if depths is None else segments(path, keys.partition_fields, depths, hive_style=keys.hive_style)
-    if parts is None:
+    if depths is None:
         return None
-    values: dict[str, object] = {}
-    for position, (name, text) in enumerate(zip(keys.partition_fields, parts, strict=True)):
-        if _is_by_time(keys, position):
-            continue
+    parts = segments(paths, keys.partition_fields, depths, hive_style=keys.hive_style)
+    return dict(zip(keys.partition_fields, parts, strict=True))
+
+
+def _typed(parts: Mapping[str, pa.Array], keys: KeyGenerator, schema: pa.Schema) -> dict[str, pa.Array]:
+    told = {}
+    for position, (name, texts) in enumerate(parts.items()):
         index = schema.get_field_index(name)
-        value = None if index < 0 else typed_value(text, schema.field(index).type, url_encode=keys.url_encode)
-        if value is not None:
-            values[name] = value
-    return values
+        if index >= 0 and not _is_by_time(keys, position):
+            told[name] = typed_values(texts, schema.field(index).type, url_encode=keys.url_encode)
+    return told
 
 
 def _check_type(name: str, kind: pa.DataType, moments: Moments | None, *, partition: bool) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError
 from pudi.record.key_text import refusal
+from pudi.schema import convert_where_possible
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder of rows whose partition value is null or empty (PartitionPathEncodeUtils.DEFAULT_PARTITION_PATH)."""
@@ -21,6 +23,8 @@ _ESCAPED = "".join(map(chr, range(0x20))) + "\x7f\"#%'*/:=?\\{[]^"
 SPECIAL = r"[\x00-\x1f\x22\x23\x25\x27\x2a\x2f\x3a\x3d\x3f\x5b-\x5e\x7b\x7f]"
 """Finds a character that `escape` replaces; for Arrow and for Spark, without quotes."""
 _ESCAPE = re.compile(r"%([0-9A-F]{2})")
+
+_EMPTY_FOLDER = r"^(/|\z)|//|/\z"
 
 EMPTY_SEGMENT = r"(^|/)(/|\z)"
 """Finds a value that begins or ends with a slash, or has two in a row: Hudi loses such rows."""
@@ -81,43 +85,59 @@ def _refuse(texts: pa.Array, pattern: str, what: str, why: str) -> None:
         )
 
 
-def segments(path: str, fields: tuple[str, ...], depths: tuple[int, ...], *, hive_style: bool) -> list[str] | None:
-    """The text of each partition column in a path; None where that can't be told.
+def segments(paths: pa.Array, fields: tuple[str, ...], depths: tuple[int, ...], *, hive_style: bool) -> list[pa.Array]:
+    """Split partition paths into the text of each partition column.
 
     With one column all of the path is its text, slashes included; with several a slash in a value
     could stand anywhere, unless there are exactly as many folders as the columns make at least.
 
     Args:
-        path: the path.
+        paths: the paths.
         fields: the partition columns.
         depths: how many folders each of them makes at least.
         hive_style: whether folders begin with the column's name.
+
+    Returns:
+        For each column one text per path; all columns are NULL for a path that can't be split.
     """
-    folders = path.split("/")
-    if "" in folders or (len(fields) > 1 and len(folders) != sum(depths)):
-        return None
-    ends = list(accumulate(depths)) if len(fields) > 1 else [len(folders)]
-    parts = ["/".join(folders[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
-    if not hive_style:
-        return parts
-    heads = [f"{name}=" for name in fields]
-    if not all(part.startswith(head) for part, head in zip(parts, heads, strict=True)):
-        return None
-    return [part[len(head) :] for part, head in zip(parts, heads, strict=True)]
+    folders = pc.split_pattern(paths, "/")
+    known = pc.invert(pc.match_substring_regex(paths, _EMPTY_FOLDER))
+    parts = [paths]
+    if len(fields) > 1:
+        known = pc.and_(known, pc.equal(pc.list_value_length(folders), sum(depths)))
+        places = pc.if_else(known, pa.array(np.arange(len(paths))), pa.scalar(None, pa.int64()))
+        folders, starts = folders.take(places), [0, *accumulate(depths)]
+        levels = [pc.list_element(folders.drop_null(), level) for level in range(sum(depths))]
+        joined = (pc.binary_join_element_wise(*levels[a:b], "/") for a, b in pairwise(starts))
+        slots = pc.index_in(places, value_set=places.drop_null())
+        parts = [part.take(slots) for part in joined]
+    if hive_style:
+        heads = [f"{name}=" for name in fields]
+        for part, head in zip(parts, heads, strict=True):
+            known = pc.and_(known, pc.fill_null(pc.starts_with(part, head), False))
+        parts = [pc.utf8_slice_codeunits(part, len(head)) for part, head in zip(parts, heads, strict=True)]
+    return [pc.if_else(known, part, pa.scalar(None, pa.string())) for part in parts]
 
 
-def typed_value(text: str, kind: pa.DataType, *, url_encode: bool) -> object | None:
-    """The one value of the type that Hudi writes as this text; None when there is none or it can't be told."""
-    value = unescape(text) if url_encode else text
-    if value is None or value in {"", DEFAULT_PARTITION, _OLD_DEFAULT} or refusal(kind, partition=True) is not None:
-        return None
+def typed_values(texts: pa.Array, kind: pa.DataType, *, url_encode: bool) -> pa.Array:
+    """The one value of the type that Hudi writes as each text; NULL if there is none or it can't be told."""
+    values = _unescaped(texts) if url_encode else texts
+    if refusal(kind, partition=True) is not None:
+        return pa.nulls(len(texts), kind)
+    unclear = pc.is_in(values, value_set=pa.array(["", DEFAULT_PARTITION, _OLD_DEFAULT]))
+    values = pc.if_else(unclear, pa.scalar(None, pa.string()), values)
     if kind == pa.string():
-        return value
-    try:
-        typed = pa.array([value]).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
+        return values
+    typed = convert_where_possible(lambda part: part.cast(kind), values, kind)
     # Other spellings of the value ("+5", "05") are none of Hudi's.
-    same = typed.cast(pa.string())[0].as_py() == value
-    result: object = typed[0].as_py()
-    return result if same else None
+    return pc.if_else(pc.equal(typed.cast(pa.string()), values), typed, pa.scalar(None, kind))
+
+
+def _unescaped(texts: pa.Array) -> pa.Array:
+    """The values that `escape` turned into the texts; NULL where there is none."""
+    special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), False)
+    if not pc.any(special).as_py():
+        return texts
+    distinct = texts.filter(special).unique()
+    values = pa.array(map(unescape, distinct.to_pylist()), pa.string())
+    return pc.if_else(special, values.take(pc.index_in(texts, value_set=distinct)), texts)

@@ -7,7 +7,7 @@ only: of copies that inserts without a look at keys left, the index knows one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,7 +124,7 @@ def _groups(
     index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
     owners: Sequence[str | None] = [None]
     if index.partitioned:
-        partitions = _holding(partitions_listed(table), plan, meta)
+        partitions = plan.prune_partitions(partitions_listed(table), meta.keys)
         if not index.ranges.keys() >= set(partitions):  # of what a partition without an index holds nothing is known
             return None
         owners = partitions
@@ -138,11 +138,5 @@ def _groups(
     if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_taken_back:
         return None
     groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
-    held = set(_holding({partition for partition, _ in groups}, plan, meta))
+    held = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))
     return frozenset(group for group in groups if group[0] in held)
-
-
-def _holding(partitions: Iterable[str], plan: ReadPlan, meta: MetaClient) -> list[str]:
-    """Those of some partitions that may hold wanted rows."""
-    keys = meta.keys
-    return [partition for partition in partitions if plan.may_hold(partition, keys)]

@@ -4,6 +4,7 @@ from pudi.schema.avro_read import avro_to_arrow
 from pudi.schema.avro_text import add_meta_fields, evolved_text, unwritable_columns
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
+from pudi.schema.elementwise import convert_where_possible
 from pudi.schema.evolve import conform_read
 from pudi.schema.fields import (
     COMMIT_SEQNO,
@@ -36,6 +37,7 @@ __all__ = [
     "avro_to_arrow",
     "conform",
     "conform_read",
+    "convert_where_possible",
     "evolved_text",
     "normalise",
     "spark_struct_to_arrow",
