@@ -51,8 +51,9 @@ class TestFileSystem(Bound):
 
 
 class TestInProcess(Bound):
+    """On a local disk it's the file lock, among all processes of the machine."""
+
     __test__ = True
-    processes = False
     provider = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 
 

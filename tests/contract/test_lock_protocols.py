@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
 from pudi.concurrency.locks import open_lock
 from pudi.concurrency.storage_lock import STORAGE_LOCK, StorageBasedLock
-from pudi.concurrency.table_lock import InProcessLock
+from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, UnavailableError
 from pudi.storage import open_storage
@@ -42,6 +43,37 @@ def test_the_default_goes_by_the_storage(tmp_path: Path, memory: Storage) -> Non
     s3 = open_storage("s3://bucket/t", {"region": "x"})
     assert isinstance(open_lock(s3, None, {}, context), StorageBasedLock)
     assert isinstance(open_lock(FaultStorage(s3), "", {}, context), StorageBasedLock)
+
+
+def test_every_provider_takes_the_file_lock_on_a_local_disk(tmp_path: Path) -> None:
+    storage, impatient = open_storage(tmp_path), {f"{KEY}wait_time_ms": "50"}
+    for held in (None, "InProcessLockProvider", f"{HUDI}FileSystemBasedLockProvider"):
+        with open_lock(storage, held, {}, Context()):
+            outside = FileLock(tmp_path / ".hoodie/.locks/pudi.lock")
+            with pytest.raises(Timeout):
+                outside.acquire(timeout=0)
+        with FileLock(tmp_path / ".hoodie/.locks/pudi.lock"), pytest.raises(UnavailableError, match="another process"):
+            open_lock(storage, held, impatient, Context()).__enter__()
+        with open_lock(storage, held, impatient, Context()):
+            pass
+
+
+def test_a_file_lock_is_freed_when_the_lock_file_beside_it_is_another_s(tmp_path: Path) -> None:
+    storage, impatient = open_storage(tmp_path), {f"{KEY}wait_time_ms": "50"}
+    storage.create(".hoodie/lock", b"another's")
+    with pytest.raises(UnavailableError, match="another's"):
+        open_lock(storage, "FileSystemBasedLockProvider", impatient, Context()).__enter__()
+    with open_lock(storage, None, impatient, Context()):
+        pass
+
+
+def test_an_object_store_needs_a_lock_that_processes_share() -> None:
+    s3, name = open_storage("s3://bucket/t", {"region": "x"}), f"{HUDI}InProcessLockProvider"
+    for mode in ({}, {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}):
+        with pytest.raises(NotSupportedError, match=r"lose each other's updates.*mode=single_writer"):
+            open_lock(s3, name, mode, Context())
+    for mode in ("single_writer", "SINGLE_WRITER"):
+        assert isinstance(open_lock(s3, name, {"hoodie.write.concurrency.mode": mode}, Context()), SingleWriterLock)
 
 
 @pytest.mark.parametrize("package", ["", HUDI])

@@ -75,7 +75,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
         write_history(meta, instant.requested, history.with_version(newest))
-        done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check))
+        done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check), seen=timeline)
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",

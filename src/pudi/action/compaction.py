@@ -105,7 +105,7 @@ def schedule(
         if not plan.operations:
             return None
         settle_metadata(meta, resolved)
-        return meta.store.request(action, encode_compaction_plan(plan))
+        return meta.store.request(action, encode_compaction_plan(plan), seen=timeline)
 
 
 def run_pending(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
@@ -255,7 +255,8 @@ class _Run(Timed):
                     stage_changes, meta, self.engine, claim.instant, metadata, timeline, self.resolved, Index()
                 )
                 check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
-                done = meta.store.complete(claim.instant, metadata, check, action=claim.instant.action.comparable)
+                action = claim.instant.action.comparable
+                done = meta.store.complete(claim.instant, metadata, check, action=action, seen=timeline)
                 Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
 

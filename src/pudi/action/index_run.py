@@ -174,6 +174,7 @@ class IndexRun(Timed):
                     table=meta.storage.root,
                     instant=instant.requested,
                 )
+            meta.store.refuse_strangers(instant, builder.work.timeline, now)
             self._check_kept(builder, now)
             stats = {partition: (), **filled, **builder.finish(now)}
             mdt = open_metadata(meta)

@@ -335,7 +335,8 @@ class Write(Timed):
                 stage = partial(
                     stage_changes, meta, self.engine, instant, metadata, timeline, self.resolved, self.index
                 )
-                done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check, stage))
+                kept = in_step(meta, instant, metadata, check, stage)
+                done = meta.store.complete(instant, metadata, kept, seen=timeline)
                 Markers(meta.storage, instant.requested).delete()
         return done, metadata
 

@@ -23,9 +23,55 @@ _log = logging.getLogger(__name__)
 LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
 """File that `LocalFileLock` locks. It stays when the lock is free: removing it would split those who wait."""
 
+_ANOTHER_PROCESS = "another process on this machine"
+
+
+class _MachineLock:
+    """The lock file of a table on a local disk, locked by the operating system: it's free when its holder dies.
+
+    Args:
+        name: the file, by its absolute path.
+        table: the table's root.
+        settings: how long to wait.
+        context: the clock.
+    """
+
+    def __init__(self, name: str, table: str, settings: LockSettings, context: Context) -> None:
+        self._file = Path(name)
+        self._lock = FileLock(name, thread_local=False)
+        self._table, self._settings, self._context = table, settings, context
+
+    @classmethod
+    def of(cls, storage: Storage, settings: LockSettings, context: Context) -> _MachineLock | None:
+        """That of a table; None where the table isn't on a local disk."""
+        name = local_path(storage, LOCAL_LOCK)
+        return None if name is None else cls(name, storage.root, settings, context)
+
+    def acquire(self, deadline: float) -> bool:
+        """Lock the file, until `deadline` (monotonic seconds); whether it was free by then.
+
+        Raises:
+            UnavailableError: the file can't be locked.
+        """
+        left = max(0.0, deadline - self._context.clock.monotonic())
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=left, poll_interval=self._settings.poll_s(0.01))
+        except Timeout:
+            return False
+        except OSError as error:
+            raise UnavailableError(f"the lock file can't be locked: {error}", table=self._table) from error
+        return True
+
+    def release(self) -> None:
+        """Unlock it."""
+        self._lock.release()
+
 
 class LocalFileLock(TableLock):
     """A lock among all processes on this machine, held by the operating system: it's free when its holder dies.
+
+    Hudi's InProcessLockProvider stands for it on a local disk: every writer of pudi takes this lock there.
 
     Args:
         storage: the table's files, on a local disk.
@@ -38,33 +84,27 @@ class LocalFileLock(TableLock):
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
         super().__init__(canonical_root(storage.root), settings, context)
-        name = local_path(storage, LOCAL_LOCK)
-        if name is None:
+        machine = _MachineLock.of(storage, settings, context)
+        if machine is None:
             raise NotSupportedError(
                 "the operating system's file lock works on local disks only; choose StorageBasedLockProvider",
                 table=storage.root,
             )
-        self._file = Path(name)
-        self._lock = FileLock(name, thread_local=False)
+        self._machine = machine
 
     def _acquire(self, deadline: float) -> None:
-        left = max(0.0, deadline - self._context.clock.monotonic())
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=left, poll_interval=self._settings.poll_s(0.01))
-        except Timeout as error:
-            raise self._not_free("another process on this machine") from error
-        except OSError as error:
-            raise UnavailableError(f"the lock file can't be locked: {error}", table=self._table) from error
+        if not self._machine.acquire(deadline):
+            raise self._not_free(_ANOTHER_PROCESS)
 
     def _release(self) -> None:
-        self._lock.release()
+        self._machine.release()
 
 
 class FileSystemLock(TableLock):
     """A lock that is held while its file exists (Hudi's FileSystemBasedLockProvider).
 
-    It's shared with writers of Hudi that use that provider. When a holder dies the file stays; with an expiry set, it's
+    It's shared with writers of Hudi that use that provider; on a local disk the lock of `LocalFileLock` is taken
+    before, and shared with all writers of pudi. When a holder dies the file stays; with an expiry set, it's
     removed once it's older than that. As in Hudi, a holder that takes longer loses the lock, and two that find
     an expired file at one instant may remove each other's: choose an expiry far longer than a commit.
 
@@ -79,6 +119,7 @@ class FileSystemLock(TableLock):
         self._storage = storage
         self._path = f"{self._lock_folder(settings.lock_folder)}/lock"
         self._note = b""
+        self._machine = _MachineLock.of(storage, settings, context)
 
     def verify(self) -> None:
         """Read the lock file.
@@ -94,6 +135,17 @@ class FileSystemLock(TableLock):
             )
 
     def _acquire(self, deadline: float) -> None:
+        if self._machine is not None and not self._machine.acquire(deadline):
+            raise self._not_free(_ANOTHER_PROCESS)
+        try:
+            self._create(deadline)
+        except BaseException:
+            if self._machine is not None:
+                self._machine.release()
+            raise
+
+    def _create(self, deadline: float) -> None:
+        """Make the lock file, or wait until it can be made."""
         self._note = self._new_note()
         while True:
             try:
@@ -107,6 +159,14 @@ class FileSystemLock(TableLock):
                     self._wait(deadline, 0.05, f"who made {self._path}: {_text(self._content())}")
 
     def _release(self) -> None:
+        try:
+            self._remove()
+        finally:
+            if self._machine is not None:
+                self._machine.release()
+
+    def _remove(self) -> None:
+        """Remove the lock file, unless it's another's by now."""
         try:
             if self._content() == self._note:
                 return self._storage.delete([self._path])

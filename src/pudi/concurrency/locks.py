@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
 from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.storage_lock import StorageBasedLock
-from pudi.concurrency.table_lock import InProcessLock, TableLock
+from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock, TableLock
 from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
 from pudi.storage import StorageKind, canonical_root, storage_kind
@@ -17,12 +17,17 @@ Maker = Callable[[Storage, LockSettings, Context], TableLock]
 HUDI_PACKAGE = "org.apache.hudi.client.transaction.lock."
 
 
+IN_PROCESS = "InProcessLockProvider"
+MODE = "hoodie.write.concurrency.mode"
+SINGLE_WRITER = "SINGLE_WRITER"
+"""What `MODE` says where one process alone writes the table. It's Hudi's default, so that its absence says nothing."""
+
+
 def _in_process(storage: Storage, settings: LockSettings, context: Context) -> TableLock:
     return InProcessLock(canonical_root(storage.root), settings, context)
 
 
 _MAKERS: dict[str, Maker] = {
-    "InProcessLockProvider": _in_process,
     "FileSystemBasedLockProvider": FileSystemLock,
     "StorageBasedLockProvider": StorageBasedLock,
     "LocalFileLock": LocalFileLock,
@@ -39,6 +44,11 @@ _DEFAULTS: dict[StorageKind, Maker] = {
 def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str], context: Context) -> TableLock:
     """The lock of a table.
 
+    Whatever the provider, writers of pudi on one local disk exclude each other: each takes the file lock there, alone
+    or before the provider's own. InProcessLockProvider, which Hudi's jobs carry, keeps no other process out; it stands
+    for that file lock on a local disk, and for threads in memory. In an object store it's refused, unless the user says
+    that no other process writes (`hoodie.write.concurrency.mode=single_writer`).
+
     Args:
         storage: the table's files.
         provider: value of `hoodie.write.lock.provider`: one of Hudi's class names, with or without its package, or
@@ -48,16 +58,30 @@ def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str]
         context: clock and ids.
 
     Raises:
-        NotSupportedError: the provider is unknown (ZooKeeper, Hive, DynamoDB), or can't work on this storage.
+        NotSupportedError: the provider is unknown (ZooKeeper, Hive, DynamoDB), or can't guard this storage.
         InvalidArgumentError: an option's value is wrong.
     """
-    settings = LockSettings.from_options(options)
-    if provider is None or not provider.strip():
-        return _DEFAULTS[storage_kind(storage.root)](storage, settings, context)
-    maker = _MAKERS.get(provider.strip().removeprefix(HUDI_PACKAGE))
+    settings, kind = LockSettings.from_options(options), storage_kind(storage.root)
+    name = (provider or "").strip().removeprefix(HUDI_PACKAGE)
+    if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
+        return _DEFAULTS[kind](storage, settings, context)
+    if name == IN_PROCESS:
+        return _single_writer(storage, settings, options, context)
+    maker = _MAKERS.get(name)
     if maker is None:
         raise NotSupportedError(
-            f"hoodie.write.lock.provider={provider} is not supported; known are {', '.join(_MAKERS)}",
+            f"hoodie.write.lock.provider={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}",
             table=storage.root,
         )
     return maker(storage, settings, context)
+
+
+def _single_writer(storage: Storage, settings: LockSettings, options: Mapping[str, str], context: Context) -> TableLock:
+    if str(options.get(MODE, "")).strip().upper() != SINGLE_WRITER:
+        raise NotSupportedError(
+            f"hoodie.write.lock.provider={IN_PROCESS} keeps no other process out of an object store, where two writers "
+            "would lose each other's updates: leave it out (pudi then takes Hudi's StorageBasedLockProvider), or, if "
+            f"no other process ever writes this table, say so by {MODE}={SINGLE_WRITER.lower()}",
+            table=storage.root,
+        )
+    return SingleWriterLock(canonical_root(storage.root), settings, context)

@@ -11,6 +11,9 @@ from pudi.concurrency.lock_settings import LockSettings
 from pudi.context import Context
 from pudi.errors import UnavailableError
 
+_MOST_OWN = 10_000
+"""Instants of this process that are remembered; only those since the beginning of an action are asked for."""
+
 
 class _Slot:
     """The threads' own lock of one table, shared by all lock objects for it."""
@@ -18,6 +21,8 @@ class _Slot:
     def __init__(self) -> None:
         self.mutex = threading.RLock()
         self.depth = 0
+        self.own: dict[str, None] = {}
+        """Instants that this process put on the timeline, oldest first; kept under locks of one process only."""
 
 
 _slots: WeakValueDictionary[str, _Slot] = WeakValueDictionary()
@@ -117,10 +122,28 @@ class TableLock(ABC):
 
 
 class InProcessLock(TableLock):
-    """A lock among the threads of this process only (Hudi's InProcessLockProvider)."""
+    """A lock among the threads of this process, for tables that no other process can reach: those in memory."""
 
     def _acquire(self, deadline: float) -> None:
         return
 
     def _release(self) -> None:
         return
+
+
+class SingleWriterLock(InProcessLock):
+    """A lock among the threads of this process, for a table that no other process writes, or so its user says.
+
+    It keeps nobody else out, so the timeline refuses whatever another process did meanwhile (`OneProcessLock`).
+    """
+
+    def note_own(self, instant: str) -> None:
+        """Remember an instant that this process has put on the timeline, by requested time and action."""
+        own = self._slot.own
+        own[instant] = None
+        if len(own) > _MOST_OWN:
+            del own[next(iter(own))]
+
+    def is_own(self, instant: str) -> bool:
+        """Whether this process has put the instant on the timeline."""
+        return instant in self._slot.own

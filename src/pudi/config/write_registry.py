@@ -302,7 +302,9 @@ _FILES = (
 _COMMIT = (
     _write(
         key="hoodie.write.lock.provider",
-        doc="What guards the timeline among writers, with or without its package; what fits the storage by default.",
+        doc="What guards the timeline among writers, with or without its package; what fits the storage by default. On "
+        "a local disk every writer of pudi also takes a file lock, so that InProcessLockProvider is safe there; in "
+        "object stores it's refused, unless hoodie.write.concurrency.mode says that there's one writer.",
         choices=(*_PROVIDERS, *(_LOCKS + name for name in _PROVIDERS)),
         unsupported=(
             _LOCKS + "ZookeeperBasedLockProvider",
@@ -311,6 +313,14 @@ _COMMIT = (
             "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
         ),
         instead="leave it out, or use one of " + ", ".join(_PROVIDERS),
+    ),
+    _write(
+        key="hoodie.write.concurrency.mode",
+        doc="Whether one process writes the table (SINGLE_WRITER) or several may. Conflicts are always looked for. "
+        "SINGLE_WRITER, given explicitly, allows InProcessLockProvider in an object store: whatever another process "
+        "does beside a write then ends it with a ConflictError.",
+        choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
+        unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",),
     ),
     _count(
         key="hoodie.write.lock.wait_time_ms",

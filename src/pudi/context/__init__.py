@@ -2,7 +2,17 @@
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
 from pudi.context.collector import collector_held
-from pudi.context.lock import Lock
+from pudi.context.lock import Lock, OneProcessLock
 from pudi.context.storage import FileInfo, Storage
 
-__all__ = ["Clock", "Context", "FileInfo", "Lock", "ManualClock", "Storage", "SystemClock", "collector_held"]
+__all__ = [
+    "Clock",
+    "Context",
+    "FileInfo",
+    "Lock",
+    "ManualClock",
+    "OneProcessLock",
+    "Storage",
+    "SystemClock",
+    "collector_held",
+]

@@ -28,3 +28,18 @@ class Lock(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Release the lock."""
+
+
+@runtime_checkable
+class OneProcessLock(Lock, Protocol):
+    """A lock that keeps out the threads of this process only, and so remembers which instants the process made.
+
+    A timeline under such a lock refuses to complete an action that an instant of another process appeared beside:
+    nothing orders the two.
+    """
+
+    def note_own(self, instant: str) -> None:
+        """Remember an instant that this process has put on the timeline, by requested time and action."""
+
+    def is_own(self, instant: str) -> bool:
+        """Whether this process has put the instant on the timeline."""

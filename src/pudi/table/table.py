@@ -307,7 +307,8 @@ class Table(Verbs, Indexes, Services):
         return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options)
 
     def _alter(self, change: Change, options: Mapping[str, str] | None) -> CommitResult:
-        return alter(self._meta, change, resolve(options, self._options))
+        meta, resolved = self._for_call(options)
+        return alter(meta, change, resolved)
 
     def _write(
         self,

@@ -16,6 +16,9 @@ from pudi.plan import Operation
 from pudi.table.merge import MergeBuilder
 from pudi.task import Engine, InputSpec
 
+_OPENED_WITH = ("hoodie.write.lock.", "hoodie.write.concurrency.mode", "hoodie.memory.")
+"""Options that a table is opened with: a verb that's given such opens it anew."""
+
 
 class Verbs:
     """What `Table` inherits these verbs from."""
@@ -178,7 +181,7 @@ class Verbs:
         """The table and the options of one call."""
         resolved = resolve(options, self._options)
         meta = self._meta
-        if options and any(key.startswith(("hoodie.write.lock.", "hoodie.memory.")) for key in options):
+        if options and any(key.startswith(_OPENED_WITH) for key in options):
             meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
         return meta, resolved
 

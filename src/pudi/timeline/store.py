@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pudi.context import Context, Lock, Storage
+from pudi.context import Context, Lock, OneProcessLock, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError
 from pudi.format import (
     Action,
@@ -21,6 +21,7 @@ from pudi.format import (
 )
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
+from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.timeline import Timeline
 
 CLUSTER = "CLUSTER"
@@ -166,6 +167,7 @@ class TimelineStore:
         on_requested: Callable[[str], None] | None = None,
         *,
         at: str | None = None,
+        seen: Timeline | None = None,
     ) -> Instant:
         """Put a new instant on the timeline in state REQUESTED.
 
@@ -174,6 +176,11 @@ class TimelineStore:
             content: the plan, where the action has one.
             on_requested: called with the new requested time before its file is created (heartbeats).
             at: the requested time, where another timeline or a rule says it; None makes one.
+            seen: the timeline that a plan in `content` was made from; None where there's none to go wrong.
+
+        Raises:
+            ConflictError: `seen` is given, the lock doesn't keep other processes out, and one wrote meanwhile; the
+                instant is off the timeline again.
         """
         with self.lock:
             requested = at or next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
@@ -181,7 +188,14 @@ class TimelineStore:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
             self.lock.verify()
+            note_own(self.lock, instant)
             self.storage.create(self.path(instant), content)
+            if seen is not None and isinstance(self.lock, OneProcessLock):
+                try:
+                    self.refuse_strangers(instant, seen)
+                except ConflictError:
+                    self.discard(instant)
+                    raise
         return instant
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
@@ -198,6 +212,7 @@ class TimelineStore:
         *,
         action: Action | None = None,
         listed: Timeline | None = None,
+        seen: Timeline | None = None,
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
@@ -208,9 +223,11 @@ class TimelineStore:
             action: the completed action, where it differs from the pending one.
             listed: the timeline as it was listed before the instant was requested, where the lock has been held since
                 then; None lists it now.
+            seen: the timeline that the action was planned from; None where another action's check covers it.
 
         Raises:
-            ConflictError: the instant is no longer inflight: somebody rolled it back.
+            ConflictError: the instant is no longer inflight: somebody rolled it back. Or `seen` is given, the lock
+                doesn't keep other processes out, and one wrote meanwhile.
         """
         with self.lock:
             timeline = self.load() if listed is None else listed.with_instant(instant)
@@ -222,6 +239,8 @@ class TimelineStore:
                     table=self.storage.root,
                     instant=instant.requested,
                 )
+            if seen is not None:
+                self.refuse_strangers(instant, seen, timeline)
             if check is not None:
                 check(timeline)
             completion = None
@@ -231,6 +250,20 @@ class TimelineStore:
             self.lock.verify()
             self.storage.create(self.path(done), self._content(done.action, content))
         return done
+
+    def refuse_strangers(self, own: Instant | None, seen: Timeline, now: Timeline | None = None) -> None:
+        """Under a lock that doesn't keep other processes out, raise where one did something meanwhile.
+
+        Args:
+            own: the action's instant; None where it has none.
+            seen: the timeline that the action was planned from.
+            now: the timeline now; None loads it.
+
+        Raises:
+            ConflictError: another process did.
+        """
+        if isinstance(self.lock, OneProcessLock):
+            refuse_strangers(self.lock, own, seen, self.load() if now is None else now, self.storage.root)
 
     def discard(self, instant: Instant) -> None:
         """Take a pending instant off the timeline, its inflight file first, so that no state is ever skipped."""

@@ -20,7 +20,7 @@ from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
-from pudi.errors import PudiError, TableNotFoundError
+from pudi.errors import ConflictError, PudiError, TableNotFoundError
 from pudi.filegroup import StorageListing, compaction_plan
 from pudi.format import (
     INIT_INSTANT,
@@ -111,6 +111,25 @@ def make_files(meta: MetaClient, timeline: Timeline) -> None:
     mdt = create_metadata(meta)
     make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
     set_partitions(meta, ready=(FILES,), building=())
+    drop_if_disturbed(meta, timeline, (FILES,))
+
+
+def drop_if_disturbed(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
+    """After partitions were made ready: take them away where another process wrote meanwhile, which no lock kept out.
+
+    Args:
+        meta: the table.
+        seen: the timeline that they were made by.
+        made: the partitions.
+
+    Raises:
+        ConflictError: another process wrote, so that they may lack what it did.
+    """
+    try:
+        meta.store.refuse_strangers(None, seen)
+    except ConflictError:
+        drop_partitions(meta, set(made) & set(meta.config.metadata_partitions))
+        raise
 
 
 def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pudi.action.mdt.being_built import being_built
-from pudi.action.mdt.build import build_metadata, next_instant, set_partitions
+from pudi.action.mdt.build import build_metadata, drop_if_disturbed, next_instant, set_partitions
 from pudi.action.mdt.build_index import BY_PARTITION, GLOBAL
 from pudi.action.mdt.build_named import named_indexes_asked
 from pudi.action.mdt.builders import builder_of
@@ -89,3 +89,4 @@ def _build(meta: MetaClient, engine: Engine, options: Options, asked: IndexSpec)
         delete_folder(meta.storage, staging_dir(requested))
     write_definition(meta, spec)
     set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
+    drop_if_disturbed(meta, timeline, made)

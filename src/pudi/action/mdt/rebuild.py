@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from pudi.action.mdt.build import drop_partitions, make_files, next_instant, set_partitions
+from pudi.action.mdt.build import drop_if_disturbed, drop_partitions, make_files, next_instant, set_partitions
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.client import open_metadata
@@ -230,4 +230,5 @@ def _build(meta: MetaClient, engine: Engine, options: Options, spec: IndexSpec) 
     write_definition(meta, spec)
     left = set(meta.config.metadata_partitions_inflight) - set(stats)
     set_partitions(meta, ready=(*ready, *stats), building=left)
+    drop_if_disturbed(meta, timeline, stats)
     return sorted(stats)

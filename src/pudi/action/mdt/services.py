@@ -125,7 +125,7 @@ class _Services:
             slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
             at = _behind_newest(timeline) if mdt.store.layout == 1 else None
-            return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at)
+            return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at, seen=timeline)
 
     def _schedule_logs(self, mdt: MetaClient) -> Instant | None:
         """Plan a log compaction of the file groups with many log files; None for none, or while it must wait."""
@@ -138,12 +138,13 @@ class _Services:
             if not slices:
                 return None
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices), logs_only=True)
-            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan))
+            return mdt.store.request(Action.LOGCOMPACTION, encode_compaction_plan(plan), seen=timeline)
 
     def _compact(self, mdt: MetaClient, instant: Instant) -> None:
         """Run a plan, and complete it under the table's lock."""
         with claimed(mdt, instant, self._claiming) as claim:
-            scope = scope_of(self.meta.store.load(), mdt.store.load())
+            seen = mdt.store.load()
+            scope = scope_of(self.meta.store.load(), seen)
             plan = self._of_what_is_there(compaction_plan(mdt.store, claim.instant))
             logs_only = instant.action is Action.LOGCOMPACTION
             task = partial(CompactMetadataLogsTask, layout=mdt.store.layout) if logs_only else CompactMetadataTask
@@ -160,6 +161,7 @@ class _Services:
                 written,
                 lambda now: _check_alone(claim, now),
                 action=claim.instant.action.comparable,
+                seen=seen,
             )
             Markers(mdt.storage, done.requested).delete()
 
