@@ -105,3 +105,13 @@ def test_the_rules_find_what_they_look_for() -> None:
     )
     assert {text for _, text in stored_names(tree)} == {"/.hoodie/x", ".requested"}
     assert list(loose_dataclasses(tree)) == ["Loose"]
+
+
+PAGES = SOURCE / "format" / "parquet_pages.py"
+"""Where Parquet is opened and written, with checksums."""
+_OPENS_PARQUET = re.compile(r"\bpq\.(ParquetFile|ParquetDataset|ParquetWriter|read_table|write_table|read_pandas)\(")
+
+
+@pytest.mark.parametrize("path", [m for m in MODULES if m != PAGES and EXAMPLES not in m.parents], ids=_name)
+def test_parquet_is_opened_in_one_place(path: Path) -> None:
+    assert _OPENS_PARQUET.findall(path.read_text(encoding="utf-8")) == []

@@ -26,6 +26,8 @@ from pudi.format import (
     read_key_range,
 )
 from pudi.format.parquet import column_places
+from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
+from pudi.format.parquet_pages import parquet_writer as page_writer
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 from pudi.storage import open_input, prefetch, temporary_errors, temporary_file
 
@@ -176,14 +178,13 @@ def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[byte
 
 def parquet_writer(sink: pa.NativeFile, rows: pa.Table, options: ParquetOptions) -> pq.ParquetWriter:
     """A writer of rows of the kind of some that are to be written."""
-    return pq.ParquetWriter(
+    return page_writer(
         sink,
         rows.schema.with_metadata(None),
-        compression="none" if options.codec == "uncompressed" else options.codec,
+        options.codec,
         data_page_size=options.page_bytes,
         use_dictionary=_repeating(rows) if options.dictionary else False,
         write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
-        store_schema=False,
         coerce_timestamps="us",
     )
 
@@ -213,8 +214,8 @@ class BaseFileReader:
         self._places: dict[str, int] | None = None
         self._source = open_input(storage, base.path, base.size)
         try:
-            self._file = pq.ParquetFile(self._source, pre_buffer=True, read_dictionary=list(dictionary))
-        except (pa.ArrowException, OSError) as error:
+            self._file = open_parquet(self._source, dictionary=dictionary)
+        except PARQUET_ERRORS as error:
             raise self.corrupt(error) from error
 
     @property
@@ -263,14 +264,15 @@ class BaseFileReader:
             groups: row groups; None for all.
 
         Raises:
-            CorruptError: the bytes are not what the footer says.
+            CorruptError: the bytes are not what the footer or a page's checksum says; names the columns.
         """
         wanted = list(range(self.metadata.num_row_groups)) if groups is None else list(groups)
         try:
             prefetch(self._source, self._chunks(columns, wanted))
             return self._file.read_row_groups(wanted, columns=None if columns is None else list(columns))
-        except (pa.ArrowException, OSError) as error:
-            raise self.corrupt(error) from error
+        except PARQUET_ERRORS as error:
+            damaged = ", ".join(damaged_columns(self._file, columns, wanted))
+            raise self.corrupt(f"column {damaged}: {error}" if damaged else error) from error
 
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""

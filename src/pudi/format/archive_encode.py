@@ -12,7 +12,6 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pudi.format.archive_schemas import ARCHIVED_ENTRY, HISTORY_ROW
 from pudi.format.avro_file import RecordSchema
@@ -20,6 +19,7 @@ from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import CONTENT_VERSION
 from pudi.format.names import Action, State
 from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL
+from pudi.format.parquet_pages import parquet_writer
 
 _INT = Struct(">i")
 _ENTRY, _ROW = RecordSchema.of(ARCHIVED_ENTRY), RecordSchema.of(HISTORY_ROW)
@@ -98,5 +98,6 @@ def encode_history(rows: Sequence[Mapping[str, Any]]) -> bytes:
 def encode_history_table(table: pa.Table) -> bytes:
     """A file of the archived timeline of layout 2."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table.cast(HISTORY_SCHEMA), sink, compression="gzip", store_schema=False)
+    with parquet_writer(sink, HISTORY_SCHEMA, "gzip") as writer:
+        writer.write_table(table.cast(HISTORY_SCHEMA))
     return bytes(sink.getvalue())

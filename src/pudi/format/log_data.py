@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from struct import Struct
 
@@ -20,6 +20,7 @@ from pudi.format.avro_rows import read_records
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
+from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer
 
 CONTENT_VERSION = 3
 """Version of the content of Avro and delete blocks (HoodieLogBlock.version)."""
@@ -145,14 +146,14 @@ def _starts(content: memoryview, count: int) -> np.ndarray | None:
 
 
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
-    with _parquet_errors(block):
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
+    with _parquet_errors(block, columns):
+        file = _open_parquet(block)
         return file.read(_present(file, columns), use_threads=False)
 
 
 def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
-    with _parquet_errors(block):
-        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(block.content)))
+    with _parquet_errors(block, columns):
+        file = _open_parquet(block)
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         size, rows = sum(group.total_byte_size for group in groups), max(1, file.metadata.num_rows)
         wanted = _present(file, columns)
@@ -165,18 +166,26 @@ def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: in
             yield pa.Table.from_batches([batch], schema=schema)
 
 
+def _open_parquet(block: LogBlock) -> pq.ParquetFile:
+    return open_parquet(pa.BufferReader(pa.py_buffer(block.content)), pre_buffer=False)
+
+
 def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str] | None:
     return None if columns is None else [name for name in file.schema_arrow.names if name in columns]
 
 
 @contextmanager
-def _parquet_errors(block: LogBlock) -> Iterator[None]:
+def _parquet_errors(block: LogBlock, columns: Collection[str] | None) -> Iterator[None]:
     # What is in it decodes in this thread alone: after an error in one column, threads of Arrow's own would go on with
     # others in memory that isn't theirs any more. Slices are read side by side as it is.
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise block.corrupt(f"can't be decoded: {error}") from error
+    except PARQUET_ERRORS as error:
+        damaged: list[str] = []
+        with suppress(*PARQUET_ERRORS):
+            damaged = damaged_columns(_open_parquet(block), columns)
+        where = f" in column {', '.join(damaged)}" if damaged else ""
+        raise block.corrupt(f"can't be decoded{where}: {error}") from error
 
 
 def _decode_hfile(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
@@ -214,7 +223,6 @@ def encode_parquet(rows: pa.Table, *, codec: str = "zstd") -> bytes:
         codec: compression codec by Hudi's name.
     """
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        rows, sink, compression="none" if codec == "uncompressed" else codec, store_schema=False, coerce_timestamps="us"
-    )
+    with parquet_writer(sink, rows.schema, codec, coerce_timestamps="us") as writer:
+        writer.write_table(rows)
     return bytes(sink.getvalue())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pudi.format.parquet_pages import open_parquet
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values, log_file_stats
 
 _PARQUET = b"PAR1"
@@ -31,7 +32,7 @@ def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | N
     def values(name: str) -> pa.ChunkedArray:
         if rows is not None:
             return leaf_values(rows, name)
-        return leaf_values(pq.read_table(pa.BufferReader(content), columns=[name.partition(".")[0]]), name)
+        return leaf_values(open_parquet(pa.BufferReader(content)).read([name.partition(".")[0]]), name)
 
     return base_file_stats(pq.read_metadata(pa.BufferReader(content)), spec, values)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
@@ -29,6 +28,7 @@ from pudi.format import (
     manifest_version,
     parse_log_file,
 )
+from pudi.format.parquet_pages import open_parquet
 from pudi.storage import open_input
 from pudi.timeline.instant import Instant
 
@@ -214,7 +214,7 @@ class HistoryArchive:
         kinds = {column: pa.binary() if column == "metadata" else pa.string() for column in columns}
         try:
             with open_input(self.storage, path) as source:
-                table = pq.read_table(source, columns=columns)
+                table = open_parquet(source).read(columns)
             return table.select(columns).cast(pa.schema(kinds.items()))
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
@@ -40,6 +39,7 @@ from pudi.format import (
     parse_instant_file,
     parse_log_file,
 )
+from pudi.format.parquet_pages import open_parquet
 from pudi.storage import open_input
 from pudi.timeline.archive import read_manifest
 from pudi.timeline.instant import Instant
@@ -222,7 +222,7 @@ class _History:
         path = f"{self.folder}/{name}"
         try:
             with open_input(self.storage, path) as source:
-                return pq.read_table(source)
+                return open_parquet(source).read()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
 

@@ -28,6 +28,8 @@ _READ_OPTIONS = {
     # Hudi writes the proleptic Gregorian calendar; without this Spark 3.5 refuses dates before 1582
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
+    # parquet-java's setting, off by default: file sources pass their options on as Hadoop's
+    "parquet.page.verify-checksum.enabled": "true",
 }
 
 _GLOB = re.compile(r"([{}\[\]*?\\])")

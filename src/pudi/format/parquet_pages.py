@@ -1,0 +1,72 @@
+"""Parquet content with a checksum on each page: written with one, verified when read; all Parquet goes through here.
+
+A flipped bit in a page that holds one (CRC-32 in the page header, of the page as it is stored) is an error and never
+another value. Files of writers that make none are read as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PARQUET_ERRORS = (pa.ArrowException, OSError)
+"""What pyarrow raises where bytes are not Parquet, or a page is not what its checksum says."""
+
+
+def open_parquet(source: Any, *, dictionary: Sequence[str] = (), pre_buffer: bool = True) -> pq.ParquetFile:
+    """A Parquet file opened for reading.
+
+    Args:
+        source: what pyarrow reads from: an opened file or a buffer.
+        dictionary: text columns to read dictionary encoded.
+        pre_buffer: whether pyarrow fetches near ranges of the source together.
+
+    Opening it, and each read, raises one of `PARQUET_ERRORS` where the bytes are damaged.
+    """
+    return pq.ParquetFile(
+        source, pre_buffer=pre_buffer, read_dictionary=list(dictionary), page_checksum_verification=True
+    )
+
+
+def parquet_writer(sink: Any, schema: pa.Schema, codec: str, **settings: Any) -> pq.ParquetWriter:
+    """A writer of a Parquet file.
+
+    Args:
+        sink: where the bytes go.
+        schema: the columns, in physical types.
+        codec: compression codec by Hudi's name (`zstd`, `gzip`, `snappy`, `uncompressed`).
+        settings: more of `pyarrow.parquet.ParquetWriter`'s.
+    """
+    compression = "none" if codec == "uncompressed" else codec
+    return pq.ParquetWriter(
+        sink, schema, compression=compression, store_schema=False, write_page_checksum=True, **settings
+    )
+
+
+def damaged_columns(
+    file: pq.ParquetFile, columns: Collection[str] | None, groups: Sequence[int] | None = None
+) -> list[str]:
+    """Those columns that can't be read, after a read of several failed: each is read once more, alone.
+
+    Args:
+        file: the file.
+        columns: the top-level columns that were read; None for all.
+        groups: the row groups that were; None for all.
+    """
+    wanted = list(range(file.metadata.num_row_groups)) if groups is None else list(groups)
+    return [
+        name
+        for name in file.schema_arrow.names
+        if (columns is None or name in columns) and not _is_readable(file, name, wanted)
+    ]
+
+
+def _is_readable(file: pq.ParquetFile, column: str, groups: list[int]) -> bool:
+    try:
+        file.read_row_groups(groups, columns=[column], use_threads=False)
+    except PARQUET_ERRORS:
+        return False
+    return True
