@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+_LONGEST = 4000
+"""Characters of a message; beyond that its middle is left out."""
+
 
 class PudiError(Exception):
     """Root of every error that pudi raises on purpose.
@@ -26,6 +29,7 @@ class PudiError(Exception):
         instant: str | None = None,
         offset: int | None = None,
     ) -> None:
+        message = _shortened(message, _LONGEST)
         super().__init__(message)
         self.message = message
         self.table = table
@@ -40,6 +44,17 @@ class PudiError(Exception):
         facts = {"table": self.table, "file": self.path, "instant": self.instant, "offset": self.offset}
         known = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
         return f"{self.message} [{known}]" if known else self.message
+
+
+def cause_text(error: BaseException) -> str:
+    """An exception as a short text for a message: its type and what it says, without the bytes that it failed on."""
+    return f"{type(error).__name__}: {_shortened(str(error), 200)}"
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … ({len(text) - most} characters left out) … {text[-(most // 2) :]}"
 
 
 def _rebuild(

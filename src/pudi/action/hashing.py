@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError, CorruptError, NotSupportedError, PudiError, TableExistsError
-from pudi.format import CONSISTENT_HASHING_DIR, Action, State
+from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
 from pudi.metadata.table import at_once
@@ -47,7 +47,7 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
         names.setdefault(partition, []).append(name)
     chosen = {p: _valid(meta, timeline, p, each) for p, each in names.items()}
     files = [(partition, f"{_folder(partition)}/{name}") for partition, name in chosen.items() if name is not None]
-    rings = at_once(lambda file: decode_ring(meta.storage.read(file[1]), path=file[1]), files)
+    rings = at_once(lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files)
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
 
@@ -107,7 +107,7 @@ def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions:
         try:
             meta.storage.create(path, encode_ring(partition, ring))
         except TableExistsError as error:
-            if decode_ring(meta.storage.read(path), path=path) != ring:
+            if decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) != ring:
                 raise ConflictError(
                     f"another writer divided partition {partition!r} into other buckets; write again without "
                     "hoodie.bucket.index.num.buckets",
@@ -149,4 +149,4 @@ def _in_use(meta: MetaClient, timeline: Timeline, partition: str, path: str) -> 
             table=meta.storage.root,
             path=path,
         )
-    return not groups.isdisjoint(decode_ring(meta.storage.read(path), path=path).prefixes)
+    return not groups.isdisjoint(decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path).prefixes)

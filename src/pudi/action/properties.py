@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pudi.context import Context, Storage
 from pudi.errors import CorruptError, NotFoundError, TableExistsError, TableNotFoundError
-from pudi.format import PROPERTIES, PROPERTIES_BACKUP, decode_table_properties, encode_table_properties
+from pudi.format import PROPERTIES, PROPERTIES_BACKUP, MaxBytes, decode_table_properties, encode_table_properties
 
 _READ_ATTEMPTS = 5
 _READ_PAUSE_SECONDS = 0.2
@@ -43,14 +43,12 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
     for attempt in range(_READ_ATTEMPTS):
         found = False
         for path in (PROPERTIES, PROPERTIES_BACKUP):
-            content = _try_read(storage, path)
-            if content is None:
-                continue
-            found = True
             try:
-                return decode_table_properties(content, path=path)
+                content = _try_read(storage, path)
+                if content is not None:
+                    return decode_table_properties(content, path=path)
             except CorruptError as error:
-                problem = error
+                found, problem = True, error
         if not found and not absent:
             # An update may have put the new file in place and taken the backup away between the two looks.
             absent = True
@@ -79,7 +77,7 @@ def update_properties(
         The new properties.
     """
     recover_properties(storage)
-    before = storage.read(PROPERTIES)
+    before = storage.read(PROPERTIES, MaxBytes.PROPERTIES)
     after = dict(change(decode_table_properties(before, path=PROPERTIES)))
     storage.create(PROPERTIES_BACKUP, before)
     storage.delete([PROPERTIES])
@@ -110,6 +108,6 @@ def _is_valid(content: bytes) -> bool:
 
 def _try_read(storage: Storage, path: str) -> bytes | None:
     try:
-        return storage.read(path)
+        return storage.read(path, MaxBytes.PROPERTIES)
     except NotFoundError:
         return None

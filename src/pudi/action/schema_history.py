@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError
-from pudi.format import SCHEMA_DIR, Action, InstantFile, State, parse_instant_file
+from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
 from pudi.format.names import Layout
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
 from pudi.timeline import Timeline
@@ -36,8 +36,8 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
             table=meta.storage.root,
             path=SCHEMA_DIR,
         )
-    history = SchemaHistory(current, parse_history(meta.storage.read(path).decode("utf-8", "replace")))
-    return history.with_version(current)
+    text = meta.storage.read(path, MaxBytes.SCHEMAS).decode("utf-8", "replace")
+    return SchemaHistory(current, parse_history(text)).with_version(current)
 
 
 def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> None:

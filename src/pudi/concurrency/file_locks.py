@@ -15,7 +15,7 @@ from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, Storage
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
-from pudi.format import HOODIE_DIR, LOCKS_DIR
+from pudi.format import HOODIE_DIR, LOCKS_DIR, MaxBytes
 from pudi.storage import canonical_root, local_path
 
 _log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class FileSystemLock(TableLock):
 
     def _content(self) -> bytes:
         try:
-            return self._storage.read(self._path)
+            return self._storage.read(self._path, MaxBytes.NOTE)
         except NotFoundError:
             return b""
 

@@ -14,7 +14,7 @@ import psutil
 
 from pudi.context import Context, Storage
 from pudi.errors import NotFoundError, PudiError
-from pudi.format import heartbeat_path
+from pudi.format import MaxBytes, heartbeat_path
 
 _alive_here: set[str] = set()
 """Ids of this process' heartbeats; a table's location may be written in several ways."""
@@ -105,7 +105,7 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
     now_ms = context.clock.now_ms()
     try:
         beat = storage.head(path).modified_ms
-        facts = storage.read(path)
+        facts = storage.read(path, MaxBytes.NOTE)
     except NotFoundError:
         return Liveness.UNKNOWN if now_ms - last_seen_ms <= expires_after_ms else Liveness.DEAD
     dead = _known_dead(facts)

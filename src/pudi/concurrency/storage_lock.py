@@ -11,7 +11,7 @@ from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
-from pudi.format import TABLE_LOCK
+from pudi.format import TABLE_LOCK, MaxBytes
 from pudi.storage import canonical_root, replacing
 
 _log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class StorageBasedLock(TableLock):
     def _try(self) -> str | None:
         """One attempt: None when the lock is ours, else who holds it."""
         try:
-            content, version = self._store.read_version(STORAGE_LOCK)
+            content, version = self._store.read_version(STORAGE_LOCK, MaxBytes.NOTE)
         except NotFoundError:
             return self._try_first()
         found = StorageLockData.from_bytes(content, self._table)
@@ -158,7 +158,7 @@ class StorageBasedLock(TableLock):
         fresh = self._fresh()
         try:
             self._storage.create(STORAGE_LOCK, fresh.to_bytes())
-            content, version = self._store.read_version(STORAGE_LOCK)
+            content, version = self._store.read_version(STORAGE_LOCK, MaxBytes.NOTE)
         except (TableExistsError, NotFoundError):
             return "another writer"
         if content != fresh.to_bytes():
@@ -188,7 +188,7 @@ class StorageBasedLock(TableLock):
             return self._store.replace(STORAGE_LOCK, data.to_bytes(), version)
         except ConflictError:
             # An earlier attempt may have been written although no answer came: then the file is newer, and still ours.
-            content, newer = self._store.read_version(STORAGE_LOCK)
+            content, newer = self._store.read_version(STORAGE_LOCK, MaxBytes.NOTE)
             found = StorageLockData.from_bytes(content, self._table)
             if found.owner != self._owner or found.expired:
                 raise

@@ -42,8 +42,16 @@ class Storage(Protocol):
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """A file's whole content.
+
+        Args:
+            path: the file.
+            most: bytes that it has at most, None for any number; a larger one isn't read.
+
+        Raises:
+            CorruptError: it has more than `most` bytes, or is no regular file.
+        """
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file, each whole; ranges past the end raise `CorruptError`."""

@@ -14,6 +14,7 @@ from pudi.format import (
     IOType,
     LogFileName,
     MarkerName,
+    MaxBytes,
     is_staged,
     marker_dir,
     marker_path,
@@ -149,7 +150,8 @@ class Markers:
                 yield self._marker(name, info.path), info.path
 
     def _listed(self, path: str) -> Iterator[tuple[MarkerName, str]]:
-        lines = self.storage.read(path).decode("utf-8", "replace").split("\n")  # a partition may hold U+2028
+        text = self.storage.read(path, MaxBytes.MARKERS).decode("utf-8", "replace")
+        lines = text.split("\n")  # a partition may hold U+2028
         yield from ((self._marker(line, path), path) for line in lines if line)
 
     def _marker(self, marker: str, source: str) -> MarkerName:

@@ -91,6 +91,7 @@ from pudi.format.layout import (
     partition_metadata_path,
     staging_dir,
 )
+from pudi.format.limits import MaxBytes
 from pudi.format.marker_names import IOType, MarkerName, parse_marker
 from pudi.format.names import (
     Action,
@@ -203,6 +204,7 @@ __all__ = [
     "Layout",
     "LogFileName",
     "MarkerName",
+    "MaxBytes",
     "PartitionMetadata",
     "RequestedReplaceMetadata",
     "RollbackMetadata",

@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, cause_text
 from pudi.format.avro_file import BAD_BYTES, BAD_SCHEMA, parse_record_schema
 from pudi.format.avro_schemas import NAMESPACE
 from pudi.format.instant_time import is_instant_time
@@ -85,7 +85,7 @@ def _entries(block: LogBlock) -> Iterator[ArchivedEntry]:
     try:
         schema = parse_record_schema(block_schema(block).encode())
     except BAD_SCHEMA as error:
-        raise block.corrupt(f"has a schema that can't be used: {error!r}") from error
+        raise block.corrupt(f"has a schema that can't be used: {cause_text(error)}") from error
     if schema["name"] != _ENTRY:
         raise block.corrupt(f"holds records of {schema['name']}")
     for begin, end in zip(*record_spans(block), strict=True):
@@ -93,7 +93,7 @@ def _entries(block: LogBlock) -> Iterator[ArchivedEntry]:
         try:
             record = fastavro.schemaless_reader(row, schema, None)
         except BAD_BYTES as error:
-            raise block.corrupt(f"has an entry that is cut off or damaged: {error!r}") from error
+            raise block.corrupt(f"has an entry that is cut off or damaged: {cause_text(error)}") from error
         entry = _entry(record)
         if entry is not None:
             yield entry

@@ -14,7 +14,7 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, cause_text
 
 _MAGIC = b"Obj\x01"
 # A container of one block, read and written as a record of its own: magic, metadata, then count, bytes and sync.
@@ -119,7 +119,7 @@ def decode_avro_file(
     try:
         writer = parse_record_schema(container["meta"].get(_SCHEMA_KEY, b""))
     except BAD_SCHEMA as error:
-        raise CorruptError(f"schema of the Avro file can't be used: {error!r}", path=path) from error
+        raise CorruptError(f"schema of the Avro file can't be used: {cause_text(error)}", path=path) from error
     name = writer["name"].rpartition(".")[2]
     reader = next((schema for schema in expected if schema.name == name), None)
     if expected and reader is None:
@@ -129,7 +129,7 @@ def decode_avro_file(
     try:
         record = fastavro.schemaless_reader(block, writer, None if reader is None else reader.parsed)
     except BAD_BYTES as error:
-        raise CorruptError(f"{name} is cut off or damaged: {error!r}", path=path, offset=offset) from error
+        raise CorruptError(f"{name} is cut off or damaged: {cause_text(error)}", path=path, offset=offset) from error
     if block.tell() != len(container["block"]):
         raise CorruptError(f"{name} is followed by bytes that belong to nothing", path=path, offset=offset)
     return name, cast("dict[str, Any]", record)
@@ -143,7 +143,9 @@ def _read_container(data: bytes, path: str | None) -> tuple[dict[str, Any], int]
     try:
         container = cast("dict[str, Any]", fastavro.schemaless_reader(source, _CONTAINER, None))
     except BAD_BYTES as error:
-        raise CorruptError(f"Avro file is cut off or damaged: {error!r}", path=path, offset=source.tell()) from error
+        raise CorruptError(
+            f"Avro file is cut off or damaged: {cause_text(error)}", path=path, offset=source.tell()
+        ) from error
     codec = container["meta"].get(_CODEC_KEY, b"null")
     if codec != b"null":
         raise CorruptError(f"Avro file with codec {codec!r}: Hudi writes instants with none", path=path)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, cause_text
 
 MOST_HASH = 0x7FFFFFFF
 """The greatest hash (HoodieConsistentHashingMetadata.HASH_VALUE_MASK)."""
@@ -90,7 +90,7 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
             isinstance(v, int) and 0 <= v <= MOST_HASH and isinstance(p, str) and tag == _NORMAL for v, p, tag in nodes
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"hashing metadata can't be read: {error!r}", path=path) from error
+        raise CorruptError(f"hashing metadata can't be read: {cause_text(error)}", path=path) from error
     if not nodes or not fits or len({value for value, _, _ in nodes}) < len(nodes):
         raise CorruptError("hashing metadata doesn't divide hashes among buckets", path=path)
     return Ring(tuple(value for value, _, _ in nodes), tuple(prefix for _, prefix, _ in nodes), sequence)

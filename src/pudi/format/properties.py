@@ -13,6 +13,7 @@ from typing import Final
 import javaproperties
 
 from pudi.errors import CorruptError, InvalidArgumentError
+from pudi.format.limits import MaxBytes
 
 TABLE_NAME_KEY: Final = "hoodie.table.name"
 """Required in every table's properties."""
@@ -21,7 +22,6 @@ DATABASE_NAME_KEY: Final = "hoodie.database.name"
 TABLE_CHECKSUM_KEY: Final = "hoodie.table.checksum"
 """Checksum over the two names."""
 
-_MAX_BYTES = 16 << 20
 _USUAL_BYTES = 64 << 10
 # Hudi writes none at all; each costs a copy of its line when read.
 _MAX_CONTINUATIONS = 1000
@@ -51,8 +51,9 @@ def decode_properties(data: bytes, *, path: str | None = None) -> dict[str, str]
     Raises:
         CorruptError: a bad escape, a line without an end (the file was cut off), or an absurd size.
     """
-    if len(data) > _MAX_BYTES:
-        raise CorruptError(f"properties of {len(data)} bytes: more than {_MAX_BYTES} are not credible", path=path)
+    if len(data) > MaxBytes.PROPERTIES:
+        reason = f"properties of {len(data)} bytes: more than {int(MaxBytes.PROPERTIES)} are not credible"
+        raise CorruptError(reason, path=path)
     if data and not data.endswith((b"\n", b"\r")):
         raise CorruptError(
             "properties end in the middle of a line, so the file was cut off; if it is complete, add the line's end",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import InvalidArgumentError
-from pudi.storage.capability import connection_options, local_path, read_tail, remove_folders
+from pudi.storage.capability import connection_options, local_path, open_local, read_tail, remove_folders
 
 
 class StorageBelow:
@@ -47,9 +47,9 @@ class StorageBelow:
         """Facts about one file."""
         return self._below(self.inner.head(self._inside(path)))
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-        return self.inner.read(self._inside(path))
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """A file's whole content, of at most `most` bytes."""
+        return self.inner.read(self._inside(path), most)
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file."""
@@ -74,6 +74,10 @@ class StorageBelow:
     def local_path(self, path: str) -> str | None:
         """Absolute path on this machine's file system, or None where there is none."""
         return local_path(self.inner, self._inside(path))
+
+    def open_local(self, path: str) -> int | None:
+        """Descriptor of a file on this machine's file system, or None where there is none."""
+        return open_local(self.inner, self._inside(path))
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too."""

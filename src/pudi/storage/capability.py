@@ -15,6 +15,14 @@ class LocalFiles(Protocol):
     def local_path(self, path: str) -> str | None:
         """Absolute path on this machine's file system, checked to lie inside the root; None where there is none."""
 
+    def open_local(self, path: str) -> int | None:
+        """Descriptor of a regular file, open for reading, that the caller closes; None where files aren't local.
+
+        Raises:
+            NotFoundError: there is no such file.
+            CorruptError: it is a FIFO, a socket or a device.
+        """
+
 
 @runtime_checkable
 class TailReads(Protocol):
@@ -32,8 +40,8 @@ class Replaces(Protocol):
     def can_replace(self) -> bool:
         """Whether the store really can."""
 
-    def read_version(self, path: str) -> tuple[bytes, str]:
-        """A file's content and its version, an opaque text that changes with every write."""
+    def read_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
+        """A file's content, of at most `most` bytes, and its version, an opaque text that changes with every write."""
 
     def replace(self, path: str, data: bytes, version: str) -> str:
         """Replace a file that still has the version given; its new version.
@@ -67,6 +75,17 @@ def local_path(storage: Storage, path: str) -> str | None:
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
     return storage.local_path(path) if isinstance(storage, LocalFiles) else None
+
+
+def open_local(storage: Storage, path: str) -> int | None:
+    """Descriptor of a regular file on this machine's file system, or None where the storage isn't local.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CorruptError: it is a FIFO, a socket or a device.
+        InvalidArgumentError: the path leaves the root, by its text or through a symlink.
+    """
+    return storage.open_local(path) if isinstance(storage, LocalFiles) else None
 
 
 def connection_options(storage: Storage) -> Mapping[str, str]:

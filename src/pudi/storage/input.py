@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from bisect import insort
 from collections.abc import Sequence
 from typing import IO, TypeAlias, cast
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import UnavailableError
-from pudi.storage.capability import local_path, read_tail
+from pudi.storage.capability import open_local, read_tail
 from pudi.storage.ranges import coalesce
 
 TAIL = 64 << 10
@@ -120,7 +121,7 @@ InputFile: TypeAlias = "pa.NativeFile | IO[bytes]"
 def open_input(storage: Storage, path: str, size: int | None = None) -> InputFile:
     """Open a file for random access.
 
-    Local files are opened by name, for pyarrow to read with its own threads. Others are a `RangedFile`.
+    Local files are opened by the operating system, for pyarrow to read with its own threads. Others are a `RangedFile`.
 
     Args:
         storage: where the file is.
@@ -129,16 +130,26 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
 
     Raises:
         NotFoundError: there is no such file.
+        CorruptError: it is a FIFO, a socket or a device.
         UnavailableError: it can't be opened.
     """
-    name = local_path(storage, path)
-    if name is None:
+    descriptor = open_local(storage, path)
+    if descriptor is None:
         return cast("IO[bytes]", RangedFile(storage, path, size))
     try:
-        return pa.OSFile(name, "rb")
+        return _as_arrow_file(descriptor)
     except OSError as error:
-        storage.head(path)  # says so when there is no such file, or a folder in its place
         raise UnavailableError(f"the file can't be opened: {error}", table=storage.root, path=path) from error
+    finally:
+        os.close(descriptor)
+
+
+def _as_arrow_file(descriptor: int) -> InputFile:
+    """A file of pyarrow's own for an open descriptor: pyarrow opens names only, and the name may mean another file."""
+    try:
+        return pa.OSFile(f"/dev/fd/{descriptor}", "rb")
+    except OSError:  # without /proc: read through Python, which is slower
+        return os.fdopen(os.dup(descriptor), "rb")
 
 
 def prefetch(file: object, ranges: Sequence[tuple[int, int]]) -> None:

@@ -23,13 +23,15 @@ from pudi.errors import (
     UnavailableError,
 )
 from pudi.storage.path import check_path, check_prefix
-from pudi.storage.ranges import check_lengths
+from pudi.storage.ranges import check_lengths, check_size
 from pudi.storage.staging import HIDDEN, Stager, drop_checksum
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Not blocking, so that a FIFO under a data file's name can't hang a reader."""
 
 _Listing: TypeAlias = tuple[list[FileInfo], list[str]]
+_NOT_A_FILE = {errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP}
+"""What opening a socket gives."""
 _UNUSABLE_NAME = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -91,13 +93,17 @@ class LocalStorage:
                 facts = os.lstat(self._follow(full, path))
         except OSError as error:
             raise self._failure(error, path) from error
-        if not stat.S_ISREG(facts.st_mode):
-            raise self._not_found(path)
+        self._check_regular(facts, path)
         return _info(path, facts)
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-        descriptor, _ = self._open(path)
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """A file's whole content; `CorruptError` when it has more than `most` bytes."""
+        descriptor, size = self._open(path)
+        try:
+            check_size(size, most, self._root, path)
+        except CorruptError:
+            os.close(descriptor)
+            raise
         try:
             with os.fdopen(descriptor, "rb", buffering=0) as file:
                 return file.read()
@@ -161,7 +167,14 @@ class LocalStorage:
     def local_path(self, path: str) -> str | None:
         """Absolute path of a file on this machine."""
         full = self._locate(path)
-        return self._follow(full, path) if Path(full).is_symlink() else full
+        try:
+            return self._follow(full, path) if Path(full).is_symlink() else full
+        except OSError as error:
+            raise self._failure(error, path) from error
+
+    def open_local(self, path: str) -> int | None:
+        """Descriptor of a regular file, open for reading; the caller closes it."""
+        return self._open(path)[0]
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too when nothing is left in it. The root stays."""
@@ -218,10 +231,21 @@ class LocalStorage:
             facts = os.fstat(descriptor)
         except OSError as error:
             raise self._failure(error, path) from error
-        if not stat.S_ISREG(facts.st_mode):
+        try:
+            self._check_regular(facts, path)
+        except PudiError:
             os.close(descriptor)
-            raise self._not_found(path)
+            raise
         return descriptor, facts.st_size
+
+    def _check_regular(self, facts: os.stat_result, path: str) -> None:
+        """Refuse what is no regular file: reading a FIFO waits forever, a device may never end."""
+        if stat.S_ISREG(facts.st_mode):
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            raise self._not_found(path)
+        kinds = {stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket", stat.S_IFLNK: "symlink"}
+        raise self._irregular(kinds.get(stat.S_IFMT(facts.st_mode), "device"), path)
 
     def _pread(self, descriptor: int, size: int, path: str, start: int, length: int) -> bytes:
         if start + length > size:
@@ -272,15 +296,23 @@ class LocalStorage:
             facts = entry.stat(follow_symlinks=not plain)
         except FileNotFoundError:  # deleted since the folder was read
             return
-        if stat.S_ISREG(facts.st_mode):
-            files.append(_info(path, facts))
+        files.append(_info(path, facts))  # a FIFO or device too: whoever needs the file of that name gets an error
 
     def _failure(self, error: OSError, path: str) -> PudiError:
         if isinstance(error, FileNotFoundError):
             return self._not_found(path)
+        if error.errno in _NOT_A_FILE:
+            return self._irregular("socket, or a device without a driver,", path)
         if error.errno in _UNUSABLE_NAME:
             return InvalidArgumentError(f"the path can't be used here: {error}", table=self._root, path=path)
         return UnavailableError(f"the disk gave an error: {error}", table=self._root, path=path)
+
+    def _irregular(self, kind: str, path: str) -> CorruptError:
+        return CorruptError(
+            f"there is a {kind} where a file of the table must be: remove it, and restore the file",
+            table=self._root,
+            path=path,
+        )
 
     def _not_found(self, path: str) -> NotFoundError:
         return NotFoundError("there is no such file", table=self._root, path=path)

@@ -12,7 +12,7 @@ from pudi.context import Context, FileInfo
 from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
 from pudi.storage.failure import SILENT, may_pass, status_of, translate
 from pudi.storage.path import check_path, check_prefix
-from pudi.storage.ranges import check_lengths, coalesce, cut, octets
+from pudi.storage.ranges import check_lengths, check_size, coalesce, cut, octets
 from pudi.storage.retry import RetryPolicy
 
 if TYPE_CHECKING:  # obstore has these for type checkers only
@@ -104,10 +104,9 @@ class ObjectStorage:
         key = self._key(path)
         return self._info(self._run(path, lambda: obstore.head(self._store, key)))
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-        key = self._key(path)
-        return self._run(path, lambda: obstore.get(self._store, key).bytes().to_bytes())
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """A file's whole content; `CorruptError` when it has more than `most` bytes."""
+        return self._get(path, most)[0]
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file; near ones in one request, the rest side by side."""
@@ -161,15 +160,9 @@ class ObjectStorage:
         if keys:
             self._run(paths[0], lambda: obstore.delete(self._store, keys))
 
-    def read_version(self, path: str) -> tuple[bytes, str]:
-        """A file's content and its version (the ETag)."""
-        key = self._key(path)
-
-        def get() -> tuple[bytes, str | None]:
-            found = obstore.get(self._store, key)
-            return found.bytes().to_bytes(), found.meta["e_tag"]
-
-        data, version = self._run(path, get)
+    def read_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
+        """A file's content and its version (the ETag); `CorruptError` when it has more than `most` bytes."""
+        data, version = self._get(path, most)
         return data, self._known(version, path)
 
     def replace(self, path: str, data: bytes, version: str) -> str:
@@ -215,6 +208,17 @@ class ObjectStorage:
         # A store may drop metadata. Then equal content decides, except empty content, which another may well write.
         own = writer == call if writer is not None else bool(content) and content == octets(data)
         return self._known(version, path) if own else None
+
+    def _get(self, path: str, most: int | None) -> tuple[bytes, str | None]:
+        """A file's content and its ETag. The size comes with the answer's head, before the content is fetched."""
+        key = self._key(path)
+
+        def get() -> tuple[bytes, str | None]:
+            found = obstore.get(self._store, key)
+            check_size(found.meta["size"], most, self._root, path)
+            return found.bytes().to_bytes(), found.meta["e_tag"]
+
+        return self._run(path, get)
 
     def _get_spans(self, key: str, spans: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         starts, lengths = zip(*spans, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import CorruptError, InvalidArgumentError
 
 GAP = 1 << 20
 """Ranges at most this many bytes apart are read in one request: a request costs about as much as a megabyte."""
@@ -25,6 +25,21 @@ def check_lengths(ranges: Sequence[tuple[int, int]], root: str, path: str) -> No
     for start, length in ranges:
         if start < 0 or length < 0:
             raise InvalidArgumentError(f"({start}, {length}) is no byte range", table=root, path=path)
+
+
+def check_size(size: int, most: int | None, root: str, path: str) -> None:
+    """Refuse a file with more bytes than a file of its kind can have.
+
+    Raises:
+        CorruptError: it has more than `most`.
+    """
+    if most is not None and size > most:
+        raise CorruptError(
+            f"the file has {size} bytes, and files of its kind have at most {most}: it isn't what the table's writers "
+            "made; restore it",
+            table=root,
+            path=path,
+        )
 
 
 def coalesce(ranges: Sequence[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:

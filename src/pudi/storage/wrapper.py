@@ -9,7 +9,15 @@ from typing import TypeVar
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import NotSupportedError
-from pudi.storage.capability import Replaces, connection_options, local_path, read_tail, remove_folders, replacing
+from pudi.storage.capability import (
+    Replaces,
+    connection_options,
+    local_path,
+    open_local,
+    read_tail,
+    remove_folders,
+    replacing,
+)
 
 T = TypeVar("T")
 
@@ -18,7 +26,7 @@ class StorageWrapper:
     """A storage that does what another one does; subclasses see each call in `_call`.
 
     Kinds of calls are the names of the methods of `Storage` and, where the inner storage has them, of `LocalFiles`
-    (`local_path`: a file is about to be opened by name), `TailReads`, `Replaces` and `Folders`.
+    (`local_path`: the name is asked for, `open_local`: the file is opened), `TailReads`, `Replaces` and `Folders`.
 
     Args:
         inner: the storage that does the work.
@@ -59,9 +67,9 @@ class StorageWrapper:
         """Facts about one file."""
         return self._call("head", path, lambda: self.inner.head(path))
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-        return self._call("read", path, lambda: self.inner.read(path))
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """A file's whole content, of at most `most` bytes."""
+        return self._call("read", path, lambda: self.inner.read(path, most))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file."""
@@ -85,13 +93,19 @@ class StorageWrapper:
             return None
         return self._call("local_path", path, lambda: local_path(self.inner, path))
 
+    def open_local(self, path: str) -> int | None:
+        """Descriptor of a file on this machine's file system, or None where there is none."""
+        if local_path(self.inner, path) is None:
+            return None
+        return self._call("open_local", path, lambda: open_local(self.inner, path))
+
     def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
         """The last `length` bytes of a file, and its size."""
         return self._call("read_tail", path, lambda: read_tail(self.inner, path, length))
 
-    def read_version(self, path: str) -> tuple[bytes, str]:
-        """A file's content and its version."""
-        return self._call("read_version", path, lambda: self._replacing().read_version(path))
+    def read_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
+        """A file's content, of at most `most` bytes, and its version."""
+        return self._call("read_version", path, lambda: self._replacing().read_version(path, most))
 
     def replace(self, path: str, data: bytes, version: str) -> str:
         """Replace a file that still has the version given; its new version."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.errors import CorruptError, NotFoundError
+from pudi.errors import CorruptError, NotFoundError, cause_text
 from pudi.format import (
     ARCHIVE_FILE_ID,
     HISTORY_VERSION,
@@ -18,6 +18,7 @@ from pudi.format import (
     ArchivedEntry,
     CommitMetadata,
     Layout,
+    MaxBytes,
     State,
     decode_archive_log,
     decode_avro,
@@ -119,7 +120,7 @@ class LogArchive:
 
     def _read(self, path: str) -> dict[tuple[str, Action], ArchivedEntry]:
         try:
-            entries = list(decode_archive_log(self.storage.read(path), path=path))
+            entries = list(decode_archive_log(self.storage.read(path, MaxBytes.ARCHIVE_LOG), path=path))
         except CorruptError:
             if self._is_being_merged(path):
                 return {}
@@ -130,7 +131,7 @@ class LogArchive:
         """Whether a file is the half-written one that others are merged to: its entries are still in those."""
         plan = f"{self.folder}/{MERGE_ARCHIVE_PLAN}"
         try:
-            merged = decode_avro(self.storage.read(plan), path=plan).get("mergedArchiveFileName")
+            merged = decode_avro(self.storage.read(plan, MaxBytes.INSTANT), path=plan).get("mergedArchiveFileName")
         except (NotFoundError, CorruptError):
             return False
         return bool(merged) and merged == path.rpartition("/")[2]
@@ -236,10 +237,12 @@ def read_manifest(storage: Storage, folder: str, version: int | None = None) -> 
         return version, {}
     path = f"{folder}/{history_manifest(version)}"
     try:
-        entries = json.loads(storage.read(path))["files"]
+        entries = json.loads(storage.read(path, MaxBytes.MANIFEST))["files"]
         files = {entry["fileName"]: int(entry.get("fileLen") or 0) for entry in entries}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"the manifest of the archived timeline can't be read: {error!r}", path=path) from error
+        raise CorruptError(
+            f"the manifest of the archived timeline can't be read: {cause_text(error)}", path=path
+        ) from error
     strange = [name for name in files if not isinstance(name, str) or history_range(name) is None]
     if strange:
         raise CorruptError(f"the manifest of the archived timeline names {strange[0]!r:.80}", path=path)
@@ -248,7 +251,7 @@ def read_manifest(storage: Storage, folder: str, version: int | None = None) -> 
 
 def _newest_version(storage: Storage, folder: str) -> int:
     try:
-        return int(storage.read(f"{folder}/{HISTORY_VERSION}").decode("ascii"))
+        return int(storage.read(f"{folder}/{HISTORY_VERSION}", MaxBytes.NOTE).decode("ascii"))
     except (NotFoundError, ValueError):  # between two versions, or never archived
         files, _ = storage.list_dir(folder)
         versions = (manifest_version(info.path.rpartition("/")[2]) for info in files)

@@ -22,6 +22,7 @@ from pudi.format import (
     Action,
     InstantFile,
     LogFileName,
+    MaxBytes,
     State,
     archived_entry,
     decode_archive_log,
@@ -111,7 +112,7 @@ def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileI
 
 
 def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str, Any]:
-    data = storage.read(info.path)
+    data = storage.read(info.path, MaxBytes.INSTANT)
     if not data:
         return {}
     if data.startswith(b"{"):
@@ -129,7 +130,7 @@ def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
     if not found:
         return 0, set()
     number, path = max(found)
-    entries = decode_archive_log(store.storage.read(path), path=path)
+    entries = decode_archive_log(store.storage.read(path, MaxBytes.ARCHIVE_LOG), path=path)
     return number, {(e.requested, e.action) for e in entries if e.state is State.COMPLETED}
 
 
@@ -158,12 +159,12 @@ def _row(storage: Storage, files: Sequence[tuple[InstantFile, FileInfo]]) -> dic
         planned = file.action in {Action.CLEAN, Action.COMPACTION, Action.LOGCOMPACTION}
         replaces = file.action in {Action.REPLACECOMMIT, Action.CLUSTERING}
         if (planned and file.state is State.REQUESTED) or replaces:
-            plan = storage.read(pending.path) or plan
+            plan = storage.read(pending.path, MaxBytes.INSTANT) or plan
     return {
         "instantTime": done.requested,
         "completionTime": done.completion or millis_to_instant(info.modified_ms, "LOCAL"),
         "action": done.action.value,
-        "metadata": storage.read(info.path) or None,
+        "metadata": storage.read(info.path, MaxBytes.INSTANT) or None,
         "plan": plan,
     }
 

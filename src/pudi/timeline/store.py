@@ -12,6 +12,7 @@ from pudi.format import (
     Action,
     CommitMetadata,
     Layout,
+    MaxBytes,
     State,
     TimelineZone,
     decode_avro,
@@ -88,7 +89,7 @@ class TimelineStore:
         Raises:
             NotFoundError: the file is gone, as after archiving or a rollback.
         """
-        return self.storage.read(self.path(instant, state))
+        return self.storage.read(self.path(instant, state), MaxBytes.INSTANT)
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What a completed commit, deltacommit or replacecommit says of itself; kept, since it never changes.
@@ -122,7 +123,7 @@ class TimelineStore:
             return self._archive.commit_metadata(instant)
         path = self.path(instant)
         try:
-            return decode_commit_metadata(self.storage.read(path), path=path)
+            return decode_commit_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
         except NotFoundError:
             return self._archive.commit_metadata(self._archived_since(instant))
 
@@ -145,7 +146,7 @@ class TimelineStore:
             return instant
         path = self.path(instant, State.REQUESTED)
         try:
-            plan = decode_requested_replace_metadata(self.storage.read(path), path=path)
+            plan = decode_requested_replace_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
         except NotFoundError:  # rolled back since the listing
             return instant
         except CorruptError:  # what may be a clustering is not taken for a write that died

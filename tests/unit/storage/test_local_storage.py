@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pudi.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from pudi.errors import CorruptError, InvalidArgumentError, UnavailableError
 from pudi.storage import CountingStorage, delete_folder, local_path, open_input, open_storage, replacing
 from pudi.testing.storages import NAMES
 
@@ -112,14 +112,25 @@ def test_the_root_may_be_a_symlink(table: Path, tmp_path: Path) -> None:
     assert [info.path for info in storage.list()] == ["a/b"]
 
 
-def test_a_fifo_is_no_file_and_no_trap(table: Path) -> None:
+def test_a_fifo_is_listed_and_no_trap(table: Path) -> None:
     table.mkdir()
     os.mkfifo(table / "pipe")
     storage = open_storage(table)
-    for call in (storage.read, storage.head):
-        with pytest.raises(NotFoundError):
+    for call in (storage.read, storage.head, lambda p: open_input(storage, p)):
+        with pytest.raises(CorruptError, match="FIFO"):
             call("pipe")
-    assert list(storage.list()) == []
+    assert [info.path for info in storage.list()] == ["pipe"]
+    assert delete_folder(storage, "") == 1
+
+
+def test_an_opened_file_stays_what_it_was(table: Path) -> None:
+    """A name that comes to mean something else between the check and the reading."""
+    storage = open_storage(table)
+    storage.create("file", b"content")
+    file = open_input(storage, "file")
+    (table / "file").unlink()
+    os.mkfifo(table / "file")
+    assert file.read() == b"content"
 
 
 def test_hadoops_checksums_go_with_the_bytes_they_are_of(table: Path) -> None:
@@ -195,7 +206,7 @@ def test_local_files_are_opened_by_name(table: Path) -> None:
     assert local_path(storage, "p/file") == str(table / "p" / "file")
     storage.reset()
     assert open_input(storage, "p/file").read() == b"content"
-    assert storage.calls == {"local_path": 1}
+    assert storage.calls == {"open_local": 1}
     assert replacing(storage) is None
 
 

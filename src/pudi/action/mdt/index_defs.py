@@ -14,7 +14,7 @@ from pudi.action.properties import update_properties
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
-from pudi.format import INDEX_DEFS
+from pudi.format import INDEX_DEFS, MaxBytes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import RECORD_INDEX, group_prefix
 
@@ -29,11 +29,11 @@ def read_definitions(meta: MetaClient) -> dict[str, Any]:
         CorruptError: the file is none.
     """
     try:
-        content = json.loads(meta.storage.read(INDEX_DEFS))
+        content = json.loads(meta.storage.read(INDEX_DEFS, MaxBytes.DEFINITIONS))
         definitions = content["indexDefinitions"]
     except NotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(meta) from error
     if not isinstance(definitions, dict):
         raise _damaged(meta)

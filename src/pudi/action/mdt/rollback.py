@@ -15,6 +15,7 @@ from pudi.format import (
     Action,
     CommitMetadata,
     InstantInfo,
+    MaxBytes,
     RollbackMetadata,
     RollbackPartitionMetadata,
     RollbackPlan,
@@ -153,7 +154,7 @@ def _said(mdt: MetaClient, target: Instant) -> CommitMetadata:
     for state in (State.COMPLETED, State.INFLIGHT):
         path = mdt.store.path(target, state)
         try:
-            return decode_commit_metadata(mdt.storage.read(path), path=path)
+            return decode_commit_metadata(mdt.storage.read(path, MaxBytes.INSTANT), path=path)
         except NotFoundError:
             continue
     return CommitMetadata()

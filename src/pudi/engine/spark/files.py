@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.session import functions, spark_errors, struct_type
-from pudi.errors import NotFoundError, NotSupportedError, UnavailableError
+from pudi.errors import CorruptError, NotFoundError, NotSupportedError, UnavailableError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.schema import arrow_to_spark_json
 from pudi.storage import StorageKind, canonical_root, connection_options, storage_kind
@@ -70,6 +70,7 @@ class NativeFiles:
 
         Raises:
             NotFoundError: a file is gone, or the cluster doesn't see it.
+            CorruptError: a file on a local disk is empty, or no regular file.
             CannotReadNatively: Spark has no file system for the table's location, or lists it otherwise.
             NotSupportedError: the table lives in this process's memory.
         """
@@ -115,6 +116,7 @@ class NativeFiles:
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
         reader = reader.options(**s3a_options(connection_options(self.storage)))
         planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
+        self._check_local(planned)
         by_path = len(planned) <= _MOST_PATHS
         if by_path:
             paths = [f"{root}/{path}" for path in sorted(planned)]
@@ -138,6 +140,24 @@ class NativeFiles:
         if missing:
             self._explain_missing(sorted(missing)[:1])
         return frame if len(listed) == len(planned) else None
+
+    def _check_local(self, paths: Iterable[str]) -> None:
+        """Refuse local files that Spark would pass over as empty (also FIFOs and devices) or wait for forever.
+
+        Raises:
+            CorruptError: there is one.
+        """
+        if storage_kind(self.storage.root) is not StorageKind.LOCAL:
+            return  # a request for each file
+        for path in paths:
+            try:
+                size = self.storage.head(path).size
+            except NotFoundError:
+                continue  # Spark's own listing decides, see `_read`
+            if not size:
+                raise CorruptError(
+                    "the file is empty, and base files never are: restore it", table=self.storage.root, path=path
+                )
 
     def _root(self) -> str:
         """The table's root as Spark names it."""
