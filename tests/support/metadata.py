@@ -109,7 +109,7 @@ def _slice(path: Path, folder: Path, file_id: str) -> dict[str, dict[str, Any]]:
             logs = [log for log in logs if done.get(log.instant, "") >= base.instant]
     blocks: list[Any] = []
     for log in sorted(logs, key=lambda log: log.sort_key):
-        for block in decode_blocks((folder / log.name).read_bytes(), path=log.name, strict=True):
+        for block in decode_blocks((folder / log.name).read_bytes(), path=log.name):
             if block.kind is BlockKind.COMMAND:
                 target = block.headers[Header.TARGET_INSTANT_TIME]
                 blocks = [b for b in blocks if b.instant != target]

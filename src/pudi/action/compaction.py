@@ -45,7 +45,7 @@ from pudi.index import Index
 from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.task import Engine, FileJob
-from pudi.task.compact import CompactSpec, CompactTask
+from pudi.task.compact import CompactSpec, CompactTask, sizes_of
 from pudi.task.compact_logs import CompactLogsTask
 from pudi.timeline import Instant, Timeline
 
@@ -277,7 +277,8 @@ class _Run(Timed):
             layout=meta.store.layout,
         )
         task = CompactLogsTask if claim.instant.action is Action.LOGCOMPACTION else CompactTask
-        return [task(spec, number, operation) for number, operation in enumerate(plan.operations)]
+        sizes = sizes_of(meta.store, timeline, plan.operations)
+        return [task(spec, n, each, sizes[n]) for n, each in enumerate(plan.operations)]
 
     def _metadata(
         self, timeline: Timeline, plan: CompactionPlan, stats: Sequence[WriteStat], schema_json: str

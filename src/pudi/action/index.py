@@ -16,7 +16,7 @@ from pudi.concurrency import KeyScope
 from pudi.config import Options, TableConfig
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import BaseFile, LogFile, open_base_file
+from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
 from pudi.format import (
     BUCKET_INDEX_DIR,
     CONSISTENT_HASHING_DIR,
@@ -25,7 +25,6 @@ from pudi.format import (
     parse_base_file,
     parse_log_file,
 )
-from pudi.format.log_block import decode_blocks
 from pudi.format.log_data import decode_data
 from pudi.index import Buckets, ConsistentBuckets, Index, check_key_column, key_hashes
 from pudi.plan import Operation
@@ -314,7 +313,7 @@ class _Finder:
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
         """Keys of the records in a log file's first data block."""
-        for block in decode_blocks(self.meta.storage.read(file.path), path=file.path):
+        for block in read_blocks(self.meta.storage, file):
             if block.kind.is_data:
                 return decode_data(block, {RECORD_KEY})[RECORD_KEY]
         return pa.chunked_array([], pa.string())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
-from pudi.filegroup import LogScope
+from pudi.filegroup import CommittedLogs, LogScope
 from pudi.merge import MergeRule, merge_rule
 from pudi.plan import Merging
 from pudi.timeline import Timeline
@@ -35,7 +35,8 @@ def merging_of(
     completed = frozenset(i.requested for i in seen.commits)
     pending = frozenset(i.requested for i in timeline.pending)
     start = timeline.start if meta.store.has_history() else None
-    scope = LogScope(completed, pending, start, until, among)
+    committed = CommittedLogs.of(meta.store, timeline, start)
+    scope = LogScope(completed, pending, start, until, among, committed)
     keys = None if meta.config.populate_meta_fields else meta.keys
     return Merging(_rule(meta, seen), scope, keys, meta.memory, meta.by_position)
 

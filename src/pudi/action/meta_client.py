@@ -123,11 +123,18 @@ class MetaClient:
         seen: Timeline | None = None,
         archived_until: str | None = None,
         opened: MetadataTable | None = None,
+        sizes: bool = True,
     ) -> FileSystemView:
         """File slices as a reader sees them; see `FileSystemView` and `listing`."""
         listing = self.listing(timeline, opened)
         return FileSystemView(
-            timeline, listing, self.store, seen=seen, archived_until=archived_until, logs=self.merges_on_read
+            timeline,
+            listing,
+            self.store,
+            seen=seen,
+            archived_until=archived_until,
+            logs=self.merges_on_read,
+            sizes=sizes,
         )
 
     def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:

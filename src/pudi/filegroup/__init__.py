@@ -1,11 +1,19 @@
 """Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
+from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOptions
 from pudi.filegroup.listing import FileListing, StorageListing
-from pudi.filegroup.log_scan import LogScope, read_content, read_log_blocks, visible_blocks
+from pudi.filegroup.log_scan import (
+    LogScope,
+    read_all_blocks,
+    read_blocks,
+    read_content,
+    read_log_blocks,
+    visible_blocks,
+)
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
@@ -17,6 +25,7 @@ __all__ = [
     "BaseFile",
     "BaseFileReader",
     "BaseFileWriter",
+    "CommittedLogs",
     "FileListing",
     "FileOptions",
     "FileSlice",
@@ -35,7 +44,10 @@ __all__ = [
     "encode_parquet",
     "has_above_ffff",
     "open_base_file",
+    "read_all_blocks",
+    "read_blocks",
     "read_content",
     "read_log_blocks",
+    "stated_sizes",
     "visible_blocks",
 ]

@@ -41,6 +41,10 @@ def _at_once(listing: Callable[[str], _T], folders: Sequence[str]) -> list[_T]:
 class FileListing(Protocol):
     """Partitions of a table and the files in them."""
 
+    @property
+    def states_sizes(self) -> bool:
+        """Whether the sizes that were listed last are those that commits state, and not the files' own."""
+
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted; the empty path for a table that isn't partitioned."""
 
@@ -63,6 +67,11 @@ class StorageListing:
     """
 
     storage: Storage
+
+    @property
+    def states_sizes(self) -> bool:
+        """See `FileListing`."""
+        return False
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""

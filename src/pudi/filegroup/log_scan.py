@@ -1,14 +1,20 @@
-"""Which blocks of a slice's log files a reader merges, and in what order (FORMAT 5.5, BaseHoodieLogRecordReader)."""
+"""Which blocks of a slice's log files a reader merges, and in what order (FORMAT 5.5, BaseHoodieLogRecordReader).
+
+Every byte that a completed instant wrote must be there, see `log_checks`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
+from pudi.filegroup.committed_logs import CommittedLogs
+from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, decoded
 from pudi.filegroup.slices import LogFile
-from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
+from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_source import StoredLog
 from pudi.storage import read_tail
 
@@ -17,6 +23,9 @@ _ROLLBACK = "0"
 
 _SMALL, _TAIL = 64 << 10, 8 << 20
 """Bytes fetched of a file whose size isn't known, at least and at most: small files come whole."""
+
+_AT_ONCE = 16
+"""Files that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class LogScope:
         start: where the active timeline begins, when there's a history: what is older was completed and archived.
         until: greatest requested time; None for any.
         among: the instants whose blocks count, in incremental reads; None for all.
+        committed: what completed instants wrote; None where nothing is known of it, then every byte must decode.
     """
 
     completed: frozenset[str]
@@ -39,6 +49,12 @@ class LogScope:
     start: str | None = None
     until: str | None = None
     among: frozenset[str] | None = None
+    committed: CommittedLogs | None = field(default=None, repr=False, compare=False)
+
+    def with_instant(self, instant: str) -> LogScope:
+        """The scope of a reader that sees one instant more, which hasn't completed yet."""
+        committed = None if self.committed is None else self.committed.with_pending(instant)
+        return replace(self, completed=self.completed | {instant}, committed=committed)
 
     def sees(self, instant: str) -> bool:
         """Whether blocks of an instant count."""
@@ -61,14 +77,39 @@ def read_log_blocks(
         logs: the files, in the order of their names.
         scope: the instants that count.
         hold: bytes of files that are held at most; contents of the others stay unread, see `read_content`. None holds
-            all of them.
+            all of them, and reads them side by side.
 
     Raises:
         NotFoundError: a file is gone.
-        CorruptError: a block is damaged inside.
+        CorruptError: a file lacks bytes that a completed instant wrote, or has others.
         NotSupportedError: a block or a command that this release doesn't know.
     """
-    return visible_blocks(_blocks(storage, logs, hold), scope)
+    return visible_blocks(_slice_blocks(storage, logs, scope, hold), scope)
+
+
+def read_all_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) -> list[LogBlock]:
+    """All blocks of a slice's log files, those too that don't count; arguments and errors as of `read_log_blocks`."""
+    return list(_slice_blocks(storage, logs, scope, None))
+
+
+def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
+    """The blocks of one log file, of which nothing is known but its stated size.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: not every byte belongs to a block, or it has another size.
+    """
+    found = decoded(log, storage.read(log.path))
+    check_alone(found)
+    return found.blocks
+
+
+def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None) -> Iterator[LogBlock]:
+    if hold is None:
+        found = [decoded(log, data) for log, data in zip(logs, _contents(storage, logs), strict=True)]
+    else:
+        found = list(_decoded(storage, logs, hold))
+    return checked_blocks(storage, found, scope.committed, scope.sees)
 
 
 def read_content(storage: Storage, block: LogBlock) -> LogBlock:
@@ -84,26 +125,35 @@ def read_content(storage: Storage, block: LogBlock) -> LogBlock:
     return block.holding(storage.read_ranges(block.path, [(block.unread.start, block.unread.total)])[0])
 
 
-def _blocks(storage: Storage, logs: Sequence[LogFile], hold: int | None) -> Iterator[LogBlock]:
+def _contents(storage: Storage, logs: Sequence[LogFile]) -> list[bytes]:
+    if len(logs) <= 1:
+        return [storage.read(log.path) for log in logs]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(logs)), thread_name_prefix="pudi-logs") as pool:
+        return list(pool.map(lambda log: storage.read(log.path), logs))
+
+
+def _decoded(storage: Storage, logs: Sequence[LogFile], hold: int) -> Iterator[DecodedLog]:
     left = hold
     for log in logs:
         found = _open(storage, log, left)
-        if left is not None and isinstance(found, bytes):
+        if isinstance(found, bytes):
             left = max(0, left - len(found))
-        yield from decode_blocks(found, path=log.path)
+        yield decoded(log, found)
 
 
-def _open(storage: Storage, log: LogFile, most: int | None) -> bytes | StoredLog:
-    """A log file: its bytes where they're no more than `most`, None for any number."""
+def _open(storage: Storage, log: LogFile, most: int) -> bytes | StoredLog:
+    """A log file: its bytes where they're no more than `most`."""
     path = log.path
-    if most is None or 0 < log.size <= most:
+    if 0 < log.size <= most:
         return storage.read(path)
-    size = log.size
-    if not size:  # a plan names files without their sizes
+    data, size = b"", 0
+    if not log.size:  # a plan names files without their sizes
         data, size = read_tail(storage, path, max(_SMALL, min(most, _TAIL)))
         if len(data) == size:
             return data
-    return StoredLog(lambda start, length: storage.read_ranges(path, [(start, length)])[0], size)
+    elif log.size == log.stated:  # it's the listing that says so; what there is may be another number of bytes
+        size = storage.head(path).size
+    return StoredLog(lambda start, length: storage.read_ranges(path, [(start, length)])[0], size or log.size)
 
 
 def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from pudi.context import FileInfo
@@ -13,6 +14,9 @@ _FORMATS = frozenset({"parquet", "orc", "hfile"})
 _OTHER_FORMATS = frozenset({"lance"})
 """Extensions of Hudi's other base file formats (HoodieFileFormat)."""
 
+
+UNNAMED = -1
+"""For the stated size of a log file: its instant completed without it, as where a task failed and was run again."""
 
 _Name = TypeVar("_Name", BaseFileName, LogFileName)
 
@@ -85,11 +89,22 @@ class LogFile(_DataFile[LogFileName]):
     """One log file. Its name says file group, instant, version and write token.
 
     From version 8 on the instant is that of the delta commit, before that of the slice's base.
+
+    Attributes:
+        stated: the size that commits or the metadata table state; `UNNAMED` where they don't name the file, None where
+            they weren't asked. What is read must agree with it.
     """
 
+    stated: int | None = None
+
     @classmethod
-    def of(cls, partition: str, info: FileInfo) -> LogFile | None:
+    def of(cls, partition: str, info: FileInfo, *, states: bool = False) -> LogFile | None:
         """The log file that a listing entry of a partition is; None for any other file, one of change data too.
+
+        Args:
+            partition: partition path.
+            info: the entry.
+            states: whether its size is what commits state, and not the file's own.
 
         Raises:
             NotSupportedError: a log file of a later Hudi.
@@ -97,7 +112,8 @@ class LogFile(_DataFile[LogFileName]):
         parsed = parse_data_file(info.path.rpartition("/")[2])
         if not isinstance(parsed, LogFileName) or parsed.cdc or parsed.extension != "log":
             return None
-        return cls(partition, parsed, info.size) if is_instant_time(parsed.instant) else None
+        stated = info.size if states else None
+        return cls(partition, parsed, info.size, stated) if is_instant_time(parsed.instant) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +134,12 @@ class FileSlice:
     base: BaseFile | None
     logs: tuple[LogFile, ...] = ()
     compacting: str | None = None
+
+    def with_stated(self, sizes: Mapping[str, int]) -> FileSlice:
+        """The slice whose log files have their stated sizes, by path."""
+        if not self.logs:
+            return self
+        return replace(self, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in self.logs))
 
     @property
     def instant(self) -> str:

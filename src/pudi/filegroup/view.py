@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pudi.context import FileInfo, collector_held
 from pudi.errors import NotFoundError
+from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
@@ -55,6 +56,8 @@ class FileSystemView:
         seen: the part of the timeline that the reader sees; None for all of it.
         archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
         logs: whether slices may have log files: in merge-on-read tables.
+        sizes: whether to find out which sizes commits state of log files, where the listing doesn't say: for those who
+            read them.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class FileSystemView:
         seen: Timeline | None = None,
         archived_until: str | None = None,
         logs: bool = False,
+        sizes: bool = True,
     ) -> None:
         self._timeline = timeline
         self._listing = listing
@@ -73,6 +77,7 @@ class FileSystemView:
         self._seen = timeline if seen is None else seen
         self._archived_until = archived_until
         self._has_logs = logs
+        self._wants_sizes = sizes
         self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
@@ -81,18 +86,19 @@ class FileSystemView:
         Raises:
             NotFoundError: a file group's slice is gone that the reader should see, cleaned since the timeline was read.
         """
-        return self._latest(partition, self._listing.files(partition))
+        return self._sized(self._latest(partition, self._listing.files(partition)))
 
     def all_slices(self) -> list[FileSlice]:
         """Latest slice of each file group in the table, by partition path and file id; raises as `slices`."""
         with collector_held():
-            return [s for partition, files in self._listing.all_files().items() for s in self._latest(partition, files)]
+            listed = self._listing.all_files()
+            return self._sized([s for partition, files in listed.items() for s in self._latest(partition, files)])
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each; raises as `slices`."""
         with collector_held():
             listed = self._listing.files_of(partitions)
-            return [s for partition, files in listed.items() for s in self._latest(partition, files)]
+            return self._sized([s for partition, files in listed.items() for s in self._latest(partition, files)])
 
     def slices_of_groups(self, groups: Iterable[tuple[str, str]]) -> list[FileSlice]:
         """Latest slices of some file groups, by partition path and file id; one listing for each partition.
@@ -104,16 +110,24 @@ class FileSystemView:
             wanted.setdefault(partition, set()).add(file_id)
         with collector_held():
             listed = self._listing.files_of(sorted(wanted))
-            return [
+            found = [
                 file_slice
                 for partition, files in listed.items()
                 for file_slice in self._latest(partition, _of_groups(partition, files, wanted[partition]))
                 if file_slice.file_id in wanted[partition]
             ]
+            return self._sized(found)
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
         return self._replacements.hides(partition, file_id)
+
+    def _sized(self, slices: list[FileSlice]) -> list[FileSlice]:
+        """Slices whose log files say what commits state of their sizes."""
+        if not self._wants_sizes or self._listing.states_sizes:
+            return slices
+        sizes = stated_sizes(self._store, self._timeline, [log for each in slices for log in each.logs])
+        return [each.with_stated(sizes) for each in slices] if sizes else slices
 
     @cached_property
     def _replacements(self) -> Replacements:
@@ -146,8 +160,9 @@ class FileSystemView:
         newest: dict[str, BaseFile] = {}
         hidden: dict[str, BaseFile] = {}
         logs: dict[str, list[LogFile]] = {}
+        states = self._listing.states_sizes
         for info in files:
-            log = LogFile.of(partition, info) if self._has_logs else None
+            log = LogFile.of(partition, info, states=states) if self._has_logs else None
             if log is not None:
                 logs.setdefault(log.file_id, []).append(log)
                 continue

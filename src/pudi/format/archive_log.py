@@ -73,7 +73,7 @@ def decode_archive_log(data: bytes, *, path: str | None = None) -> Iterator[Arch
         CorruptError: a block is cut off or damaged, or is none of Avro records.
     """
     try:
-        for block in decode_blocks(data, path=path, strict=True):
+        for block in decode_blocks(data, path=path):
             yield from _entries(block)
     except CorruptError as error:
         raise CorruptError(f"archived timeline: {error.message}", path=path, offset=error.offset) from error

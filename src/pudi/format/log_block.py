@@ -1,20 +1,17 @@
-"""Log files as blocks: untrusted bytes in, blocks out, damaged stretches passed over with a warning; and back.
+"""Log files as blocks: untrusted bytes in, blocks out, an error for stretches that are no block; and back.
 
 Source: FORMAT 5.2 and 5.6; HoodieLogFormatWriter, HoodieLogFileReader.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from struct import Struct
 
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.log_source import HeldLog, LogSource
-
-_log = logging.getLogger(__name__)
 
 MAGIC = b"#HUDI#"
 FORMAT_VERSION = 1
@@ -153,21 +150,26 @@ def encode_block(kind: BlockKind, headers: Mapping[Header, str], content: bytes)
 
 
 def decode_blocks(
-    data: bytes | memoryview | LogSource, *, path: str | None = None, strict: bool = False
+    data: bytes | memoryview | LogSource,
+    *,
+    path: str | None = None,
+    damaged: Callable[[int, int], None] | None = None,
 ) -> Iterator[LogBlock]:
     """The blocks of a log file, in order.
 
-    A stretch that is no whole block (a writer that died, damage) is passed over as far as the next magic or the end of
-    the file, with a warning that names it (HoodieLogFileReader.isBlockCorrupted). Lengths are believed only where the
-    bytes are there, so that memory and time are bounded by the file.
+    Every byte must belong to a block. A stretch that doesn't (a writer that died, damage) is an error, or given to
+    `damaged`, and goes as far as the next magic or the end of the file (HoodieLogFileReader.isBlockCorrupted). Lengths
+    are believed only where the bytes are there, so that memory and time are bounded by the file.
 
     Args:
         data: the whole file; or where to read it, then contents stay unread.
         path: path of the file, for messages.
-        strict: refuse damaged stretches, in files that nobody appends to.
+        damaged: called with the first offset of each stretch that's no block, and the one behind it; whoever gives it
+            must find out whether records were in there.
 
     Raises:
-        CorruptError: a block whose length is confirmed at its end isn't one inside; any damage, when `strict`.
+        CorruptError: a stretch is no block, and `damaged` isn't given; a block whose length is confirmed at its end
+            isn't one inside.
         NotSupportedError: a block of another format version or of a kind that this release doesn't know: passing it
             over could lose rows.
     """
@@ -177,13 +179,14 @@ def decode_blocks(
     while at < source.size:
         length = _whole_block(source, at)
         if length is None:
-            if strict:
-                raise CorruptError("a block of the log file is cut off or damaged", path=path, offset=at)
+            if damaged is None:
+                raise CorruptError(
+                    "a block of the log file is cut off or damaged: restore the file, or roll its commit back",
+                    path=path,
+                    offset=at,
+                )
             following = _next_magic(source, at)
-            _log.warning(
-                "log file %s: bytes %d to %d are no whole block, left by a writer that died or by damage; passed over",
-                path, at, following,
-            )  # fmt: skip
+            damaged(at, following)
             at = following
             continue
         end = at + len(MAGIC) + _LONG.size + length

@@ -79,6 +79,11 @@ class MetadataListing:
         self._opened = opened
         self._failed = False
 
+    @property
+    def states_sizes(self) -> bool:
+        """Whether the metadata table gave the listing: it holds the greatest size that commits state of a file."""
+        return not self._failed
+
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""
         return self._ask(self._partitions, lambda listing: listing.partitions())

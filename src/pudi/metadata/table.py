@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, visible_blocks
+from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_DIR
 from pudi.format.hfile import HFileReader, open_bytes
-from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
+from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
@@ -122,7 +122,10 @@ class MetadataTable:
                 table=own.root,
                 instant=behind.requested,
             )
-        view = FileSystemView(known, StorageListing(own), instants, logs=True)
+        # Commits' statistics aren't read for sizes, which would cost a request for each log file. What could be cut off
+        # at a block's end without being seen are deletes, which follow the records: an index without them names too
+        # much, which lookups look through. Compaction compares sizes.
+        view = FileSystemView(known, StorageListing(own), instants, logs=True, sizes=False)
 
         def is_own(instant: Instant) -> bool:
             return instants.commit_metadata(instant).operation_type in _OWN_OPERATIONS
@@ -140,7 +143,7 @@ class MetadataTable:
                 ", ".join(sorted(lost)),
             )
         ready = tuple(each for each in config.metadata_partitions if each not in lost)
-        return cls(own, known, ready, scope_of(timeline, known), lost, view, is_own, instants)
+        return cls(own, known, ready, scope_of(timeline, known, instants), lost, view, is_own, instants)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
@@ -274,11 +277,7 @@ class MetadataTable:
         return decode_entries(entries, file.avro_schema, columns, path=path)
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
-        contents = at_once(self.storage.read, [log.path for log in file_slice.logs])
-        found = zip(file_slice.logs, contents, strict=True)
-        return visible_blocks(
-            (block for log, content in found for block in decode_blocks(content, path=log.path)), self.scope
-        )
+        return read_log_blocks(self.storage, file_slice.logs, self.scope)
 
 
 def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: Wanted) -> list[Block]:

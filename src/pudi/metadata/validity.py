@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pudi.filegroup import LogScope
+from pudi.filegroup import CommittedLogs, LogScope
 from pudi.format import INIT_INSTANT, Action, Layout
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant, Timeline, TimelineStore
 
 
-def scope_of(data: Timeline, metadata: Timeline) -> LogScope:
+def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:
     """The instants whose log blocks count.
 
     The metadata table's commit completes before the table's own, and counts only once that has completed too: one that
@@ -22,11 +22,13 @@ def scope_of(data: Timeline, metadata: Timeline) -> LogScope:
     Args:
         data: the table's active timeline, loaded before the metadata table's.
         metadata: the metadata table's active timeline.
+        store: where the metadata table's timeline lies; None where its log files aren't read.
     """
     pending = frozenset(i.requested for i in data.pending)
     completed = frozenset(i.requested for i in metadata.instants if i.is_completed)
     own = frozenset(i.requested for i in metadata.pending)
-    return LogScope(completed - pending, pending | own, metadata.start)
+    committed = None if store is None else CommittedLogs.of(store, metadata, metadata.start)
+    return LogScope(completed - pending, pending | own, metadata.start, committed=committed)
 
 
 def missing(

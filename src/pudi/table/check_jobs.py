@@ -220,9 +220,11 @@ class Listed:
 
     Attributes:
         folders: files by partition path.
+        states_sizes: see `FileListing`.
     """
 
     folders: Mapping[str, Sequence[FileInfo]]
+    states_sizes: bool = False
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, FileOptions, FileSlice, LogFile, Markers, open_base_file
+from pudi.filegroup import BaseFile, FileOptions, FileSlice, LogFile, Markers, open_base_file, stated_sizes
 from pudi.format import (
     BaseFileName,
     CompactionOperation,
@@ -31,7 +31,7 @@ from pudi.task.file_stats import stats_of_base
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult
-from pudi.timeline import NO_COMMIT
+from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,13 @@ class CompactTask:
         spec: the compaction.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
+        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
     """
 
     spec: CompactSpec
     number: int
     operation: CompactionOperation
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the base file.
@@ -107,7 +109,7 @@ class CompactTask:
             CorruptError: one can't be read, or what was written isn't what was to be written (where that is looked at).
         """
         spec, operation = self.spec, self.operation
-        file_slice = slice_of(storage, operation)
+        file_slice = slice_of(storage, operation).with_stated(self.sizes)
         reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
         constant = {PARTITION_PATH: operation.partition_path}
         wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
@@ -157,6 +159,18 @@ class CompactTask:
         )
 
 
+def sizes_of(
+    store: TimelineStore, timeline: Timeline, operations: Sequence[CompactionOperation]
+) -> list[dict[str, int]]:
+    """The sizes that commits state of the log files of each operation of a plan, by path; see `stated_sizes`."""
+    logs = []
+    for operation in operations:
+        names = [name for name in map(parse_log_file, operation.log_files) if name is not None]
+        logs.append([LogFile(operation.partition_path, name, 0) for name in names])
+    sizes = stated_sizes(store, timeline, [log for each in logs for log in each])
+    return [{log.path: sizes[log.path] for log in each if log.path in sizes} for each in logs]
+
+
 def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
     """The slice that a plan names.
 
@@ -170,7 +184,7 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
         parsed = parse_log_file(name)
         _check_name(storage, operation, name, parsed)
         assert parsed is not None
-        logs.append(LogFile(partition, parsed, 0))  # it's read as a whole: its size doesn't matter
+        logs.append(LogFile(partition, parsed, 0))  # a plan doesn't say its size
     base = None
     if operation.base_file is not None:
         found = parse_base_file(operation.base_file)

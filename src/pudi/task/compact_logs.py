@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -56,11 +56,13 @@ class CompactLogsTask:
         spec: the log compaction.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
+        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
     """
 
     spec: CompactSpec
     number: int
     operation: CompactionOperation
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the log file.
@@ -75,7 +77,7 @@ class CompactLogsTask:
             NotSupportedError: log blocks with some columns only: what they lack is in older versions.
         """
         spec, operation = self.spec, self.operation
-        file_slice = replace(slice_of(storage, replace(operation, base_file=None)), base=None)
+        file_slice = replace(slice_of(storage, replace(operation, base_file=None)), base=None).with_stated(self.sizes)
         done = _Done()
         with temporary_file(spec.merging.memory.folder) as file:
             size = self._write(storage, file_slice, done, file)

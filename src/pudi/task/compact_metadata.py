@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
 from pudi.filegroup import LogScope
@@ -25,6 +26,7 @@ class CompactMetadataTask:
         number: place in the plan, also the first part of the write token.
         operation: the slice.
         scope: the instants whose log blocks count.
+        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
     """
 
     instant: str
@@ -32,6 +34,7 @@ class CompactMetadataTask:
     number: int
     operation: CompactionOperation
     scope: LogScope
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the base file.
@@ -45,7 +48,7 @@ class CompactMetadataTask:
             CorruptError: one can't be read.
         """
         operation, partition = self.operation, self.operation.partition_path
-        file_slice = slice_of(storage, operation)
+        file_slice = slice_of(storage, operation).with_stated(self.sizes)
         records = MetadataTable.of_files(storage, self.scope).read_slice(partition, file_slice)
         changes = encode_changes(all_columns(records))
         stat = write_base(
@@ -76,7 +79,7 @@ class CompactMetadataLogsTask(CompactMetadataTask):
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the log file; arguments and errors as of `CompactMetadataTask.run`."""
-        file_slice = slice_of(storage, self.operation)
+        file_slice = slice_of(storage, self.operation).with_stated(self.sizes)
         table = MetadataTable.of_files(storage, self.scope)
         rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
         changes = encode_changes(all_columns(rows), gone).sorted()

@@ -14,9 +14,8 @@ import pyarrow.types as pt
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, evaluate
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.filegroup import BaseFile, FileSlice, LogFile, read_all_blocks
 from pudi.format import BloomFilter, BloomOptions
-from pudi.format.log_block import decode_blocks
 from pudi.format.log_data import decode_data
 from pudi.metadata import FILE_STATS, StatsSpec, leaf_values, log_file_stats
 from pudi.plan import ReadPlan
@@ -98,7 +97,8 @@ class ExpressionSpec:
             batches = SliceReader(storage, plan).read(FileSlice(file.partition, file.file_id, file))
             return pa.Table.from_batches(batches, pa.schema([field])).cast(target)
         parts = [target.empty_table()]
-        for block in decode_blocks(storage.read(file.path), path=file.path):
+        assert reading.merging is not None
+        for block in read_all_blocks(storage, [file], reading.merging.scope):
             if not block.kind.is_data:
                 continue
             rows = decode_data(block, {field.name})

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file
+from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file, read_all_blocks
 from pudi.format import METADATA_DIR, Layout
-from pudi.format.log_block import BlockKind, decode_blocks
+from pudi.format.log_block import BlockKind
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.changes import Changes
@@ -43,6 +43,10 @@ _LOCATION, _SHARDS = b"location", b"shards"
 
 class ReadsKeys(Protocol):
     """What tells the keys of an index that the records of a slice have; picklable."""
+
+    @property
+    def merging(self) -> Merging | None:
+        """How log files are merged; None in a copy-on-write table."""
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
         """The keys of all records of a slice."""
@@ -70,8 +74,7 @@ class KeyReading:
         """The same for what is there once an instant is completed."""
         if self.merging is None:
             return self
-        scope = replace(self.merging.scope, completed=self.merging.scope.completed | {instant})
-        return replace(self, merging=replace(self.merging, scope=scope))
+        return replace(self, merging=replace(self.merging, scope=self.merging.scope.with_instant(instant)))
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
         """The keys of all records of a slice."""
@@ -193,7 +196,7 @@ class KeyTask:
 
     def _of_logs(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
         """The keys that the write's own log blocks are about, by whether they're there after merging."""
-        touched, deleted = _logged_keys(storage, self.logged)
+        touched, deleted = self._logged_keys(storage, self.logged)
         if not self.adds:
             touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, touched)))
         about = pa.concat_arrays([touched, deleted]).unique()
@@ -207,7 +210,20 @@ class KeyTask:
         """Keys that older log blocks delete: an index that looks into base files alone still finds them there."""
         if not self.revives or not len(touched) or self.before is None:
             return touched.slice(0, 0)
-        return _logged_keys(storage, self.before.logs, records=False)[1]
+        return self._logged_keys(storage, self.before.logs, records=False)[1]
+
+    def _logged_keys(
+        self, storage: Storage, logs: Sequence[LogFile], *, records: bool = True
+    ) -> tuple[pa.Array, pa.Array]:
+        """Keys of records, and of deletes, in log files."""
+        touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
+        assert self.reading.merging is not None
+        for block in read_all_blocks(storage, logs, self.reading.merging.scope):
+            if block.kind is BlockKind.DELETE:
+                deleted.append(decode_deletes(block).keys)
+            elif records and block.kind.is_data:
+                touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
+        return pa.concat_arrays(touched), pa.concat_arrays(deleted)
 
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
@@ -222,18 +238,6 @@ def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
         passed += reader.group_rows(first)
         first += 1
     return _whole(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
-
-
-def _logged_keys(storage: Storage, logs: Sequence[LogFile], *, records: bool = True) -> tuple[pa.Array, pa.Array]:
-    """Keys of records, and of deletes, in log files."""
-    touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
-    for log in logs:
-        for block in decode_blocks(storage.read(log.path), path=log.path):
-            if block.kind is BlockKind.DELETE:
-                deleted.append(decode_deletes(block).keys)
-            elif records and block.kind.is_data:
-                touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
-    return pa.concat_arrays(touched), pa.concat_arrays(deleted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile, BaseFileReader, LogFile, open_base_file
+from pudi.errors import CorruptError
+from pudi.filegroup import BaseFile, BaseFileReader, LogFile, open_base_file, read_blocks
 from pudi.format import WriteStat
-from pudi.format.log_block import Header, decode_blocks
+from pudi.format.log_block import Header
 from pudi.format.log_data import block_schema, decode_data
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values
 from pudi.schema import avro_to_arrow
 from pudi.task.file_stats import stats_of_log
 from pudi.task.write import FileResult
+
+_log = logging.getLogger(__name__)
 
 
 def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -> pa.Table | None:
@@ -42,7 +46,7 @@ def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -
 
 def _stats_of_log(storage: Storage, file: LogFile, spec: StatsSpec) -> pa.Table:
     """Blocks that were rolled back count too: bounds may be wider than need be."""
-    blocks = list(decode_blocks(storage.read(file.path), path=file.path))
+    blocks = read_blocks(storage, file)
     data = [block for block in blocks if block.kind.is_data]
     tops = {name.split(".", 1)[0] for name in spec.columns}
     records = [decode_data(block, tops) for block in data]
@@ -84,9 +88,17 @@ class StatsTask:
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Find them, in write statistics that say nothing else of the files; see `FileJob.run`."""
         stats = [
-            WriteStat(
-                path=file.path, partition_path=file.partition, column_stats=stats_of_file(storage, file, self.spec)
-            )
+            WriteStat(path=file.path, partition_path=file.partition, column_stats=self._of(storage, file))
             for file in self.files
         ]
         return FileResult.of(self.number, 0, stats)
+
+    def _of(self, storage: Storage, file: BaseFile | LogFile) -> pa.Table | None:
+        """Statistics of a file; none of a log file that isn't whole, so that readers never skip it."""
+        try:
+            return stats_of_file(storage, file, self.spec)
+        except CorruptError as error:
+            if not isinstance(file, LogFile):
+                raise
+            _log.warning("an index gets no statistics of a log file: %s", error)
+            return None

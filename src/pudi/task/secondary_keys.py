@@ -10,7 +10,7 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.metadata import leaf_values
 from pudi.metadata.secondary import keys_of_rows
-from pudi.plan import ReadPlan
+from pudi.plan import Merging, ReadPlan
 from pudi.schema import RECORD_KEY
 from pudi.task.index_keys import KeyReading
 from pudi.task.read import SliceReader
@@ -27,6 +27,11 @@ class SecondaryReading:
 
     reading: KeyReading
     column: str
+
+    @property
+    def merging(self) -> Merging | None:
+        """See `ReadsKeys`."""
+        return self.reading.merging
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
         """The keys of all records of a slice, merged.

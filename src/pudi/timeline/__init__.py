@@ -1,5 +1,6 @@
 """What happened, in what order: instants, the active timeline, and the transitions that make work visible."""
 
+from pudi.timeline.archive import open_archive
 from pudi.timeline.archiving import archive
 from pudi.timeline.instant import NO_COMMIT, WRITE_ACTIONS, Instant, day_before, parse_time
 from pudi.timeline.instant import next_instant as new_instant
@@ -15,5 +16,6 @@ __all__ = [
     "archive",
     "day_before",
     "new_instant",
+    "open_archive",
     "parse_time",
 ]

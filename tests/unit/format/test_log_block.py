@@ -1,8 +1,7 @@
-"""Framing of log files: what is written comes back; damage is passed over, named, and never believed."""
+"""Framing of log files: what is written comes back; damage is refused, or told to who asks, and never believed."""
 
 from __future__ import annotations
 
-import logging
 import struct
 
 import pytest
@@ -38,21 +37,19 @@ TWO = [encode_block(BlockKind.AVRO, {Header.INSTANT_TIME: str(n)}, bytes([n]) * 
 
 
 @given(st.integers(1, len(TWO[1]) - 1))
-def test_a_block_cut_short_is_passed_over_with_a_warning_that_names_it(size: int) -> None:
-    data = TWO[0] + TWO[1][:size]
-    assert [block.instant for block in decode_blocks(data)] == ["1"]
-    with pytest.raises(CorruptError):
-        list(decode_blocks(data, strict=True))
+def test_a_block_cut_short_is_refused_by_its_offset(size: int) -> None:
+    with pytest.raises(CorruptError, match="cut off or damaged") as caught:
+        list(decode_blocks(TWO[0] + TWO[1][:size], path="p/.f.log.1"))
+    assert (caught.value.path, caught.value.offset) == ("p/.f.log.1", len(TWO[0]))
 
 
-def test_the_warning_names_file_and_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_whoever_asks_is_told_the_stretches_that_are_no_block() -> None:
+    found: list[tuple[int, int]] = []
     data = TWO[0] + TWO[1][:30] + TWO[0]
-    with caplog.at_level(logging.WARNING, "pudi"):
-        blocks = list(decode_blocks(data, path="p/.f.log.1"))
+    blocks = list(decode_blocks(data, damaged=lambda start, end: found.append((start, end))))
     assert [block.instant for block in blocks] == ["1", "1"]
     assert [block.offset for block in blocks] == [0, len(TWO[0]) + 30]
-    (record,) = caplog.records
-    assert f"p/.f.log.1: bytes {len(TWO[0])} to {len(TWO[0]) + 30} are no whole block" in record.getMessage()
+    assert found == [(len(TWO[0]), len(TWO[0]) + 30)]
 
 
 @given(st.integers(0, len(TWO[0] + TWO[1]) - 1), st.integers(1, 255))
@@ -69,7 +66,9 @@ def test_a_flipped_byte_is_never_a_crash(at: int, mask: int) -> None:
 @pytest.mark.parametrize("length", [2**60, -1, -(2**63), 0, 39, 2**31])
 def test_lengths_are_believed_only_where_the_bytes_are(length: int) -> None:
     data = MAGIC + struct.pack(">q", length) + TWO[0][14:] + TWO[1]
-    assert [block.instant for block in decode_blocks(data)] == ["2"]
+    found: list[tuple[int, int]] = []
+    assert [b.instant for b in decode_blocks(data, damaged=lambda *stretch: found.append(stretch))] == ["2"]
+    assert found == [(0, len(TWO[0]))]
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, -1, 1025])

@@ -18,7 +18,7 @@ from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.filegroup import BaseFile, FileSlice, LogFile, stated_sizes
 from pudi.metadata import (
     COLUMN_STATS,
     PARTITION_STATS,
@@ -76,6 +76,9 @@ class ColumnStatsBuilder:
         work = self.work
         files = work.meta.listing(work.timeline).all_files()
         found = [file for partition, infos in files.items() for info in infos if (file := self._file(partition, info))]
+        logs = [file for file in found if isinstance(file, LogFile)]
+        sizes = stated_sizes(work.meta.store, work.timeline, logs)
+        found = [replace(file, stated=sizes.get(file.path)) if isinstance(file, LogFile) else file for file in found]
         self._stats = self._of(found)
         changes = encode_changes(column_stats_records(self._stats, self._columns_kept.version))
         return {COLUMN_STATS: write_bases(self._mdt, work.requested, COLUMN_STATS, self.groups(), changes)}

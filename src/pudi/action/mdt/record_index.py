@@ -102,7 +102,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
 def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
     """`open_shards` of an opened metadata table, as its own timeline has it."""
     slices = mdt.view(own).slices(RECORD_INDEX)
-    scope = scope_of(timeline, own)
+    scope = scope_of(timeline, own, mdt.store)
     return RecordShards.of(mdt.storage, slices, scope, partitioned=is_partitioned(meta, slices))
 
 
@@ -382,7 +382,8 @@ def _is_log(stat: WriteStat) -> bool:
 
 def _log_of(partition: str, stat: WriteStat) -> LogFile | None:
     name = parse_log_file((stat.path or "").rpartition("/")[2])
-    return None if name is None else LogFile(partition, name, stat.file_size_in_bytes or 0)
+    size = stat.file_size_in_bytes or 0
+    return None if name is None else LogFile(partition, name, size, size or None)
 
 
 def _base_of(partition: str, stat: WriteStat) -> BaseFile:

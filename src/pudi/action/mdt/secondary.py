@@ -166,6 +166,6 @@ def _after(partition: str, file_id: str, stats: Sequence[WriteStat], before: Fil
         if base is not None:
             return FileSlice(partition, file_id, BaseFile(partition, base, size))
         if log is not None and not log.cdc:
-            logs.append(LogFile(partition, log, size))
+            logs.append(LogFile(partition, log, size, size or None))
     older = () if before is None else before.logs
     return FileSlice(partition, file_id, None if before is None else before.base, (*older, *logs))

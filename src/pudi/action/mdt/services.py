@@ -28,6 +28,7 @@ from pudi.metadata.table import at_once
 from pudi.metadata.validity import scope_of
 from pudi.plan.compaction import operation_of
 from pudi.task import Engine, FileResult
+from pudi.task.compact import sizes_of
 from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
 from pudi.timeline import Instant, Timeline
 
@@ -143,14 +144,17 @@ class _Services:
     def _compact(self, mdt: MetaClient, instant: Instant) -> None:
         """Run a plan, and complete it under the table's lock."""
         with claimed(mdt, instant, self._claiming) as claim:
+            data = self.meta.store.load()
             seen = mdt.store.load()
-            scope = scope_of(self.meta.store.load(), seen)
+            scope = scope_of(data, seen, mdt.store)
             plan = self._of_what_is_there(compaction_plan(mdt.store, claim.instant))
             logs_only = instant.action is Action.LOGCOMPACTION
             task = partial(CompactMetadataLogsTask, layout=mdt.store.layout) if logs_only else CompactMetadataTask
             tasks = [
-                task(claim.instant.requested, claim.run, number, operation, scope)
-                for number, operation in enumerate(plan.operations)
+                task(claim.instant.requested, claim.run, number, operation, scope, sizes)
+                for number, (operation, sizes) in enumerate(
+                    zip(plan.operations, sizes_of(mdt.store, seen, plan.operations), strict=True)
+                )
             ]
             results = self._run(mdt, plan, tasks)
             stats = [result.stat for result in results if result.stat is not None]

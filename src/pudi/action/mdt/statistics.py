@@ -151,7 +151,7 @@ class FileStatistics:
         replaced = self.written.partition_to_replace_file_ids or {}
         listing = _WithOwn(self.meta.listing(now, table), _data_stats(self.written))
         logs = self.meta.merges_on_read
-        slices = FileSystemView(after, listing, self.meta.store, logs=logs).slices_of(touched)
+        slices = FileSystemView(after, listing, self.meta.store, logs=logs, sizes=False).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
@@ -238,6 +238,10 @@ class _WithOwn:
     listing: FileListing
     own: Sequence[WriteStat]
 
+    @property
+    def states_sizes(self) -> bool:
+        return self.listing.states_sizes
+
     def partitions(self) -> Sequence[str]:
         return sorted({*self.listing.partitions(), *(stat.partition_path or "" for stat in self.own)})
 
@@ -274,7 +278,7 @@ def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
     partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
     base, log = parse_base_file(name), parse_log_file(name)
     if log is not None:
-        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes)
+        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes, stat.file_size_in_bytes or None)
     return None if base is None else BaseFile(partition, base, stat.file_size_in_bytes)
 
 

@@ -1,0 +1,267 @@
+"""Which bytes of log files completed instants wrote, by the write statistics of their commits.
+
+Source: HoodieDeltaWriteStat (logOffset, and fileSizeInBytes: the length of the file when its writer closed it, see
+HoodieAppendHandle.close).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup.slices import UNNAMED, LogFile
+from pudi.format import CommitMetadata, Layout, decode_commit_metadata, parse_log_file
+from pudi.timeline import Instant, Timeline, TimelineStore, open_archive
+
+_AT_ONCE = 16
+"""Commits that are read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The bytes of one log file that one instant wrote.
+
+    Attributes:
+        instant: its requested time.
+        start: offset of the first.
+        end: offset behind the last; the file was as long when the instant completed.
+    """
+
+    instant: str
+    start: int
+    end: int
+
+
+Extents = Mapping[str, Extent]
+"""What one instant wrote, by path of the log file."""
+
+
+def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
+    """The log files that a commit names, but for change data; of several statistics of a file the greatest size."""
+    found: dict[str, Extent] = {}
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            name = parse_log_file((stat.path or "").rpartition("/")[2])
+            if name is None or name.cdc:
+                continue
+            path = f"{partition}/{name.name}" if partition else name.name
+            known = found.get(path)
+            start, end = stat.log_offset or 0, stat.file_size_in_bytes or 0
+            if known is not None:
+                start, end = min(start, known.start), max(end, known.end)
+            found[path] = Extent(instant, start, end)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What completed instants wrote to one log file.
+
+    Attributes:
+        extents: the bytes, one extent for each instant.
+        complete: whether the statistics of all instants that may have written to the file were read.
+    """
+
+    extents: tuple[Extent, ...]
+    complete: bool
+
+    @property
+    def end(self) -> int:
+        """The least size that the file may have."""
+        return max((extent.end for extent in self.extents), default=0)
+
+    def touch(self, start: int, end: int) -> bool:
+        """Whether a completed instant wrote a byte of a stretch."""
+        return any(start < extent.end and extent.start < end for extent in self.extents)
+
+    def writers(self, offset: int) -> set[str]:
+        """The instants that may have written the byte at an offset."""
+        return {extent.instant for extent in self.extents if extent.start <= offset < extent.end}
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedLogs:
+    """The completed instants of a table, as evidence for what its log files must hold; picklable.
+
+    It's asked where a log file isn't what the listing says, or not every byte of it decodes, which is rare: then the
+    statistics of all commits that may have written to the file are read.
+
+    Attributes:
+        folder: the timeline's folder.
+        history: the archive's folder.
+        layout: layout of the timeline.
+        instants: the completed writes on the active timeline, oldest first.
+        pending: requested times of the instants that didn't complete.
+        start: where the active timeline begins, when instants were archived.
+    """
+
+    folder: str
+    history: str
+    layout: Layout
+    instants: tuple[Instant, ...]
+    pending: frozenset[str] = frozenset()
+    start: str | None = None
+    _read: dict[str, Extents | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, store: TimelineStore, timeline: Timeline, start: str | None) -> CommittedLogs:
+        """The evidence of a table.
+
+        Args:
+            store: its timeline in storage.
+            timeline: its timeline.
+            start: as of `LogScope`.
+        """
+        pending = frozenset(i.requested for i in timeline.pending)
+        return cls(store.folder, store.history, timeline.layout, timeline.commits, pending, start)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without what was read: tasks seldom need it, and it's large."""
+        return CommittedLogs, (self.folder, self.history, self.layout, self.instants, self.pending, self.start)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Requested times of the writes on the active timeline."""
+        return self.pending.union(i.requested for i in self.instants)
+
+    def with_pending(self, instant: str) -> CommittedLogs:
+        """The same with an instant more that is under way."""
+        return replace(self, pending=self.pending | {instant})
+
+    def own(self, storage: Storage, log: LogFile) -> Extents | None:
+        """What the instant in a log file's name wrote; None where no commit of it says anything."""
+        try:
+            since = self._since(storage, log)
+            return next((self._extents(storage, i) for i in since if i.requested == log.instant), None)
+        except (CorruptError, NotFoundError):
+            return None
+
+    def claims(self, storage: Storage, log: LogFile) -> Claims:
+        """What completed instants wrote to a log file: none that was requested before the one in its name."""
+        found = []
+        complete = True
+        try:
+            instants: Iterable[Instant] = self._since(storage, log)
+        except (CorruptError, NotFoundError):  # the archive can't be read
+            instants, complete = (i for i in self.instants if i.requested >= log.instant), False
+        for instant in instants:
+            try:
+                extent = (self._extents(storage, instant) or {}).get(log.path)
+            except (CorruptError, NotFoundError):
+                complete = False
+                continue
+            if extent is not None and extent.end:
+                found.append(extent)
+        return Claims(tuple(found), complete)
+
+    def has_archived(self, storage: Storage, instant: str) -> bool:
+        """Whether an instant that's no longer on the active timeline completed."""
+        try:
+            return any(i.requested == instant for i in self._archived(storage, instant))
+        except (CorruptError, NotFoundError):
+            return False
+
+    def _since(self, storage: Storage, log: LogFile) -> list[Instant]:
+        """The instants that may have written to a log file."""
+        active = {i.requested: i for i in self.instants if i.requested >= log.instant}
+        if self.start is not None and log.instant < self.start:
+            active = {i.requested: i for i in self._archived(storage, log.instant)} | active
+        return [active[requested] for requested in sorted(active)]
+
+    def _archived(self, storage: Storage, since: str) -> list[Instant]:
+        archive = open_archive(storage, self.history, self.layout)
+        return [i for i in archive.instants(since) if i.is_write]
+
+    def _extents(self, storage: Storage, instant: Instant) -> Extents | None:
+        """What one instant wrote; None where its commit has no statistics, as an empty file."""
+        name = instant.file_name()
+        if name not in self._read:
+            metadata = self._metadata(storage, instant)
+            known = bool(metadata.partition_to_write_stats)
+            self._read[name] = log_extents(metadata, instant.requested) if known else None
+        return self._read[name]
+
+    def _metadata(self, storage: Storage, instant: Instant) -> CommitMetadata:
+        path = f"{self.folder}/{instant.file_name()}"
+        if not instant.archived:
+            try:
+                return decode_commit_metadata(storage.read(path), path=path)
+            except NotFoundError:  # archived meanwhile
+                pass
+        archive = open_archive(storage, self.history, self.layout)
+        for moved in archive.instants(instant.requested):
+            if (moved.requested, moved.action) == (instant.requested, instant.action):
+                return archive.commit_metadata(moved)
+        raise NotFoundError("a commit is gone from the timeline", path=path, instant=instant.requested)
+
+
+def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFile]) -> dict[str, int]:
+    """The sizes that commits state of log files, by path; `UNNAMED` for a file that none names that could.
+
+    A file is left out where no commit that says something of it can be read.
+
+    Args:
+        store: the timeline in storage, which keeps the commits that were read before.
+        timeline: the table's timeline.
+        logs: the log files.
+    """
+    logs = list(logs)
+    if not logs:
+        return {}
+    first = min(log.instant for log in logs)
+    if timeline.layout == 1:
+        wanted = [i for i in timeline.commits if i.requested >= first]
+    else:
+        names = {log.instant for log in logs}
+        known = {i.requested: i for i in timeline.commits}
+        if any(name not in known for name in names) and store.has_history():
+            known = {i.requested: i for i in _archived(store, first) if i.is_write} | known
+        wanted = [known[name] for name in sorted(names) if name in known]
+    found = _all_extents(store, wanted)
+    sizes: dict[str, int] = {}
+    for extents in found:
+        for path, extent in (extents or {}).items():
+            sizes[path] = max(extent.end, sizes.get(path, 0))
+    unnamed = [log for log in logs if log.path not in sizes]
+    if timeline.layout == 2:
+        read = {i.requested for i, extents in zip(wanted, found, strict=True) if extents is not None}
+        unnamed = [log for log in unnamed if log.instant in read]
+    elif unnamed:
+        whole = None not in found and not _is_archived(store, timeline, unnamed)
+        unnamed = unnamed if whole else []
+    return {path: size for path, size in sizes.items() if size} | {log.path: UNNAMED for log in unnamed}
+
+
+def _is_archived(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) -> bool:
+    """Whether an instant that may have written to one of some log files may have been archived."""
+    first = min(log.instant for log in logs)
+    return timeline.start is not None and first < timeline.start and store.has_history()
+
+
+def _archived(store: TimelineStore, since: str) -> tuple[Instant, ...]:
+    try:
+        return store.archived(since)
+    except (CorruptError, NotFoundError):  # whoever needs the archive says so
+        return ()
+
+
+def _all_extents(store: TimelineStore, instants: Sequence[Instant]) -> list[Extents | None]:
+    """What each instant wrote; those on the active timeline are read side by side."""
+    active = [instant for instant in instants if not instant.archived]
+    found: dict[Instant, Extents | None] = {}
+    if len(active) > 1:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(active)), thread_name_prefix="pudi-stats") as pool:
+            extents = pool.map(lambda instant: _read_extents(store, instant), active)
+            found = dict(zip(active, extents, strict=True))
+    return [found[each] if each in found else _read_extents(store, each) for each in instants]
+
+
+def _read_extents(store: TimelineStore, instant: Instant) -> Extents | None:
+    try:
+        metadata = store.commit_metadata(instant)
+    except (CorruptError, NotFoundError):
+        return None
+    return log_extents(metadata, instant.requested)

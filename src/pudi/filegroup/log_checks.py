@@ -1,0 +1,224 @@
+"""Whether log files hold what completed instants wrote to them: decoded files in, their blocks or an error out.
+
+A log file of layout 2 belongs to the instant in its name: its size is the one that this instant states, and every byte
+belongs to a block of it. In layout 1 the name carries the slice's base instant, and several instants may have written
+to the file; writers that died may have left stretches that are no block. Such a stretch is passed over where the
+statistics of all completed instants show that none of them wrote a byte of it. Tables that were upgraded have files of
+layout 1: what commits state of a file says which kind it is, not the table's version.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup.committed_logs import Claims, CommittedLogs
+from pudi.filegroup.slices import UNNAMED, LogFile
+from pudi.format import Layout
+from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
+from pudi.format.log_source import StoredLog
+
+_log = logging.getLogger(__name__)
+
+_RESTORE = "restore the file from a copy, or roll the commit back with all after it"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedLog:
+    """A log file as it was found.
+
+    Attributes:
+        log: its name, and the size that is stated of it.
+        size: its bytes.
+        blocks: its blocks.
+        damage: the stretches that are no block: offset of the first byte, and the one behind the last.
+    """
+
+    log: LogFile
+    size: int
+    blocks: tuple[LogBlock, ...]
+    damage: tuple[tuple[int, int], ...]
+
+    @property
+    def records(self) -> Iterator[LogBlock]:
+        """The blocks but for commands."""
+        return (block for block in self.blocks if block.kind is not BlockKind.COMMAND)
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether all blocks name the instant that the file is named by."""
+        return all(block.instant == self.log.instant for block in self.blocks)
+
+    def corrupt(self, what: str, offset: int, instant: str | None = None) -> CorruptError:
+        """The error for a file that isn't what it must be."""
+        return CorruptError(
+            f"a log file {what}; {_RESTORE}", path=self.log.path, instant=instant or self.log.instant, offset=offset
+        )
+
+
+def decoded(log: LogFile, data: bytes | StoredLog) -> DecodedLog:
+    """Find the blocks of a log file, and what is none.
+
+    Raises:
+        CorruptError: a block whose length is confirmed at its end isn't one inside.
+        NotSupportedError: a block that this release doesn't know.
+    """
+    damage: list[tuple[int, int]] = []
+    blocks = tuple(decode_blocks(data, path=log.path, damaged=lambda start, end: damage.append((start, end))))
+    return DecodedLog(log, data.size if isinstance(data, StoredLog) else len(data), blocks, tuple(damage))
+
+
+def checked_blocks(
+    storage: Storage, files: Sequence[DecodedLog], committed: CommittedLogs | None, sees: Callable[[str], bool]
+) -> Iterator[LogBlock]:
+    """The blocks of a slice's log files, in order, when nothing is missing in them.
+
+    Where a file is as its name and its stated size say, nothing more is read. Else the commits' statistics decide.
+
+    Args:
+        storage: the table's files.
+        files: the log files.
+        committed: what completed instants wrote; None where nothing is known of it.
+        sees: whether blocks of an instant count.
+
+    Raises:
+        CorruptError: a file lacks bytes that a completed instant wrote, or has others.
+    """
+    if committed is None:
+        for file in files:
+            check_alone(file)
+        return _all(files)
+    known: frozenset[str] = frozenset()
+    if committed.layout == 1:
+        known = committed.known.union(b.headers.get(Header.TARGET_INSTANT_TIME, "") for b in _all(files))
+    passed_over = False
+    for file in files:
+        if _is_doubtful(file, committed.layout, known):
+            _judge(storage, file, committed)
+            passed_over |= bool(file.damage)
+    if passed_over:
+        _check_archived(storage, files, committed, sees)
+    return _all(files)
+
+
+def _all(files: Sequence[DecodedLog]) -> Iterator[LogBlock]:
+    return (block for file in files for block in file.blocks)
+
+
+def check_alone(file: DecodedLog) -> None:
+    """Make sure that every byte of a file belongs to a block, and that it has the size that is stated of it.
+
+    Raises:
+        CorruptError: it isn't so.
+    """
+    for start, end in file.damage:
+        raise file.corrupt(f"is damaged: its bytes {start} to {end} are no whole block", start)
+    if file.log.stated not in {None, UNNAMED, file.size}:
+        raise _wrong_size(file, file.log.stated or 0)
+
+
+def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str]) -> bool:
+    """Whether a file can't be taken for whole by its name, its stated size, and the instants of its blocks.
+
+    Where no size was asked for, an empty file is doubtful, since every log file that a commit names has a block, and
+    one that ends with the deletes of a log compaction, which are written before its records.
+    """
+    if file.damage or not file.blocks or file.log.stated not in {None, UNNAMED, file.size}:
+        return True
+    if file.log.stated is None and file.blocks[-1].kind is BlockKind.DELETE and file.blocks[-1].compacted:
+        return True
+    if layout == 2:
+        return not file.is_of_one
+    return any(block.instant not in known for block in file.records)
+
+
+def _judge(storage: Storage, file: DecodedLog, committed: CommittedLogs) -> None:
+    """Refuse a file unless the commits' statistics show that it has all that completed instants wrote."""
+    log = file.log
+    if committed.layout == 2:
+        extents = committed.own(storage, log)
+        own = None if extents is None else extents.get(log.path)
+        if own is not None and own.end == file.size and file.is_of_one and not file.damage:
+            return
+        claims = committed.claims(storage, log)
+        if not any(claim.instant != log.instant for claim in claims.extents) and (own is not None or file.is_of_one):
+            _judge_own(file, None if own is None else own.end, claims, known=extents is not None)
+            return
+    else:
+        claims = committed.claims(storage, log)
+    _judge_shared(file, claims)
+
+
+def _judge_own(file: DecodedLog, end: int | None, claims: Claims, *, known: bool) -> None:
+    """A file of layout 2.
+
+    Args:
+        file: the file.
+        end: the size that its instant states; None where it doesn't name the file.
+        claims: what all instants state of it.
+        known: whether its instant is known to have completed, and what it wrote.
+    """
+    if end and file.size != end:
+        raise _wrong_size(file, end)
+    if file.damage and not (known and end is None and claims.complete):
+        start, behind = file.damage[0]
+        raise file.corrupt(f"is damaged: its bytes {start} to {behind} are no whole block", start)
+    for block in file.blocks:
+        if block.instant != file.log.instant:
+            raise file.corrupt(f"has a block that names another instant, {block.instant}", block.offset)
+    _warn(file, "its commit doesn't name it: a task that failed left it")
+
+
+def _judge_shared(file: DecodedLog, claims: Claims) -> None:
+    """A file of layout 1."""
+    if file.size < claims.end:
+        raise _wrong_size(file, claims.end)
+    for start, end in file.damage:
+        if claims.touch(start, end):
+            writer = min((e for e in claims.extents if start < e.end and e.start < end), key=lambda e: e.start)
+            raise file.corrupt(f"is damaged: its bytes {start} to {end} are no whole block", start, writer.instant)
+        if not claims.complete:
+            raise file.corrupt(
+                f"has bytes {start} to {end}, which are no whole block, and not all commits are there to say whether "
+                "they were one",
+                start,
+            )
+    for block in file.records:
+        writers = claims.writers(block.offset)
+        if writers and block.instant not in writers:
+            raise file.corrupt(
+                f"has a block that names instant {block.instant}, where commit {min(writers)} wrote", block.offset
+            )
+    _warn(file, "no completed instant wrote them")
+
+
+def _check_archived(
+    storage: Storage, files: Sequence[DecodedLog], committed: CommittedLogs, sees: Callable[[str], bool]
+) -> None:
+    """Where stretches were passed over, which may have been rollbacks, instants older than the timeline must be shown.
+
+    An instant that the active timeline doesn't know is taken for archived, unless a rollback among the blocks says that
+    it failed.
+    """
+    known = committed.known
+    for file in files:
+        for block in file.records:
+            if block.instant in known or not sees(block.instant):
+                continue
+            if not committed.has_archived(storage, block.instant):
+                raise file.corrupt(f"has a block of instant {block.instant}, which isn't archived", block.offset)
+
+
+def _wrong_size(file: DecodedLog, expected: int) -> CorruptError:
+    what = "was cut off" if file.size < expected else "has bytes behind its end"
+    return file.corrupt(
+        f"{what}: it has {file.size} bytes, where its commit states {expected}", min(file.size, expected)
+    )
+
+
+def _warn(file: DecodedLog, why: str) -> None:
+    for start, end in file.damage:
+        _log.warning("log file %s: bytes %d to %d are no whole block; passed over, %s", file.log.path, start, end, why)
