@@ -1,10 +1,14 @@
 """Pudi: Apache Hudi tables in Python, on Arrow on one machine and on Spark through PySpark.
 
 `pudi.create` makes a table, `pudi.Table` opens one; `pudi.spark` holds what Spark users reach for first.
+
+The names below load with the module that defines them when they are first used (PEP 562): a Spark worker imports this
+package for its task alone, the command line for its help.
 """
 
-from pudi import spark
-from pudi.action import CommitResult
+from typing import TYPE_CHECKING, Any
+
+from pudi.context.lazy import load_export
 from pudi.errors import (
     ConflictError,
     CorruptError,
@@ -19,10 +23,15 @@ from pudi.errors import (
     TableNotFoundError,
     UnavailableError,
 )
-from pudi.merge import MergeContext, RecordMerger, register_merger
-from pudi.scan import Scan
-from pudi.table import Table, create
 from pudi.version import __version__
+
+if TYPE_CHECKING:
+    from pudi import spark
+    from pudi.action import CommitResult
+    from pudi.merge import MergeContext, RecordMerger, register_merger
+    from pudi.scan import Scan
+    from pudi.table.create import create
+    from pudi.table.table import Table
 
 __all__ = [
     "CommitResult",
@@ -47,3 +56,22 @@ __all__ = [
     "register_merger",
     "spark",
 ]
+
+_SOURCES = {
+    "CommitResult": "pudi.action.result",
+    "MergeContext": "pudi.merge",
+    "RecordMerger": "pudi.merge",
+    "Scan": "pudi.scan",
+    "Table": "pudi.table",
+    "create": "pudi.table",
+    "register_merger": "pudi.merge",
+    "spark": "pudi.spark",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return load_export(__name__, _SOURCES, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(globals().keys() | _SOURCES.keys())

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.engine.spark import is_spark_frame
+from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_version
 
 
 def test_other_data_is_no_spark_frame_and_pyspark_is_not_imported_to_know() -> None:
     code = (
         "import sys, pyarrow as pa, pudi\n"
-        "from pudi.engine.spark import is_spark_frame\n"
+        "from pudi.engine import is_spark_frame\n"
         "assert not is_spark_frame(pa.table({'a': [1]}))\n"
         "assert not [name for name in sys.modules if name.split('.')[0] == 'pyspark']\n"
     )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.action import CommitResult
-from pudi.action.index_request import IndexRequest
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
 from pudi.cli.health import check, doctor, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
+from pudi.context.lazy import lazy_module
 from pudi.version import __version__
+
+if TYPE_CHECKING:
+    from pudi.action import index_request
+else:
+    index_request = lazy_module("pudi.action.index_request")
 
 app = typer.Typer(
     name="pudi", help="Apache Hudi tables in Python.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -105,12 +109,12 @@ def index(
         run_index(
             pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None),
             action,
-            IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
+            index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
             plan_only=plan_only,
         )
 
 
-def _report(results: Sequence[CommitResult]) -> None:
+def _report(results: Sequence[pudi.CommitResult]) -> None:
     if not results:
         typer.echo("nothing to compact")
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,8 +11,10 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
-from pudi.table.diagnosis import Diagnosis, SizeClass
-from pudi.table.repair import RepairPlan
+
+if TYPE_CHECKING:
+    from pudi.table.diagnosis import Diagnosis, SizeClass
+    from pudi.table.repair import RepairPlan
 
 WRONG = 2
 """Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""

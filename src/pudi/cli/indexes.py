@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.action.index_request import IndexInfo, IndexRequest
 from pudi.cli.common import console
+
+if TYPE_CHECKING:
+    from pudi.action.index_request import IndexInfo, IndexRequest
 
 
 class IndexVerb(str, Enum):

@@ -7,16 +7,22 @@ import logging
 import os
 import threading
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, Storage
+from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
 from pudi.format import HOODIE_DIR, LOCKS_DIR, MaxBytes
 from pudi.storage import canonical_root, local_path
+
+if TYPE_CHECKING:
+    import filelock
+else:
+    filelock = lazy_module("filelock")
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +44,11 @@ class _MachineLock:
 
     def __init__(self, name: str, table: str, settings: LockSettings, context: Context) -> None:
         self._file = Path(name)
-        self._lock = FileLock(name, thread_local=False)
         self._table, self._settings, self._context = table, settings, context
+
+    @cached_property
+    def _lock(self) -> filelock.FileLock:  # a read never locks, so it needn't load filelock
+        return filelock.FileLock(self._file, thread_local=False)
 
     @classmethod
     def of(cls, storage: Storage, settings: LockSettings, context: Context) -> _MachineLock | None:
@@ -57,7 +66,7 @@ class _MachineLock:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=left, poll_interval=self._settings.poll_s(0.01))
-        except Timeout:
+        except filelock.Timeout:
             return False
         except OSError as error:
             raise UnavailableError(f"the lock file can't be locked: {error}", table=self._table) from error

@@ -8,13 +8,17 @@ import threading
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
-
-import psutil
+from typing import TYPE_CHECKING, NamedTuple
 
 from pudi.context import Context, Storage
+from pudi.context.lazy import lazy_module
 from pudi.errors import NotFoundError, PudiError
 from pudi.format import MaxBytes, heartbeat_path
+
+if TYPE_CHECKING:
+    import psutil
+else:
+    psutil = lazy_module("psutil")
 
 _alive_here: set[str] = set()
 """Ids of this process' heartbeats; a table's location may be written in several ways."""
@@ -23,8 +27,9 @@ _HUNG_AFTER = 10
 """A writer whose process is there, but whose beat is older than this many times the expiry, hangs and counts as dead:
 else a process that will never come back would hold its write for ever."""
 
-_OVER = {"Z", "X", "x", psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
-"""States of processes that ended: a killed one is listed as a zombie until its parent asks for it."""
+_OVER = frozenset({"Z", "X", "x", "zombie", "dead"})
+"""States of processes that ended, by letter (/proc) and by word (psutil): a killed one is listed as a zombie until its
+parent asks for it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,7 @@
-"""From the text of a `where` to a tree: sqlglot reads Spark's SQL, and only what is named here is let through."""
+"""From the text of a `where` to a tree: sqlglot reads Spark's SQL, and only what is named here is let through.
+
+Importing this module loads sqlglot: `pudi.expr.text` does it when the first text comes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from pudi.expr.calls import NAMES
 from pudi.expr.literals import number_literal
 from pudi.expr.tree import And, Arith, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
 
-_MAX_LENGTH = 1_000_000
 _MAX_DEPTH = 48
 _ESCAPES = frozenset("\\'\"nrt%_")
 _LENGTH_TYPES = frozenset({"CHAR", "VARCHAR", "CHARACTER", "NCHAR", "NVARCHAR"})
@@ -61,23 +63,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its t
     }
 
 
-def parse(sql: str) -> Expr:
-    """Reads one SQL expression into an unbound tree.
-
-    Spark's syntax, with two rules of our own: a doubled quote inside a text is one quote, as in standard SQL, and
-    comparisons are not chained without parentheses.
-
-    Args:
-        sql: for example "city = 'nyc' AND fare BETWEEN 10 AND 20.5".
-
-    Raises:
-        InvalidArgumentError: not one well-formed expression.
-        NotSupportedError: SQL outside the subset; the message names it.
-    """
-    if not isinstance(sql, str):
-        raise InvalidArgumentError(f"where must be SQL text, not {type(sql).__name__}")
-    if len(sql) > _MAX_LENGTH:
-        raise InvalidArgumentError(f"where has {len(sql)} characters; at most {_MAX_LENGTH} are read")
+def read_sql(sql: str) -> Expr:
+    """Return the tree of a text; errors as `pudi.expr.parse`."""
     try:
         text = _join_quotes(sql, _tokens(sql))
         tokens = _tokens(text)

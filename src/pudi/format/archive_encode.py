@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pyarrow as pa
 
+from pudi.context.lazy import lazy_module
 from pudi.format.archive_schemas import ARCHIVED_ENTRY, HISTORY_ROW
 from pudi.format.avro_file import RecordSchema
 from pudi.format.log_block import BlockKind, Header, encode_block
@@ -20,6 +20,11 @@ from pudi.format.log_data import CONTENT_VERSION
 from pudi.format.names import Action, State
 from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL
 from pudi.format.parquet_pages import parquet_writer
+
+if TYPE_CHECKING:
+    import fastavro
+else:
+    fastavro = lazy_module("fastavro")
 
 _INT = Struct(">i")
 _ENTRY, _ROW = RecordSchema.of(ARCHIVED_ENTRY), RecordSchema.of(HISTORY_ROW)

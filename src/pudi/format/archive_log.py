@@ -5,18 +5,22 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import fastavro
-
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, cause_text
-from pudi.format.avro_file import BAD_BYTES, BAD_SCHEMA, parse_record_schema
+from pudi.format.avro_file import bad_bytes, bad_schema, parse_record_schema
 from pudi.format.avro_schemas import NAMESPACE
 from pudi.format.instant_time import is_instant_time
 from pudi.format.instants import CommitMetadata, commit_metadata_of
 from pudi.format.log_block import BlockKind, LogBlock, decode_blocks
 from pudi.format.log_data import block_schema, record_spans
 from pudi.format.names import Action, State
+
+if TYPE_CHECKING:
+    import fastavro
+else:
+    fastavro = lazy_module("fastavro")
 
 _ENTRY = f"{NAMESPACE}.HoodieArchivedMetaEntry"
 
@@ -84,7 +88,7 @@ def _entries(block: LogBlock) -> Iterator[ArchivedEntry]:
         raise block.corrupt("is where archives hold Avro records")
     try:
         schema = parse_record_schema(block_schema(block).encode())
-    except BAD_SCHEMA as error:
+    except bad_schema() as error:
         raise block.corrupt(f"has a schema that can't be used: {cause_text(error)}") from error
     if schema["name"] != _ENTRY:
         raise block.corrupt(f"holds records of {schema['name']}")
@@ -92,7 +96,7 @@ def _entries(block: LogBlock) -> Iterator[ArchivedEntry]:
         row = io.BytesIO(block.content[begin:end])
         try:
             record = fastavro.schemaless_reader(row, schema, None)
-        except BAD_BYTES as error:
+        except bad_bytes() as error:
             raise block.corrupt(f"has an entry that is cut off or damaged: {cause_text(error)}") from error
         entry = _entry(record)
         if entry is not None:

@@ -7,67 +7,87 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, cast
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
-import fastavro
-from fastavro.read import SchemaResolutionError
-from fastavro.schema import SchemaParseException, UnknownType
-
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, cause_text
+
+if TYPE_CHECKING:
+    import fastavro
+else:
+    fastavro = lazy_module("fastavro")
 
 _MAGIC = b"Obj\x01"
 # A container of one block, read and written as a record of its own: magic, metadata, then count, bytes and sync.
-_CONTAINER = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "pudi.Container",
-        "fields": [
-            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
-            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
-            {"name": "count", "type": "long"},
-            {"name": "block", "type": "bytes"},
-            {"name": "end", "type": "Sync"},
-        ],
-    }
-)
+_CONTAINER = {
+    "type": "record",
+    "name": "pudi.Container",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
+        {"name": "count", "type": "long"},
+        {"name": "block", "type": "bytes"},
+        {"name": "end", "type": "Sync"},
+    ],
+}
 _SCHEMA_KEY, _CODEC_KEY = "avro.schema", "avro.codec"
-
-# What fastavro raises on bytes that are not what their schema says, found by fuzzing.
-BAD_BYTES = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, SchemaResolutionError)
-BAD_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException, UnknownType)
 
 _MAX_SCHEMA_BYTES = 1 << 20
 _MAX_DEPTH = 16
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
+def bad_bytes() -> tuple[type[Exception], ...]:
+    """Return what fastavro raises on bytes that are not what their schema says, found by fuzzing."""
+    resolution: type[Exception] = fastavro.read.SchemaResolutionError
+    return (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, resolution)
+
+
+def bad_schema() -> tuple[type[Exception], ...]:
+    """Return what fastavro raises on a schema that it can't use."""
+    own: tuple[type[Exception], ...] = (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType)
+    return (ValueError, KeyError, TypeError, AttributeError, RecursionError, *own)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """A record's schema, parsed once.
+    """A record's schema, parsed when it's first used.
 
     Attributes:
         name: name of the record, without namespace.
         text: JSON of the schema, as it stands in files.
-        parsed: the schema as fastavro wants it.
     """
 
     name: str
     text: bytes
-    parsed: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def of(cls, schema: Mapping[str, Any]) -> RecordSchema:
         """The schema of a JSON-like dict."""
         text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode()
-        return cls(schema["name"], text, parse_record_schema(text))
+        return cls(schema["name"], text)
 
     @classmethod
     def own(cls, text: str) -> RecordSchema:
         """A schema that pudi itself says, of any types; files' schemas are checked first (`parse_record_schema`)."""
-        parsed = cast("dict[str, Any]", fastavro.parse_schema(json.loads(text)))
-        return cls(parsed["name"].rpartition(".")[2], text.encode(), parsed)
+        return cls(json.loads(text)["name"].rpartition(".")[2], text.encode())
+
+    @property
+    def parsed(self) -> Mapping[str, Any]:
+        """The schema as fastavro wants it."""
+        return _parse_own(self.text)
+
+
+@cache
+def _parse_own(text: bytes) -> dict[str, Any]:
+    return cast("dict[str, Any]", fastavro.parse_schema(json.loads(text)))
+
+
+@cache
+def _container_schema() -> Any:
+    return fastavro.parse_schema(_CONTAINER)
 
 
 def encode_avro(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
@@ -93,7 +113,7 @@ def encode_avro_file(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
         "end": sync,
     }
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, _CONTAINER, container)
+    fastavro.schemaless_writer(out, _container_schema(), container)
     return out.getvalue()
 
 
@@ -118,7 +138,7 @@ def decode_avro_file(
     container, offset = _read_container(data, path)
     try:
         writer = parse_record_schema(container["meta"].get(_SCHEMA_KEY, b""))
-    except BAD_SCHEMA as error:
+    except bad_schema() as error:
         raise CorruptError(f"schema of the Avro file can't be used: {cause_text(error)}", path=path) from error
     name = writer["name"].rpartition(".")[2]
     reader = next((schema for schema in expected if schema.name == name), None)
@@ -128,7 +148,7 @@ def decode_avro_file(
     block = io.BytesIO(container["block"])
     try:
         record = fastavro.schemaless_reader(block, writer, None if reader is None else reader.parsed)
-    except BAD_BYTES as error:
+    except bad_bytes() as error:
         raise CorruptError(f"{name} is cut off or damaged: {cause_text(error)}", path=path, offset=offset) from error
     if block.tell() != len(container["block"]):
         raise CorruptError(f"{name} is followed by bytes that belong to nothing", path=path, offset=offset)
@@ -141,8 +161,8 @@ def _read_container(data: bytes, path: str | None) -> tuple[dict[str, Any], int]
         raise CorruptError(f"not an Avro file: it begins with {data[:4]!r}", path=path, offset=0)
     source = io.BytesIO(data)
     try:
-        container = cast("dict[str, Any]", fastavro.schemaless_reader(source, _CONTAINER, None))
-    except BAD_BYTES as error:
+        container = cast("dict[str, Any]", fastavro.schemaless_reader(source, _container_schema(), None))
+    except bad_bytes() as error:
         raise CorruptError(
             f"Avro file is cut off or damaged: {cause_text(error)}", path=path, offset=source.tell()
         ) from error

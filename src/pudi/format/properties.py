@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import javaproperties
-
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format.limits import MaxBytes
+
+if TYPE_CHECKING:
+    import javaproperties
+else:
+    javaproperties = lazy_module("javaproperties")
 
 TABLE_NAME_KEY: Final = "hoodie.table.name"
 """Required in every table's properties."""

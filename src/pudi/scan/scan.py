@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pudi.action import MetaClient
+from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
-from pudi.engine.spark import read_frame
 from pudi.errors import SetupError
 from pudi.filegroup import open_base_file
 from pudi.plan import ReadPlan
@@ -19,6 +19,10 @@ from pudi.task import SliceReader
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from pudi.engine.spark import reader as spark_reader
+else:
+    spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
 @dataclass(slots=True)
@@ -79,7 +83,7 @@ class Scan:
         Raises:
             SetupError: pyspark is missing or too old.
         """
-        return read_frame(self._meta.storage, self.plan, spark)
+        return spark_reader.read_frame(self._meta.storage, self.plan, spark)
 
     def explain(self) -> str:
         """What will be read, and what was pruned, as text: partitions, files, row groups, bytes."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from pudi.action import CommitResult
 from pudi.config import Options, resolve
-from pudi.engine.spark import is_spark_frame
+from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation

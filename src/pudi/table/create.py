@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.action import create_table
+from pudi.action.create import create_table
 from pudi.errors import InvalidArgumentError
 from pudi.schema import spark_struct_to_arrow
 from pudi.table.table import Table

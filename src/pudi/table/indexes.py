@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.action.index_request import IndexInfo, IndexRequest, indexes_of, names_of, partition_named, split_options
-from pudi.action.indexing import create_index, drop_index, schedule_index
 from pudi.config import Options
+from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.table.verbs import engine_of
+
+if TYPE_CHECKING:
+    from pudi.action import index_request, indexing
+else:
+    index_request = lazy_module("pudi.action.index_request")
+    indexing = lazy_module("pudi.action.indexing")
 
 
 class Indexes:
@@ -57,11 +62,11 @@ class Indexes:
             NotSupportedError: the table, or the kind of index, is none that this release can write.
             ConflictError: another process is building it, or writers got in the way; nothing of it stays.
         """
-        own, settings = split_options(options)
+        own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
-        request = IndexRequest(kind, names_of(columns), name, expr, settings)
+        request = index_request.IndexRequest(kind, index_request.names_of(columns), name, expr, settings)
         spec = request.spec(meta.config.version, resolved, meta.storage.root)
-        return create_index(meta, engine_of(None, spark), spec, resolved)
+        return indexing.create_index(meta, engine_of(None, spark), spec, resolved)
 
     def drop_index(self, name: str, *, options: Mapping[str, str] | None = None) -> None:
         """Drop an index, or what a process that died left of it; with `column_stats` those of partitions go.
@@ -77,16 +82,18 @@ class Indexes:
         """
         meta, resolved = self._for_call(options)
         meta.reload()
-        drop_index(meta, partition_named(meta, name), resolved)
+        indexing.drop_index(meta, index_request.partition_named(meta, name), resolved)
 
-    def indexes(self) -> list[IndexInfo]:
+    def indexes(self) -> list[index_request.IndexInfo]:
         """The table's indexes by name: those that are ready, and those that are planned or being built."""
         self._meta.reload()
-        return indexes_of(self._meta)
+        return index_request.indexes_of(self._meta)
 
     def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
         """Plan an index of which there is one at most; the instant of the plan."""
-        own, settings = split_options(options)
+        own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
-        spec = IndexRequest(kind, settings=settings).spec(meta.config.version, resolved, meta.storage.root)
-        return schedule_index(meta, LocalEngine(), spec, resolved).requested
+        spec = index_request.IndexRequest(kind, settings=settings).spec(
+            meta.config.version, resolved, meta.storage.root
+        )
+        return indexing.schedule_index(meta, LocalEngine(), spec, resolved).requested

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient, compact, run_pending, schedule
-from pudi.action.indexing import run_pending_indexes
+from pudi.action import CommitResult, MetaClient
 from pudi.config import Options
+from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
 from pudi.format import Action
-from pudi.table.check import CheckResult, check_table
-from pudi.table.diagnosis import Diagnosis
-from pudi.table.doctor import examine
-from pudi.table.repair import RepairPlan, RepairResult, repair_table
 from pudi.table.verbs import engine_of
+
+if TYPE_CHECKING:
+    from pudi.action import compaction, indexing
+    from pudi.table import check as check_verb
+    from pudi.table import diagnosis
+    from pudi.table import doctor as doctor_verb
+    from pudi.table import repair as repair_verb
+else:
+    compaction = lazy_module("pudi.action.compaction")
+    indexing = lazy_module("pudi.action.indexing")
+    check_verb = lazy_module("pudi.table.check")
+    diagnosis = lazy_module("pudi.table.diagnosis")
+    doctor_verb = lazy_module("pudi.table.doctor")
+    repair_verb = lazy_module("pudi.table.repair")
 
 _SCHEDULED = {
     "compaction": Action.COMPACTION,
@@ -61,9 +71,9 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
-        return compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
+        return compaction.compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
 
-    def check(self, *, spark: Any = None) -> CheckResult:
+    def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the files that it tells of, and look for record keys that are there twice.
 
         Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
@@ -81,15 +91,15 @@ class Services:
         Raises:
             CorruptError: the table's properties or its timeline can't be read.
         """
-        return check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
+        return check_verb.check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
 
     def repair(
         self,
         *,
-        confirm: Callable[[RepairPlan], bool] | None = None,
+        confirm: Callable[[repair_verb.RepairPlan], bool] | None = None,
         spark: Any = None,
         options: Mapping[str, str] | None = None,
-    ) -> RepairResult:
+    ) -> repair_verb.RepairResult:
         """Check the table, make what is wrong in its metadata table anew, and take away what dead writers left.
 
         Partitions of the metadata table are made of the table's files, with the columns and the kind that they had;
@@ -110,9 +120,9 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         meta.reload()
-        return repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
+        return repair_verb.repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
 
-    def doctor(self, *, options: Mapping[str, str] | None = None) -> Diagnosis:
+    def doctor(self, *, options: Mapping[str, str] | None = None) -> diagnosis.Diagnosis:
         """Look at how the table is doing, by its listing and its timeline: no data file is read.
 
         Args:
@@ -127,7 +137,7 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         meta.reload()
-        return examine(meta, resolved)
+        return doctor_verb.examine(meta, resolved)
 
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
@@ -154,7 +164,7 @@ class Services:
                 table=self._meta.storage.root,
             )
         meta, resolved = self._for_call(options)
-        instant = schedule(meta, resolved, action, when_due=_names_trigger(options))
+        instant = compaction.schedule(meta, resolved, action, when_due=_names_trigger(options))
         return None if instant is None else instant.requested
 
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
@@ -173,8 +183,8 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)
-        done = run_pending(meta, engine, resolved) if meta.merges_on_read else []
-        return [*done, *run_pending_indexes(meta, engine, resolved)]
+        done = compaction.run_pending(meta, engine, resolved) if meta.merges_on_read else []
+        return [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
 
 
 def _names_trigger(options: Mapping[str, str] | None) -> bool:

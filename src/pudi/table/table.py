@@ -5,25 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from pudi.action import CommitResult, MetaClient, alter, check_index, write
-from pudi.action.alter import Change
-from pudi.action.change import change_where
-from pudi.action.replace import overwrite
+from pudi.action import CommitResult, MetaClient
+from pudi.action.index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
+from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
-from pudi.schema import changes
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
 from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pudi.action import alter as alter_action
+    from pudi.action import change as change_action
+    from pudi.action import replace as replace_action
+    from pudi.action import write as write_action
+    from pudi.schema import changes
+else:
+    alter_action = lazy_module("pudi.action.alter")
+    change_action = lazy_module("pudi.action.change")
+    replace_action = lazy_module("pudi.action.replace")
+    write_action = lazy_module("pudi.action.write")
+    changes = lazy_module("pudi.schema.changes")
 
 _TO_COME = frozenset(
     [
@@ -170,7 +181,7 @@ class Table(Verbs, Indexes, Services):
             raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
             meta, resolved = self._for_call(options)
-            return change_where(meta, engine_of(data, spark), None, where, resolved)
+            return change_action.change_where(meta, engine_of(data, spark), None, where, resolved)
         return self._write(data, Operation.DELETE, options)
 
     def scan(
@@ -306,9 +317,9 @@ class Table(Verbs, Indexes, Services):
         """
         return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options)
 
-    def _alter(self, change: Change, options: Mapping[str, str] | None) -> CommitResult:
+    def _alter(self, change: alter_action.Change, options: Mapping[str, str] | None) -> CommitResult:
         meta, resolved = self._for_call(options)
-        return alter(meta, change, resolved)
+        return alter_action.alter(meta, change, resolved)
 
     def _write(
         self,
@@ -319,8 +330,10 @@ class Table(Verbs, Indexes, Services):
     ) -> CommitResult | None:
         meta, resolved = self._for_call(options)
         if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
-            return overwrite(meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata)
-        return write(meta, engine_of(data), data, operation, resolved, extra_metadata)
+            return replace_action.overwrite(
+                meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata
+            )
+        return write_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.action.change import change_where
-from pudi.action.merge import MergeRequest, merge
-from pudi.action.replace import delete_partitions, overwrite
 from pudi.config import Options, resolve
+from pudi.context.lazy import lazy_module
+from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
-from pudi.engine.spark import SparkEngine, is_spark_frame
 from pudi.plan import Operation
-from pudi.table.merge import MergeBuilder
 from pudi.task import Engine, InputSpec
+
+if TYPE_CHECKING:
+    from pudi.action import change as change_action
+    from pudi.action import merge as merge_action
+    from pudi.action import replace as replace_action
+    from pudi.engine.spark import engine as spark_engine
+    from pudi.table import merge as merge_builder
+else:
+    change_action = lazy_module("pudi.action.change")
+    merge_action = lazy_module("pudi.action.merge")
+    replace_action = lazy_module("pudi.action.replace")
+    spark_engine = lazy_module("pudi.engine.spark.engine")
+    merge_builder = lazy_module("pudi.table.merge")
 
 _OPENED_WITH = ("hoodie.write.lock.", "hoodie.write.concurrency.mode", "hoodie.memory.")
 """Options that a table is opened with: a verb that's given such opens it anew."""
@@ -56,7 +66,7 @@ class Verbs:
             ConflictError: another writer changed what would be replaced; nothing of this write is visible.
         """
         meta, resolved = self._for_call(options)
-        return overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions)
+        return replace_action.overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions)
 
     def insert_overwrite_table(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
         """Write records in place of all that is in the table; no records empty it.
@@ -64,7 +74,7 @@ class Verbs:
         Arguments, result and errors as `insert_overwrite`. Schema, properties and history of the table stay.
         """
         meta, resolved = self._for_call(options)
-        return overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved)
+        return replace_action.overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved)
 
     def delete_partitions(
         self,
@@ -93,7 +103,7 @@ class Verbs:
             ConflictError: another writer changed what would be deleted; nothing of this write is visible.
         """
         meta, resolved = self._for_call(options)
-        return delete_partitions(meta, LocalEngine(), partitions, where, resolved, extra_metadata)
+        return replace_action.delete_partitions(meta, LocalEngine(), partitions, where, resolved, extra_metadata)
 
     def update(
         self,
@@ -125,7 +135,7 @@ class Verbs:
             ConflictError: another writer won; nothing of this write is visible.
         """
         meta, resolved = self._for_call(options)
-        return change_where(meta, engine_of(None, spark), dict(set), where, resolved)
+        return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved)
 
     def merge(
         self,
@@ -135,7 +145,7 @@ class Verbs:
         source_alias: str = "source",
         target_alias: str = "target",
         options: Mapping[str, str] | None = None,
-    ) -> MergeBuilder:
+    ) -> merge_builder.MergeBuilder:
         """Merge records by clauses, in one commit.
 
         `table.merge(data).when_matched_update().when_not_matched_insert().execute()`. What clauses make is written as
@@ -156,8 +166,11 @@ class Verbs:
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(source)
-        request = MergeRequest(on if on is None or isinstance(on, str) else tuple(on), (), source_alias, target_alias)
-        return MergeBuilder(request, lambda whole: merge(meta, engine, source, whole, resolved))
+        keys = on if on is None or isinstance(on, str) else tuple(on)
+        request = merge_action.MergeRequest(keys, (), source_alias, target_alias)
+        return merge_builder.MergeBuilder(
+            request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved)
+        )
 
     def partitions_of(self, data: Any) -> list[str]:
         """Paths of the partitions that records fall into, sorted, whether the table has them yet or not.
@@ -189,5 +202,5 @@ class Verbs:
 def engine_of(data: Any, spark: Any = None) -> Engine:
     """The engine that takes data of this kind; where there is none, that of a session, if one is given."""
     if is_spark_frame(data):
-        return SparkEngine(data.sparkSession)
-    return LocalEngine() if spark is None else SparkEngine(spark)
+        return spark_engine.SparkEngine(data.sparkSession)
+    return LocalEngine() if spark is None else spark_engine.SparkEngine(spark)

@@ -27,9 +27,6 @@ OLDEST_SPARK = (3, 5)
 _JAVA_OF_SPARK = {3: 8, 4: 17}
 """Oldest Java by Spark's major version (Spark's own release notes)."""
 
-_FRAME_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe")
-"""Where the DataFrame classes are: classic (and the parent of both in Spark 4), and Connect."""
-
 _OBSERVED_SECONDS = 30
 """How long to wait for what Spark has observed, after the query."""
 
@@ -39,16 +36,6 @@ _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*
 _ERROR_LINE = re.compile(r"^(?:Caused by: )?((?!py4j\.)[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _OWN = re.compile(r"^pudi\.errors\.(\w+): (.*)$", re.MULTILINE)
 """An error of pudi's own in the traceback of a Python worker."""
-
-
-def is_spark_frame(data: object) -> bool:
-    """Whether `data` is a Spark DataFrame, classic or Connect. Never imports pyspark."""
-    for name in _FRAME_MODULES:
-        module = sys.modules.get(name)
-        kind = getattr(module, "DataFrame", None)
-        if isinstance(kind, type) and isinstance(data, kind):
-            return True
-    return False
 
 
 def require_spark(*, java: bool = True) -> str:

@@ -1,0 +1,36 @@
+"""The text of a `where`, and the parser that loads with sqlglot when the first text comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError
+from pudi.expr.tree import Expr
+
+if TYPE_CHECKING:
+    from pudi.expr import parser
+else:
+    parser = lazy_module("pudi.expr.parser")
+
+_MAX_LENGTH = 1_000_000
+
+
+def parse(sql: str) -> Expr:
+    """Read one SQL expression into an unbound tree.
+
+    Spark's syntax, with two rules of our own: a doubled quote inside a text is one quote, as in standard SQL, and
+    comparisons are not chained without parentheses.
+
+    Args:
+        sql: for example "city = 'nyc' AND fare BETWEEN 10 AND 20.5".
+
+    Raises:
+        InvalidArgumentError: not one well-formed expression.
+        NotSupportedError: SQL outside the subset; the message names it.
+    """
+    if not isinstance(sql, str):
+        raise InvalidArgumentError(f"where must be SQL text, not {type(sql).__name__}")
+    if len(sql) > _MAX_LENGTH:
+        raise InvalidArgumentError(f"where has {len(sql)} characters; at most {_MAX_LENGTH} are read")
+    return parser.read_sql(sql)
