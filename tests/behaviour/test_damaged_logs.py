@@ -106,9 +106,8 @@ def test_a_log_cut_at_the_end_of_a_block_is_missed(tmp_path: Path, version: int)
         options = {"hoodie.metadata.enable": str(metadata).lower()}
         made(path, version, metadata=metadata)
         table = pudi.Table(str(path), options=options)
-        table.merge(rows(9, 90, 1, 2)).when_matched_update({"v": "source.v"}, condition="target.id = 'k1'").when_matched_delete(
-            condition="target.id = 'k2'"
-        ).execute()
+        merge = table.merge(rows(9, 90, 1, 2)).when_matched_update({"v": "source.v"}, condition="target.id = 'k1'")
+        merge.when_matched_delete(condition="target.id = 'k2'").execute()
         newest = max(logs_of(path), key=lambda file: file.stat().st_mtime_ns)
         data = newest.read_bytes()
         first = 14 + BEGIN.unpack_from(data)[1]

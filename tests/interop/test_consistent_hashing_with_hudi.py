@@ -36,6 +36,7 @@ def test_turns(spark: Any, tmp_path: Path, version: int, key: str) -> None:
     model = layout.model(logs_first=True)
     for number, step in enumerate(steps(17, 8, VERBS)):
         whose = hudi if number % 2 and step.verb not in REPLACING else mine
+        model.by_hudi = whose is hudi
         getattr(model, step.verb)(from_arrow(step.data), *whose.write(step.verb, step.data))
         about = f"round {number}: after {step.verb} by {'Hudi' if whose is hudi else 'pudi'}"
         assert_same(mine.snapshot(), model.snapshot(), PLACE_FIELDS, f"{about}, as read by pudi")

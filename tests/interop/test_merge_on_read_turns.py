@@ -42,6 +42,7 @@ def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
     hudi = HudiTable(spark, pudi.path, layout.hudi_options("trips") | options | {"hoodie.compact.inline": "false"})
     for number, step in enumerate(steps(51, 7, ("upsert", "upsert", "insert", "delete"))):
         writer: PudiTable | HudiTable = hudi if number % 2 else pudi
+        model.by_hudi = writer is hudi
         getattr(model, step.verb)(from_arrow(step.data), *writer.write(step.verb, step.data))
         about = f"round {number}: after {step.verb} by {'Hudi' if number % 2 else 'pudi'}, as read by"
         rows = pudi.snapshot()

@@ -52,6 +52,7 @@ def take_turns(
     PudiTable.create(LocalEngine(), path, SCHEMA, layout)
     for number, step in enumerate(steps(seed, rounds, verbs)):
         mine = (number % 2 == 0) == (begins == "pudi")
+        model.by_hudi = not mine
         getattr(model, step.verb)(from_arrow(step.data), *(pudi if mine else hudi).write(step.verb, step.data))
         about = f"round {number}: after {step.verb} by {'pudi' if mine else 'Hudi'}, as read by"
         assert_listing(path)

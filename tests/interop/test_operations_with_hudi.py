@@ -32,6 +32,7 @@ class Three:
     def write(self, writer: str, verb: str, rows: list[dict[str, Any]]) -> None:
         data = table(rows)
         chosen: PudiTable | HudiTable = self.pudi if writer == "pudi" else self.hudi
+        self.model.by_hudi = writer == "Hudi"
         getattr(self.model, verb)(from_arrow(data), *chosen.write(verb, data))
         self.check(f"after {verb} by {writer}")
 

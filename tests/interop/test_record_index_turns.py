@@ -70,6 +70,7 @@ def test_eight_rounds(spark: Any, tmp_path: Path, case: str, pudi_first: bool) -
         PudiTable.create(LocalEngine(), mine.path, SCHEMA, layout)
     for number, step in enumerate(steps(83 + pudi_first, 8, ("insert", "upsert", "upsert", "delete"))):
         by_pudi = (number % 2 == 0) == pudi_first
+        model.by_hudi = not by_pudi
         if over_all:
             model.restamps = not by_pudi
         writer: PudiTable | HudiTable = mine if by_pudi else hudi

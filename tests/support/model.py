@@ -37,6 +37,7 @@ class Model:
         hive_style: whether partition paths are `name=value`.
         complex_key: whether the key text is `name:value,…` (it is with several key fields).
         commits: all commits, oldest first.
+        by_hudi: whether Hudi writes, not pudi, where that makes a difference.
     """
 
     key: Sequence[str]
@@ -45,6 +46,7 @@ class Model:
     hive_style: bool = False
     complex_key: bool | None = None
     commits: list[Commit] = field(default_factory=list)
+    by_hudi: bool = False
 
     def insert(self, rows: Iterable[Row], instant: str, completion: str) -> None:
         """Add rows as they are, keys that are there already included."""

@@ -1,8 +1,9 @@
 """A merge-on-read table as plain dicts.
 
-It differs from `support.model` in one thing: what a base file holds comes back when its key was deleted in a log file
-and a record with a lower ordering value comes after. Hudi merges log records among themselves first, where the delete
-goes under, and then with the base file's, which wins (FORMAT 9.2).
+It differs from `support.model` in what comes of a record that is written after its delete, with a lower ordering
+value, while the base file still holds the deleted one. pudi's delete has that one's ordering value: the late record
+loses to it, and no record is there. Hudi's has none, and the deleted record comes back: log records are merged among
+themselves first, where the delete goes under, and then with the base file's, which wins (FORMAT 9.2).
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ class MergeOnReadModel(Model):
     Attributes:
         logs_first: whether new records go to log files.
         stored: what base files hold, by identity.
+        gone: what pudi deleted of that, by identity.
     """
 
     logs_first: bool = False
     stored: dict[tuple[str, str], Row] = field(default_factory=dict)
+    gone: dict[tuple[str, str], Row] = field(default_factory=dict)
 
     def insert(self, rows: Iterable[Row], instant: str, completion: str) -> None:
         """Add rows with keys that aren't there, or copies."""
@@ -48,11 +51,26 @@ class MergeOnReadModel(Model):
         after = []
         for row in self.commits[-1].rows:
             who = identity(row)
-            if who not in known and who not in self.stored and not self.logs_first:
-                self.stored[who] = row
-            after.append(row if who in known or who not in self.stored else self._winner(self.stored[who], row))
+            if who in known or who not in self.stored:
+                if who not in known and not self.logs_first:
+                    self.stored[who] = row
+                after.append(row)
+            elif who not in self.gone:
+                after.append(self._winner(self.stored[who], row))
+            elif self._winner(self.gone[who], row) is row:
+                after.append(row)
         self.commits.pop()
         self._commit(after, instant, completion)
+
+    def delete(self, rows: Iterable[Row], instant: str, completion: str) -> None:
+        """Remove records by key; those in base files leave their ordering values in log files, if pudi deletes them."""
+        rows = list(rows)
+        meant = {identity(self._stamped(row, instant)) for row in rows} & set(self.stored)
+        if self.by_hudi:
+            self.gone = {who: row for who, row in self.gone.items() if who not in meant}
+        else:
+            self.gone |= {identity(row): row for row in self._rows() if identity(row) in meant}
+        super().delete(rows, instant, completion)
 
     def insert_overwrite(self, rows: Iterable[Row], instant: str, completion: str) -> None:
         """Put rows in place of what is in their partitions: they're in base files."""
@@ -74,4 +92,5 @@ class MergeOnReadModel(Model):
     def _rebase(self, folders: set[str]) -> None:
         """What base files hold once those of some partitions were replaced by what is there now."""
         self.stored = {who: row for who, row in self.stored.items() if who[0] not in folders}
+        self.gone = {who: row for who, row in self.gone.items() if who[0] not in folders}
         self.stored |= {identity(row): row for row in self._rows() if identity(row)[0] in folders}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 from pudi.action.meta_client import MetaClient
+from pudi.config import merge_semantics
 from pudi.filegroup import CommittedLogs, LogScope
-from pudi.merge import MergeRule, merge_rule
-from pudi.plan import Merging
+from pudi.format.delete_encode import can_order_deletes
+from pudi.merge import MergeMode, MergeRule, merge_rule
+from pudi.plan import Merging, Operation
 from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
 
 
 def merging_of(
@@ -43,3 +49,28 @@ def merging_of(
 
 def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:
     return merge_rule(meta.config, table=meta.storage.root, avro_schema=meta.schema_json(seen))
+
+
+def merging_of_deletes(meta: MetaClient, timeline: Timeline, operation: Operation) -> Merging | None:
+    """How a delete reads the records that it deletes, whose ordering values its log records have.
+
+    None for other operations, in copy-on-write tables, and where no ordering value decides between versions. Where log
+    files have no place for the values, or readers don't heed them, deletes go without, and a warning says what may
+    follow.
+    """
+    merges = merge_semantics(meta.config)
+    ordered = merges.mode == MergeMode.EVENT_TIME.value and merges.ordering_fields
+    if operation is not Operation.DELETE or not meta.merges_on_read or not ordered:
+        return None
+    schema = meta.schema(timeline)
+    unfit = [name for name in merges.ordering_fields if not can_order_deletes(schema.field(name).type)]
+    if not unfit and not merges.deletes_win:
+        return merging_of(meta, timeline, timeline)
+    _log.warning(
+        "%s: deletes in log files %s: until a compaction, a record that comes after its delete with a lower value of "
+        "%s than the deleted one's brings the deleted one back, for pudi and Hudi alike",
+        meta.storage.root,
+        f"hold no values of {schema.field(unfit[0])}" if unfit else "of this table's payload class have no order",
+        ", ".join(merges.ordering_fields),
+    )
+    return None

@@ -17,7 +17,7 @@ from pudi.action.compaction import maybe_compact
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
-from pudi.action.log_merging import merging_of
+from pudi.action.log_merging import merging_of, merging_of_deletes
 from pudi.action.mdt.build import settle_metadata
 from pudi.action.mdt.build_all import build_wanted
 from pudi.action.mdt.rebuild import make_anew
@@ -316,7 +316,8 @@ class Write(Timed):
         meta = self.meta
         with pending(meta, self._action, self.options, *self._pending_contents()) as instant:
             history = self._next_history(instant.requested, schema_json)
-            spec = self._spec(instant.requested, schema_json, history)
+            deleted = merging_of_deletes(meta, timeline, self.operation)
+            spec = replace(self._spec(instant.requested, schema_json, history), deleted=deleted)
             with self._phase("write"):
                 results = self._write_files(records, spec, plan)
             stats = [stat for result in results for stat in result.stats]

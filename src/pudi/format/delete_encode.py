@@ -46,6 +46,15 @@ def encode_deletes(
     return HEAD.pack(AVRO_VERSION, len(payload)) + payload
 
 
+def can_order_deletes(kind: pa.DataType) -> bool:
+    """Whether delete blocks have a place for ordering values of a type."""
+    try:
+        _wrap(pa.array([], kind), np.zeros(0, dtype=bool))
+    except NotSupportedError:
+        return False
+    return True
+
+
 def _list_head(count: int) -> bytes:
     piece = varint_piece(np.array([count], dtype=np.int64), np.ones(1, dtype=bool))
     return bytes(piece[0].as_py())

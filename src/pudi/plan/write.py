@@ -15,6 +15,7 @@ from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
+from pudi.plan.merging import Merging
 from pudi.schema.internal import SchemaHistory
 
 
@@ -87,6 +88,8 @@ class WriteSpec:
         flagged: whether records come with a flag for deletes that the table may have no column for.
         logs: how log files are written; None in a copy-on-write table.
         stats: which columns' statistics are made of each file; None where the table keeps none.
+        deleted: how deletes by key read what they delete, to take its ordering values over into log files; None where
+            deletes have none.
     """
 
     instant: str
@@ -106,6 +109,7 @@ class WriteSpec:
     flagged: bool = False
     logs: LogOptions | None = None
     stats: StatsSpec | None = None
+    deleted: Merging | None = None
 
     @property
     def meets_by_key(self) -> bool:

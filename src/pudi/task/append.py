@@ -121,7 +121,8 @@ class LogAppender:
     def _delete_blocks(self, deletes: pa.Table, unconditional: np.ndarray) -> Iterator[_Block]:
         if not deletes.num_rows:
             return
-        ordering = [_whole(deletes[n]) for n in self.spec.rule.ordering_fields if n in deletes.column_names]
+        rule = self.spec.rule if self.spec.deleted is None else self.spec.deleted.rule
+        ordering = [_whole(deletes[n]) for n in rule.ordering_fields if n in deletes.column_names]
         partitions = _constant(self.task.partition, deletes.num_rows).dictionary_decode()
         content = encode_deletes(
             _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None

@@ -20,6 +20,7 @@ from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, add_meta_fields, conform_read, evolved_text
 from pudi.task.append import LogAppender
 from pudi.task.read import SliceReader
+from pudi.task.stored_order import not_in_base
 from pudi.task.write import FileResult, SliceWriter
 
 
@@ -28,7 +29,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
 
     Rows are found by place, not by key: of several copies of a key those change that the predicate is true for. By
     event-time ordering a new version with a lower ordering value loses, as in an upsert. Log files hold changes by
-    key: there all copies of it change together.
+    key: there all copies of it change together, by event-time ordering those with no greater ordering value.
 
     Args:
         storage: the table's files.
@@ -80,7 +81,8 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     assert task.append.slice is not None
     partial = _some_columns(spec, change)
     written = spec if partial is None else replace(spec, schema=partial, avro_schema=_avro_of(spec, partial))
-    wanted = [RECORD_KEY] if change.assignments is None else [RECORD_KEY, *written.schema.names]
+    order = spec.deleted.rule.ordering_fields if spec.deleted is not None else ()
+    wanted = [RECORD_KEY, *(order if change.assignments is None else written.schema.names)]
     if partial is not None:
         wanted += sorted({name for _, value in change.assignments or () for name in columns(value)} - {*wanted})
     plan = replace(change.read, columns=tuple(wanted))
@@ -88,8 +90,8 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     before = pa.Table.from_batches(found, schema=plan.output_schema)
     appender, none = LogAppender(storage, written, task, token, partial is not None), before.slice(0, 0)
     if change.assignments is None:
-        gone = np.ones(before.num_rows, dtype=bool)
-        return FileResult.of(task.number, 0, appender.append(none, before, unconditional=gone))
+        certain = not_in_base(storage, spec, task.append.slice, before[RECORD_KEY])
+        return FileResult.of(task.number, 0, appender.append(none, before, unconditional=certain))
     rows = _assigned(before, change, written.schema, storage.root)
     rows = rows.filter(pa.array(spec.rule.newer_wins(before, rows)))
     gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)

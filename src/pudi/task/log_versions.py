@@ -156,6 +156,7 @@ class LogVersions:
         columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
         # to a merger of the user's a delete is a version like others
         unconditional = found.unconditional if rule.merger is None else np.zeros(count, dtype=bool)
+        unconditional |= rule.deletes_win
         return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
 
 

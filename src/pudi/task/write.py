@@ -27,6 +27,7 @@ from pudi.schema import (
 )
 from pudi.task.append import LogAppender
 from pudi.task.file_stats import stats_of_base
+from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
@@ -95,13 +96,16 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> list[WriteStat]:
     """Write the log files of one task.
 
-    Deletes go by the records' own ordering values; those that only have keys, and records that move to another
-    partition, are deleted whatever is stored.
+    Deletes go by the records' own ordering values, and those that only have keys by the values that are stored.
+    Records that move to another partition won over what is stored, so that their own values delete it.
     """
+    assert task.append is not None
     appender = LogAppender(storage, spec, task, token)
     if spec.operation is Operation.DELETE:
-        return appender.append(rows.slice(0, 0), rows, unconditional=np.ones(rows.num_rows, dtype=bool))
-    assert task.append is not None
+        certain = np.ones(rows.num_rows, dtype=bool)
+        if spec.deleted is not None and task.append.slice is not None:
+            rows, certain = with_stored_order(storage, spec, task.append.slice, rows)
+        return appender.append(rows.slice(0, 0), rows, unconditional=certain)
     rows = _combined(spec, task, rows)
     leaving = np.zeros(rows.num_rows, dtype=bool)
     if LEAVING in rows.column_names:
@@ -111,7 +115,8 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
         return []
     if not gone.any():
         return appender.append(rows, rows.slice(0, 0), unconditional=leaving[:0])
-    return appender.append(rows.filter(pa.array(~gone)), rows.filter(pa.array(gone)), unconditional=leaving[gone])
+    certain = leaving[gone] if not spec.rule.compares else np.zeros(np.count_nonzero(gone), dtype=bool)
+    return appender.append(rows.filter(pa.array(~gone)), rows.filter(pa.array(gone)), unconditional=certain)
 
 
 def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:

@@ -1,0 +1,135 @@
+"""The ordering values of stored records: keys in, those that a file slice holds with their values out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import BaseFile, FileSlice, open_base_file
+from pudi.merge import MergeMode, MergeRule, Versions, latest_per_key, lay_over
+from pudi.merge.versions import in_one
+from pudi.plan import Merging, WriteSpec
+from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
+from pudi.task.append import BASE_ROW
+from pudi.task.merged import MergedSlices
+
+_LOGGED = "_pudi_logged"
+"""Column of stored records: whether only log files have them."""
+
+
+def with_stored_order(
+    storage: Storage, spec: WriteSpec, file_slice: FileSlice, rows: pa.Table
+) -> tuple[pa.Table, np.ndarray]:
+    """Deletes by key, each with the ordering value of the record that it deletes.
+
+    Readers merge the versions in log files among themselves before they meet the base file. A delete without an
+    ordering value loses to a later version, however low that one's value is, and this version loses to the base file's
+    record: the deleted record would be back. One with the record's own value beats both.
+
+    Args:
+        storage: the table's files.
+        spec: the write; its `deleted` says how slices are read.
+        file_slice: where the records are.
+        rows: record keys, each once; with `BASE_ROW` where their rows in the base file are known.
+
+    Returns:
+        Those of the rows whose key the slice holds, in their order, with the ordering columns; and which of them the
+        base file hasn't, so that they need no ordering value. A key that plain inserts have put there several times has
+        the greatest value.
+
+    Raises:
+        CorruptError: a file of the slice can't be read.
+    """
+    merging = spec.deleted
+    assert merging is not None
+    fields = [f for f in spec.schema if f.name in merging.rule.ordering_fields]
+    keys = _whole(rows[RECORD_KEY])
+    base = _in_base(storage, spec, merging, file_slice, fields, rows)
+    stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))
+    newer = _in_logs(storage, spec, merging, file_slice, keys)
+    if newer is not None:
+        laid = lay_over(base, newer, RECORD_KEY, merging.rule)
+        replacing = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
+        logged = pa.array(np.arange(len(replacing)) >= len(replacing) - len(laid.inserted))
+        brought = laid.rows.take(pa.array(replacing)).select(base.column_names).append_column(_LOGGED, logged)
+        staying = stored.take(pa.array(laid.base_rows[laid.taken < 0]))
+        stored = pa.concat_tables([staying, brought], promote_options="permissive")
+    stored = latest_per_key(stored, RECORD_KEY, MergeRule(MergeMode.EVENT_TIME, merging.rule.ordering_fields))
+    partner = pc.index_in(keys, value_set=_whole(stored[RECORD_KEY]))
+    held = pc.is_valid(partner)
+    known = stored.take(partner.filter(held))
+    return _with_columns(rows.filter(held), known.select([f.name for f in fields])), np.asarray(known[_LOGGED])
+
+
+def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: pa.ChunkedArray) -> np.ndarray:
+    """Which of some records of a slice are in its log files alone; errors as `with_stored_order`."""
+    merging = spec.deleted
+    if merging is None or file_slice.base is None:
+        return np.ones(len(keys), dtype=bool)
+    if not file_slice.logs:
+        return np.zeros(len(keys), dtype=bool)
+    stored = _in_base(storage, spec, merging, file_slice, [], pa.table({RECORD_KEY: keys}))
+    return np.asarray(pc.invert(pc.is_in(keys, value_set=_whole(stored[RECORD_KEY]))))
+
+
+def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.Field], places: np.ndarray) -> pa.Table:
+    """The ordering columns of some rows of a base file; only row groups that hold such rows are read."""
+    file = open_base_file(storage, base)
+    ends = np.cumsum([file.group_rows(number) for number in range(file.num_groups)])
+    group_of = np.searchsorted(ends, places, side="right")
+    groups, read_as = np.unique(group_of, return_inverse=True)
+    names = None if spec.history is None else spec.history.names(base.instant)
+    stored = [field.name if names is None else names.of(field.name)[0] for field in fields]
+    present = [name for name in stored if name is not None and name in set(file.schema.names)]
+    found = file.read(present or file.schema.names[:1], groups.tolist())
+    rows = conform_read(found, pa.schema(fields), path=base.path, names=names)
+    sizes = np.array([file.group_rows(number) for number in groups])
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])  # of row groups, in what was read
+    return rows.take(pa.array(places - (ends[groups] - sizes)[read_as] + begins[read_as]))
+
+
+def _in_base(
+    storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, fields: list[pa.Field], rows: pa.Table
+) -> pa.Table:
+    """Key and ordering columns of a base file's records that have one of some keys."""
+    wanted = [RECORD_KEY, *(f.name for f in fields)]
+    if file_slice.base is None:
+        return pa.schema([pa.field(RECORD_KEY, pa.string()), *fields]).empty_table()
+    if BASE_ROW in rows.column_names:
+        places = np.asarray(rows[BASE_ROW])
+        if len(places) and places.min() >= 0:
+            values = _by_row(storage, spec, file_slice.base, fields, places)
+            return pa.table([rows[RECORD_KEY], *values.columns], names=wanted)
+    slices = MergedSlices(storage, merging, with_meta_fields(spec.schema), spec.history)
+    keys = _whole(rows[RECORD_KEY])
+    parts = [part.rows for part in slices.parts(replace(file_slice, logs=()), wanted)]
+    return pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=keys)) for part in parts])
+
+
+def _in_logs(
+    storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, keys: pa.Array
+) -> Versions | None:
+    """The versions of some keys in a slice's log files, merged among themselves; None where there are none."""
+    schema = with_meta_fields(spec.schema)
+    slices = MergedSlices(storage, merging, schema, spec.history)
+    target = pa.schema([f for f in schema if f.name in merging.columns(spec.schema)])
+    found = []
+    for versions, _ in slices.folded(file_slice, target) if file_slice.logs else ():
+        found.append(versions.take(np.flatnonzero(pc.is_in(versions.rows[RECORD_KEY], value_set=keys))))
+    return in_one(found) if found else None
+
+
+def _with_columns(rows: pa.Table, values: pa.Table) -> pa.Table:
+    for name in values.column_names:
+        if name in rows.column_names:
+            rows = rows.drop_columns([name])
+        rows = rows.append_column(values.schema.field(name), values[name])
+    return rows
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
