@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient, maybe_compact
+from pudi.action import MetaClient
+from pudi.action.compaction import maybe_compact
 from pudi.concurrency import Heartbeat
 from pudi.config import resolve
 from pudi.context import Context

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.engine.spark import SparkEngine
-from pudi.engine.spark.engine import _check_complete
+from pudi.engine.spark.engine import SparkEngine, _check_complete
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, SchemaError, UnavailableError
 from support.golden import Golden
