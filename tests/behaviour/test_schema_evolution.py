@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import pudi
 from support.disk import tree
-from support.engines import Engine
+from support.engines import THREE_WAYS, Engine, per_engine
 
 PLACE = pa.struct([("x", pa.int32()), ("name", pa.string())])
 SCHEMA = pa.schema(
@@ -132,15 +133,109 @@ def test_what_can_not_evolve_is_refused_by_name(
     assert tree(Path(path)) == before
 
 
-def test_keys_keep_their_type(engine: Engine, tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
-    table = pudi.create(str(tmp_path / "t"), schema, record_key="id", ordering="at")
-    table.upsert(engine.frame(_data({"id": 1, "at": 1}, schema=schema)))
-    for name, kind, value in (("id", pa.float64(), 1.0), ("at", pa.string(), "1")):
-        changed = schema.set(schema.get_field_index(name), pa.field(name, kind))
-        with pytest.raises(pudi.SchemaError, match=f"'{name}'"):
-            table.upsert(engine.frame(_data({"id": 1, "at": 1} | {name: value}, schema=changed)))
-    assert len(engine.read(table.scan())) == 1
+_KEPT = pa.schema([("id", pa.int64()), ("at", pa.int32()), ("cost", pa.decimal128(5, 2)), ("part", pa.int32())])
+
+
+def _kept_table(engine: Engine, path: Path) -> pudi.Table:
+    made = pudi.create(path, _KEPT, record_key="id", ordering=["at", "cost"], partition_by="part")
+    made.upsert(engine.frame(_data({"id": 1, "at": 1, "cost": Decimal("1.00"), "part": 7}, schema=_KEPT)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("engine", "name", "kind", "value"),
+    per_engine(
+        [
+            ("id", pa.string(), "1"),
+            ("id", pa.float64(), 1.0),
+            ("id", pa.decimal128(20, 0), Decimal(1)),
+            ("at", pa.string(), "1"),
+            ("at", pa.float32(), 1.0),
+            ("at", pa.int64(), 1 << 31),
+            ("at", pa.uint64(), 1 << 31),
+            ("cost", pa.string(), "1.00"),
+            ("cost", pa.decimal128(6, 3), Decimal("1.001")),
+            ("cost", pa.decimal128(8, 2), Decimal("1000.00")),
+            ("cost", pa.int64(), 1000),
+            ("part", pa.string(), "7"),
+            ("part", pa.int64(), -(1 << 31) - 1),
+        ],
+        [
+            ("id", pa.string(), "1"),
+            ("at", pa.int64(), 1 << 31),
+            ("cost", pa.decimal128(6, 3), Decimal("1.001")),
+            ("cost", pa.decimal128(8, 2), Decimal("1000.00")),
+        ],
+    ),
+    indirect=["engine"],
+)
+def test_keys_keep_their_type(engine: Engine, tmp_path: Path, name: str, kind: pa.DataType, value: object) -> None:
+    """One batch with texts made an integer key of a whole table a text, and every later filter on it failed."""
+    made = _kept_table(engine, tmp_path / "t")
+    changed = _KEPT.set(_KEPT.get_field_index(name), pa.field(name, kind))
+    before = tree(tmp_path / "t")
+    with pytest.raises(pudi.SchemaError) as caught:
+        made.upsert(
+            engine.frame(_data({"id": 1, "at": 1, "cost": Decimal("1.00"), "part": 7} | {name: value}, schema=changed))
+        )
+    assert all(said in str(caught.value) for said in (name, str(kind), str(_KEPT.field(name).type)))
+    assert tree(tmp_path / "t") == before
+    assert made.schema.field(name).type == _KEPT.field(name).type
+
+
+@THREE_WAYS
+def test_values_of_other_widths_become_the_keys_type(engine: Engine, tmp_path: Path) -> None:
+    made = _kept_table(engine, tmp_path / "t")
+    wider = pa.schema([("id", pa.int32()), ("at", pa.int64()), ("cost", pa.decimal128(12, 4)), ("part", pa.int64())])
+    rows = [{"id": n, "at": 2, "cost": Decimal("2.5000"), "part": 7} for n in (1, 2)]
+    made.upsert(engine.frame(_data(*rows, schema=wider)))
+    made.bulk_insert(engine.frame(_data({"id": 3, "at": 3, "cost": Decimal("9.5000"), "part": 8}, schema=wider)))
+    assert made.schema == _KEPT
+    found = engine.read(made.scan(meta_fields=False))
+    assert {row["id"]: (row["at"], row["cost"], row["part"]) for row in found} == {
+        1: (2, "2.50", 7),
+        2: (2, "2.50", 7),
+        3: (3, "9.50", 8),
+    }
+    assert len(engine.read(made.scan(where="id >= 2 AND at = 2"))) == 1
+
+
+def test_keys_in_structs_keep_their_type(tmp_path: Path) -> None:
+    schema = pa.schema([("who", pa.struct([("id", pa.int32()), ("n", pa.int32())])), ("v", pa.int32())])
+    made = pudi.create(tmp_path / "t", schema, record_key="who.id")
+    made.upsert(_data({"who": {"id": 1, "n": 1}, "v": 1}, schema=schema))
+
+    def given(kind: pa.DataType, value: object) -> pa.Table:
+        who = pa.struct([("id", kind), ("n", pa.int64())])
+        return _data({"who": {"id": value, "n": 2}, "v": 2}, schema=schema.set(0, pa.field("who", who)))
+
+    for kind, value in ((pa.string(), "1"), (pa.int64(), 1 << 40)):
+        with pytest.raises(pudi.SchemaError, match=r"who\.id"):
+            made.upsert(given(kind, value))
+    for change in (
+        lambda: made.change_type("who.id", pa.string()),
+        lambda: made.rename_column("who.id", "key"),
+        lambda: made.drop_column("who.id"),
+        lambda: made.rename_column("who", "whom"),
+    ):
+        with pytest.raises(pudi.SchemaError, match=r"'who\.id' is a key"):
+            change()
+    made.upsert(given(pa.int64(), 1))
+    assert made.scan(meta_fields=False).to_arrow().to_pylist() == [{"who": {"id": 1, "n": 2}, "v": 2}]
+    assert made.schema.field("who").type == pa.struct([("id", pa.int32()), ("n", pa.int64())])
+
+
+def test_a_write_that_retypes_a_column_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    schema = pa.schema([("id", pa.string()), ("n", pa.int32()), ("s", pa.struct([("x", pa.int64())]))])
+    made = pudi.create(tmp_path / "t", schema, record_key="id")
+    made.upsert(_data({"id": "1", "n": 1, "s": {"x": 1}}, schema=schema))
+    assert not caplog.records
+    wider = pa.schema([("id", pa.string()), ("n", pa.int64()), ("s", pa.struct([("x", pa.string())]))])
+    made.upsert(_data({"id": "2", "n": 1, "s": {"x": "1"}}, schema=wider))
+    told = [record.getMessage() for record in caplog.records]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert "column 'n' of the table from int32 to int64" in told[0]
+    assert "column 's.x' of the table from int64 to string" in told[1]
 
 
 def test_columns_change_by_verbs(engine: Engine, path: str) -> None:

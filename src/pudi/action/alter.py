@@ -19,6 +19,7 @@ from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
 from pudi.format import CommitMetadata
+from pudi.record import field_of
 from pudi.schema import evolved_text, with_meta_fields, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.timeline import Timeline
@@ -125,13 +126,16 @@ def _check_roles(meta: MetaClient, before: InternalSchema, after: InternalSchema
     config = meta.config
     fixed: Collection[str] = {*config.record_key_fields, *config.partition_fields}
     old, new = before.arrow(), after.arrow()
-    for name in {*fixed, *config.ordering_fields} & {*old.names}:
-        if name not in new.names:
+    for name in {*fixed, *config.ordering_fields}:
+        if name.split(".", 1)[0] not in old.names:
+            continue  # the properties of some tables name an ordering field that no record has
+        try:
+            kinds = field_of(old, name).type, field_of(new, name).type
+        except SchemaError as error:
             raise SchemaError(
                 f"column {name!r} is a key, partition or ordering column: it can be neither renamed nor dropped",
                 table=meta.storage.root,
-            )
-        kinds = old.field(name).type, new.field(name).type
+            ) from error
         numbers = name not in fixed and not any(map(_is_text, kinds))
         if not numbers and not kinds[0].equals(kinds[1]) and not all(pa.types.is_integer(kind) for kind in kinds):
             raise SchemaError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from pudi.format import BloomOptions
 from pudi.format.hfile_rows import KEY_FIELD
 from pudi.plan import LogOptions, Operation
 from pudi.plan.write import Sizing, average_record_bytes
-from pudi.schema import avro_to_arrow, unwritable_columns, without_meta_fields
+from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
 from pudi.timeline import Timeline
 
+_log = logging.getLogger(__name__)
 _SIZE_SAMPLE_COMMITS = 5
 """How many commits back the size of a record is looked for."""
 
@@ -36,6 +38,22 @@ def writable_schema(schema_json: str, table: str) -> pa.Schema:
             table=table,
         )
     return without_meta_fields(avro_to_arrow(schema_json))
+
+
+def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
+    """The table's schema after a write, as Avro; each column whose type the write changes is logged.
+
+    Args:
+        before: the schema before.
+        columns: the table's columns as the write leaves them.
+        name: the table's name.
+        table: its location.
+    """
+    after = evolved_text(before, columns, name)
+    if after != before:
+        for column, old, new in retyped(avro_to_arrow(before), columns):
+            _log.warning("%s: the data changes column %r of the table from %s to %s", table, column, old, new)
+    return after
 
 
 def combines(operation: Operation, options: WriteOptions) -> bool:

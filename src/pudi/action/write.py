@@ -34,7 +34,7 @@ from pudi.action.result import CommitResult
 from pudi.action.rollback import repair, take_back
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
-from pudi.action.spec import combines, file_options, log_options, sizing, writable_schema
+from pudi.action.spec import combines, file_options, log_options, next_schema, sizing, writable_schema
 from pudi.action.steps import add_partitions, commit_metadata, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
@@ -58,7 +58,7 @@ from pudi.plan import (
 )
 from pudi.plan.write import NO_INSERTS, Sizing, SortMode, with_flag
 from pudi.record import KeyGenerator, check_key_types
-from pudi.schema import add_meta_fields, avro_to_arrow, evolved_text, with_meta_fields, without_meta_fields
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine, FileResult, KeySearch
@@ -271,7 +271,7 @@ class Write(Timed):
         """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
         if self.flagged:
             return self.schema_before
-        return evolved_text(self.schema_before, records.schema, self.meta.config.name)
+        return next_schema(self.schema_before, records.schema, self.meta.config.name, self.meta.storage.root)
 
     @property
     def _logs(self) -> LogOptions | None:

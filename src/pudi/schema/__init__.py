@@ -19,7 +19,7 @@ from pudi.schema.fields import (
 from pudi.schema.nested import FieldNames
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
-from pudi.schema.writing import FILL_MISSING, written_schema
+from pudi.schema.writing import FILL_MISSING, retyped, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
@@ -40,6 +40,7 @@ __all__ = [
     "convert_where_possible",
     "evolved_text",
     "normalise",
+    "retyped",
     "spark_struct_to_arrow",
     "unwritable_columns",
     "with_meta_fields",

@@ -7,8 +7,8 @@ is there (`HoodieSchemaCompatibilityChecker`). tests/interop asks real Hudi abou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -35,33 +35,59 @@ def written_schema(
     The table's columns keep their order, whatever the data's; columns that only the data has follow, nullable. A column
     is nullable if it is in either, but for record keys.
 
+    Columns of the record key, the partition path and the ordering keep their type: `conform` casts the data's values,
+    and refuses those that would change. Hudi gives such columns the data's wider type, as it does any other column.
+
     Args:
         table: the table's columns in pudi's types, without meta fields.
         data: the data's columns, of any Arrow types; meta fields among them don't count.
-        keys: record key fields.
-        partitions: partition fields.
+        keys: record key fields, `a.b` for one in a struct.
+        partitions: partition fields, alike.
         ordering: ordering fields.
         fill_missing: whether columns that the data lacks become null (`FILL_MISSING`), instead of an error.
         root: location of the table, for errors.
 
     Raises:
-        SchemaError: a column is missing, or has a type that neither becomes the table's nor can take its place, or
-            would give the same records other keys or partitions. Names the column and both types.
+        SchemaError: a column is missing, or has a type that neither becomes the table's nor can take its place; of
+            columns whose type is kept, that doesn't become the table's. Names the column and both types.
     """
     given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
     twice = sorted({f.name for f in given if sum(other.name == f.name for other in given) > 1})
     if twice:
         raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=root)
     try:
-        merged = _Merge(fill_missing).fields(list(table), [_incoming(f, table) for f in given], "")
+        kept = {
+            **dict.fromkeys(ordering, "it orders records"),
+            **dict.fromkeys(partitions, "it is part of the partition path"),
+            **dict.fromkeys(keys, "it is part of the record key"),
+        }
+        merged = _Merge(fill_missing, kept).fields(list(table), [_incoming(f, table) for f in given], "")
     except SchemaError as error:
         raise SchemaError(error.message, table=root) from error
-    for name in {*keys, *partitions} & {*table.names}:
-        _check_key(table.field(name), merged[table.names.index(name)].type, root)
-    for name in {*ordering} & {*table.names}:
-        _check_order(table.field(name), merged[table.names.index(name)].type, root)
     required = {name for name in keys if name in table.names and not table.field(name).nullable}
     return pa.schema([f.with_nullable(False) if f.name in required else f for f in merged])
+
+
+def retyped(before: pa.Schema, after: pa.Schema) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
+    """The columns of plain types whose type a write changes: dotted name, old and new type."""
+    for name in before.names:
+        if name in after.names:
+            yield from _retyped(before.field(name).type, after.field(name).type, name)
+
+
+def _retyped(old: pa.DataType, new: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
+    types = pa.types
+    if types.is_struct(old) and types.is_struct(new):
+        names = {each.name for each in new}
+        for each in old:
+            if each.name in names:
+                yield from _retyped(each.type, new.field(each.name).type, f"{path}.{each.name}")
+    elif is_any_list(old) and is_any_list(new):
+        yield from _retyped(old.value_type, new.value_type, f"{path}.element")
+    elif types.is_map(old) and types.is_map(new):
+        yield from _retyped(old.item_type, new.item_type, f"{path}.value")
+    elif not old.equals(new):
+        yield path, old, new
 
 
 def may_promote(data: pa.DataType, table: pa.DataType) -> bool:
@@ -116,29 +142,24 @@ def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
         raise
 
 
-def _check_key(field: pa.Field, new: pa.DataType, root: str | None) -> None:
-    integers = pa.types.is_integer(field.type) and (pa.types.is_integer(new) or new == pa.string())
-    if not field.type.equals(new) and not integers:
-        raise SchemaError(
-            f"column {field.name!r} is part of the key or the partition path; with type {new} instead of the table's "
-            f"{field.type} the same values would make other keys: cast the data",
-            table=root,
-        )
+def _may_keep(data: pa.DataType, table: pa.DataType) -> bool:
+    """Whether a key, partition or ordering column takes values of another type, those that stay what they are.
 
-
-def _check_order(field: pa.Field, new: pa.DataType, root: str | None) -> None:
-    numbers = _widens(field.type, new) or (pa.types.is_decimal(field.type) and pa.types.is_decimal(new))
-    if not field.type.equals(new) and not numbers:
-        raise SchemaError(
-            f"column {field.name!r} orders records; with type {new} instead of the table's {field.type} the same "
-            "values would be in another order: cast the data",
-            table=root,
-        )
+    Integers and decimals of other widths are cast value by value. A text is no number: decimals would round it.
+    """
+    types = pa.types
+    if types.is_integer(data) and types.is_integer(table):
+        return True
+    if types.is_decimal(data) and types.is_decimal(table):
+        return True
+    return may_promote(data, table) and not (data == pa.string() and types.is_decimal(table))
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
     fill_missing: bool
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Why a column keeps its type, by the dotted names of those that do."""
 
     def fields(self, old: list[pa.Field], new: list[pa.Field], path: str) -> list[pa.Field]:
         """The fields of a table or struct: the old ones in order, then those that only the data has."""
@@ -159,6 +180,13 @@ class _Merge:
         types = pa.types
         if old.equals(new):
             return old
+        if path in self.kept:
+            if _may_keep(new, old):
+                return old
+            raise SchemaError(
+                f"column {path!r} has type {new} in the data and {old} in the table, which no write changes, since "
+                f"{self.kept[path]}: cast the data to {old}"
+            )
         if types.is_struct(old) and types.is_struct(new):
             return pa.struct(self.fields(list(old), list(new), path))
         if is_any_list(old) and is_any_list(new):

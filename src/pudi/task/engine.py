@@ -45,6 +45,11 @@ class InputSpec:
     ordering: tuple[str, ...] = ()
     buckets: Buckets | None = None
 
+    @property
+    def kept_columns(self) -> frozenset[str]:
+        """Columns that keep their type whatever the data's: those of record key, partition path and ordering."""
+        return frozenset() if self.keys_only else frozenset({*self.keys.columns, *self.ordering})
+
     def evolved(self, data: pa.Schema) -> InputSpec:
         """The same with the columns that the table has after a write of data with such columns.
 

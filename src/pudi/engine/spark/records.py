@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.context import Context
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
+from pudi.engine.spark.kept_types import kept_column
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError
@@ -211,13 +212,14 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
         table=spec.table,
         evolved=not spec.keys_only,
     )
-    return SparkRecords(data.selectExpr(*(_column(field, given) for field in wanted)), spec)
+    return SparkRecords(data.selectExpr(*(_column(field, given, spec) for field in wanted)), spec)
 
 
-def _column(field: pa.Field, given: pa.Schema) -> str:
-    """A column of the data as it is, null where the data lacks it."""
+def _column(field: pa.Field, given: pa.Schema, spec: InputSpec) -> str:
+    """A column of the data as it is, in the table's type where that is kept, null where the data lacks it."""
     if field.name in given.names:
-        return quote(field.name)
+        cast = kept_column(field, given.field(field.name).type) if field.name in spec.kept_columns else None
+        return cast or quote(field.name)
     return f"CAST(NULL AS {arrow_to_spark_type(field)}) AS {quote(field.name)}"
 
 

@@ -20,7 +20,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from pudi import errors
-from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError, SetupError, UnavailableError
+from pudi.errors import (
+    CorruptError,
+    InvalidArgumentError,
+    NotFoundError,
+    PudiError,
+    SchemaError,
+    SetupError,
+    UnavailableError,
+)
 from pudi.record import SPARK_ERROR_MARK
 
 OLDEST_SPARK = (3, 5)
@@ -33,6 +41,7 @@ _OBSERVED_SECONDS = 30
 _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
 
 
+_OF_SCHEMA = "SchemaError: "
 _ERROR_LINE = re.compile(r"^(?:Caused by: )?((?!py4j\.)[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _OWN = re.compile(r"^pudi\.errors\.(\w+): (.*)$", re.MULTILINE)
 """An error of pudi's own in the traceback of a Python worker."""
@@ -223,11 +232,12 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
     text = str(error)
     marked = _MARKED.search(text)
     if marked:
-        return InvalidArgumentError(marked[1], table=table)
+        kind = SchemaError if marked[1].startswith(_OF_SCHEMA) else InvalidArgumentError
+        return kind(marked[1].removeprefix(_OF_SCHEMA), table=table)
     own = _OWN.search(text)
-    kind = getattr(errors, own[1], None) if own else None
-    if own and isinstance(kind, type) and issubclass(kind, PudiError):
-        return kind(own[2])
+    named = getattr(errors, own[1], None) if own else None
+    if own and isinstance(named, type) and issubclass(named, PudiError):
+        return named(own[2])
     missing = re.search(r"No module named '(pudi|pyarrow|obstore|numpy|fastavro|sqlglot|psutil)[.']?", text)
     if missing:
         return SetupError(
