@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.committed_logs import Claims, CommittedLogs
+from pudi.filegroup.log_headers import check_headers
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import Layout
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
@@ -68,6 +69,8 @@ def decoded(log: LogFile, data: bytes | StoredLog) -> DecodedLog:
     """
     damage: list[tuple[int, int]] = []
     blocks = tuple(decode_blocks(data, path=log.path, damaged=lambda start, end: damage.append((start, end))))
+    for block in blocks:
+        check_headers(block)
     return DecodedLog(log, data.size if isinstance(data, StoredLog) else len(data), blocks, tuple(damage))
 
 

@@ -77,7 +77,7 @@ class LogBlock:
 
     Attributes:
         kind: what the content is.
-        headers: texts by key; keys that pudi doesn't know are left out.
+        headers: texts by key.
         content: the bytes between headers and footers.
         offset: where the block begins in its file.
         path: the file, for messages.
@@ -170,8 +170,8 @@ def decode_blocks(
     Raises:
         CorruptError: a stretch is no block, and `damaged` isn't given; a block whose length is confirmed at its end
             isn't one inside.
-        NotSupportedError: a block of another format version or of a kind that this release doesn't know: passing it
-            over could lose rows.
+        NotSupportedError: a block of another format version, of a kind or with a header that this release doesn't know:
+            passing it over could lose rows.
     """
     held = isinstance(data, (bytes, memoryview))
     source: LogSource = HeldLog(data) if isinstance(data, (bytes, memoryview)) else data
@@ -242,7 +242,12 @@ def _block(parts: _Parts, *, held: bool) -> LogBlock:
     parts.texts()  # footers: Hudi defines no keys
     if parts.left != _LONG.size:
         raise parts.corrupt("its parts don't fill it")
-    named = {Header(key): text for key, text in headers.items() if key in Header._value2member_map_}
+    unknown = [key for key in headers if key not in Header._value2member_map_]
+    if unknown:
+        raise NotSupportedError(
+            f"log blocks with a header {unknown[0]}: this release of pudi knows 0 to 8", path=path, offset=offset
+        )
+    named = {Header(key): text for key, text in headers.items()}
     if not held:
         return LogBlock(known, named, offset=offset, path=path, unread=Unread(start, size, parts.end - start))
     padded = parts.source.at(start, parts.end - start)
@@ -272,6 +277,8 @@ class _Parts:
         for _ in range(count):
             key = self.number(_INT)
             text = self.take(self.number(_INT))
+            if key in found:
+                raise self.corrupt(f"header {key} is there twice")
             try:
                 found[key] = bytes(text).decode()
             except UnicodeDecodeError as error:
