@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pudi.action.lost_instants import find_lost
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import recover_properties
 from pudi.context import FileInfo
@@ -76,8 +77,12 @@ def find_leftovers(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] |
     config = meta.config
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
+    orphans = [] if timeline.start is None and meta.store.has_history() else list(_orphans(folders, timeline))
+    if orphans:  # files of an instant that had completed are all that's left of it
+        lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
+        orphans = [(path, instant) for path, instant in orphans if instant not in lost]
     return Leftovers(
-        () if timeline.start is None and meta.store.has_history() else tuple(_orphans(folders, timeline)),
+        tuple(path for path, _ in orphans),
         tuple(f"{TEMP_DIR}/{name}" for name in sorted(temporary) if name not in pending | beats),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,
@@ -90,8 +95,8 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
     return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
 
 
-def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[str]:
-    """Data files of unknown instants, not older than the active timeline: what is, may be archived.
+def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Data files of unknown instants, and these, not older than the active timeline: what is, may be archived.
 
     Below version 8 log files bear their base's instant, and blocks of many.
     """
@@ -103,7 +108,7 @@ def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> I
             if name is None or (timeline.layout == 1 and isinstance(name, LogFileName)):
                 continue
             if is_instant_time(name.instant) and name.instant >= start and name.instant not in known:
-                yield info.path
+                yield info.path, name.instant
 
 
 def remove_leftovers(meta: MetaClient) -> Leftovers:

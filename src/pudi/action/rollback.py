@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.give_back import give_back_index, is_dead_building
 from pudi.action.mdt.upkeep import rolled_back, taken_back
 from pudi.action.meta_client import MetaClient
@@ -47,6 +48,7 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
 
     Raises:
         ConflictError: a pending write gives no sign of life but is too young to be taken for dead.
+        CorruptError: a pending write had completed: a later one was built on it, and its completed file is gone.
         NotSupportedError: a table service is pending that this release can't work around.
     """
     beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)  # before the timeline, so that each beat's instant is on it or done
@@ -71,8 +73,9 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     Raises:
         ConflictError: as `repair`.
     """
-    pending = meta.store.load().pending
-    writes = [each for each in pending if each.action in _WRITES and _is_dead(meta, each, options)]
+    timeline = meta.store.load()
+    pending = timeline.pending
+    writes = [each for each in pending if each.action in _WRITES and _is_dead(meta, each, options, timeline)]
     return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
 
@@ -152,7 +155,8 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
     if instant.action is Action.ROLLBACK:
         _resume(meta, instant)
     elif instant.action in _WRITES:
-        if meta.store.load().find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options):
+        timeline = meta.store.load()
+        if timeline.find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options, timeline):
             roll_back(meta, instant)
     elif instant.action is Action.INDEXING:
         current = meta.store.load().find(instant.requested, instant.action)
@@ -167,12 +171,13 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
         )
 
 
-def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline: Timeline) -> bool:
     if options.failed_writes_policy == "NEVER":
         return False
-    if options.failed_writes_policy == "EAGER":
-        return True
-    found = _liveness(meta, instant.requested, options, _last_touched(meta, instant))
+    eager = options.failed_writes_policy == "EAGER"
+    found = Liveness.DEAD if eager else _liveness(meta, instant.requested, options, _last_touched(meta, instant))
+    if found is not Liveness.ALIVE:
+        refuse_to_undo(meta, timeline, instant)
     if found is Liveness.UNKNOWN:
         raise ConflictError(
             "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it "

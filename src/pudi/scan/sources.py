@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from pudi.action import MetaClient, check_logs, check_present, files_written, merging_of, read_history
+from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice
@@ -112,7 +113,7 @@ def changes_scan(
     by_index = skipper(meta, timeline, end, options or Options())
     if everything or (high is None and any(i.archived for i in chosen)):
         return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index))
-    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen), by_index))
+    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index))
 
 
 def _earliest(timeline: Timeline, low: str | None) -> str | None:
@@ -147,7 +148,7 @@ class _Snapshot:
         meta: the table.
         timeline: its whole timeline.
         seen: the part of it that the scan sees.
-        until: greatest requested time of archived commits that it sees; None for all of them.
+        until: greatest requested time of commits that it sees; None for all of them.
         base_only: whether it sees base files alone.
     """
 
@@ -164,6 +165,7 @@ class _Snapshot:
         )
         slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
         newest = meta.commits_by_completion(self.seen)[-1:]
+        refuse_losses(meta, self.timeline, newest, until=self.until)
         check_present(meta, view, slices, files_written(meta, newest, groups))
         if meta.merges_on_read:
             check_logs(meta, view, slices, newest, groups)
@@ -179,16 +181,22 @@ class _Touched:
         timeline: its whole timeline.
         seen: the part of it up to the end of the range.
         chosen: the commits.
+        after: completion time after which the range begins; None for the first instant.
+        until: completion time at which it ends; None where it doesn't.
     """
 
     meta: MetaClient
     timeline: Timeline
     seen: Timeline
     chosen: Sequence[Instant]
+    after: str | None = None
+    until: str | None = None
 
     def __call__(self, opened: MetadataTable | None = None, groups: Groups | None = None) -> Sequence[FileSlice]:
         meta = self.meta
         view = meta.view(self.timeline, seen=self.seen, opened=opened)
+        later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
+        refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
         written = files_written(meta, self.chosen, groups)
         slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
         check_present(meta, view, slices, written)

@@ -25,7 +25,7 @@ from pudi.metadata import (
 )
 from pudi.metadata.held import HeldPartition
 from pudi.schema import unwritable_columns, with_meta_fields
-from pudi.table.check_files import listing_differences, lost_files
+from pudi.table.check_files import listing_differences, lost_files, lost_instants
 from pudi.table.check_jobs import CheckRun, KeyCheck, Listed, read_plan
 from pudi.table.difference import Difference
 from pudi.task import Engine
@@ -120,6 +120,7 @@ class _Check:
             except UNREADABLE as error:
                 yield Difference(DATA_FILES, partition, f"can't be read: {error}")
         self.compared["file groups"] = len(slices)
+        yield from lost_instants(self.meta, self.timeline)
         yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
         if table is not None and FILES in ready:
             found = listing_differences(self.meta, table, self.timeline, self.folders, slices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pudi.action import MetaClient
+from pudi.action.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action, parse_data_file, parse_log_file
@@ -13,6 +14,9 @@ from pudi.metadata.records import FILES
 from pudi.table.difference import Difference
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
+
+TIMELINE = "timeline"
+"""What a difference of the timeline itself is said of."""
 
 _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
@@ -87,6 +91,12 @@ def lost_files(
                     lost[path] = instant.requested
     for path, requested in sorted(lost.items()):
         yield Difference(DATA_FILES, path, f"the file that commit {requested} wrote is gone, and its records with it")
+
+
+def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:
+    """Instants of the active timeline that had completed, and whose completed file is gone."""
+    for lost in find_lost(meta, timeline, timeline.commits):
+        yield Difference(TIMELINE, lost.requested, lost.text)
 
 
 def _is_data(path: str) -> bool:

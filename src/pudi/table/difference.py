@@ -10,8 +10,10 @@ class Difference:
     """Something that the metadata table and the files disagree about, or a record key that is there twice.
 
     Attributes:
-        index: what is wrong: a partition of the metadata table, `metadata table`, `record keys`, or `data files`.
-        path: the file, the file group or the partition concerned, relative to the table's root.
+        index: what is wrong: a partition of the metadata table, `metadata table`, `record keys`, `data files`, or
+            `timeline`.
+        path: the file, the file group or the partition concerned, relative to the table's root; of the timeline the
+            instant.
         what: what is said and what is there.
     """
 

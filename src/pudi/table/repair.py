@@ -14,6 +14,7 @@ from pudi.action.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.table.check import METADATA_TABLE, CheckResult, check_table
+from pudi.table.check_files import TIMELINE
 from pudi.table.difference import Difference
 from pudi.task import Engine
 from pudi.task.finding import DATA_FILES
@@ -147,7 +148,7 @@ def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[st
     Where files of the table are gone or damaged, the metadata table stays as it is: it may be all that tells of the
     loss, and what is made of the files that are left would hide it.
     """
-    if any(each.index == DATA_FILES for each in differences):
+    if any(each.index in {DATA_FILES, TIMELINE} for each in differences):
         return set(), list(differences)
     wrong: set[str] = set()
     left: list[Difference] = []

@@ -1,0 +1,190 @@
+"""Instants whose completed file is gone: what later instants were built on, against what the timeline has.
+
+A crash leaves a pending instant too, and one that was rolled back leaves nothing. What tells the difference is a
+completed instant that was built on what it wrote: nobody builds on what isn't completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pudi.action.meta_client import MetaClient
+from pudi.errors import CorruptError, NotFoundError
+from pudi.format import (
+    Action,
+    BaseFileName,
+    State,
+    WriteStat,
+    decode_compaction_plan,
+    is_instant_time,
+    parse_data_file,
+)
+from pudi.timeline import NO_COMMIT, WRITE_ACTIONS, Instant, Timeline
+
+_BOOTSTRAP = "0000000000000"
+"""What the instants begin with that stand for no moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostInstant:
+    """An instant that had completed, and whose completed file is gone.
+
+    Attributes:
+        requested: its requested time.
+        proof: a completed instant that was built on it.
+        through: what that one names: a file, or the instant itself.
+        pending: what is left of it on the timeline; None where nothing is.
+    """
+
+    requested: str
+    proof: Instant
+    through: str
+    pending: Instant | None
+
+    @property
+    def text(self) -> str:
+        """What there is to say of it."""
+        left = "only pending files of it are left" if self.pending else "nothing of it is left on the timeline"
+        return (
+            f"the completed file of instant {self.requested} is gone ({left}): it had completed, since "
+            f"{self.proof.action.value} {self.proof.requested} was built on it (on {self.through}). Its records are "
+            "missing from reads: restore the file from a backup, or roll the table back to a state before it"
+        )
+
+
+def find_lost(meta: MetaClient, timeline: Timeline, later: Iterable[Instant]) -> list[LostInstant]:
+    """Instants that some completed ones were built on, and that aren't completed; oldest first.
+
+    Where nothing of one is left, it's told if it's no older than the active timeline, or nothing was ever archived.
+
+    Args:
+        meta: the table.
+        timeline: its active timeline.
+        later: completed instants of it; what they say of themselves is read.
+
+    Raises:
+        CorruptError: an instant can't be read.
+    """
+    pending = {each.requested: each for each in timeline.pending}
+    found: dict[str, LostInstant] = {}
+    for instant in later:
+        if instant.archived:
+            continue
+        for requested, through, certain in _built_on(meta, instant):
+            left = pending.get(requested)
+            known = timeline.commit(requested) is not None or requested in found or requested >= instant.requested
+            if known or requested.startswith(_BOOTSTRAP):
+                continue
+            if certain or (left is not None and left.action in WRITE_ACTIONS):
+                found[requested] = LostInstant(requested, instant, through, left)
+    return [found[requested] for requested in _surely(meta, timeline, found)]
+
+
+def refuse_losses(
+    meta: MetaClient,
+    timeline: Timeline,
+    read: Sequence[Instant],
+    *,
+    after: str | None = None,
+    until: str | None = None,
+) -> None:
+    """Refuse to read without an instant that had completed.
+
+    Where writes are pending, what came after them is looked at; else only what is read anyway.
+
+    Args:
+        meta: the table.
+        timeline: its whole timeline.
+        read: completed instants whose metadata is read anyway, or at will.
+        after: time after which instants must have completed to matter to the reader; None for any.
+        until: greatest requested time of instants that matter to it; None for any.
+
+    Raises:
+        CorruptError: one is gone.
+    """
+    pending = [each.requested for each in timeline.pending if each.action in WRITE_ACTIONS]
+    later = {each.requested: each for each in read}
+    if pending:
+        later |= {each.requested: each for each in timeline.commits if each.requested > min(pending)}
+    for lost in find_lost(meta, timeline, (later[requested] for requested in sorted(later))):
+        latest = lost.requested if timeline.layout == 1 else lost.proof.requested  # when it had completed
+        if (until is None or lost.requested <= until) and (after is None or latest > after):
+            raise _error(meta, lost)
+
+
+def refuse_to_undo(meta: MetaClient, timeline: Timeline, target: Instant) -> None:
+    """Refuse to roll back what is left of an instant that had completed.
+
+    Raises:
+        CorruptError: a later instant was built on it.
+    """
+    later = (each for each in timeline.commits if each.requested > target.requested)
+    for lost in find_lost(meta, timeline, later):
+        if lost.requested == target.requested:
+            raise _error(meta, lost)
+
+
+def _error(meta: MetaClient, lost: LostInstant) -> CorruptError:
+    return CorruptError(lost.text, table=meta.storage.root, instant=lost.requested)
+
+
+def _surely(meta: MetaClient, timeline: Timeline, found: dict[str, LostInstant]) -> list[str]:
+    """Those that neither the timeline of now nor the archive has."""
+    if not found:
+        return []
+    now = meta.store.load()  # a listing that takes long may show an instant, and not one that completed before it
+    archived: set[str] | None = None
+    sure = []
+    for requested, lost in sorted(found.items()):
+        if now.commit(requested) is not None or now.commit(lost.proof.requested) is None:
+            continue
+        if lost.pending is None:
+            if archived is None and meta.store.has_history():
+                start = timeline.start or ""
+                newer = min((each for each in found if each >= start), default=None)
+                archived = set() if newer is None else {each.requested for each in meta.store.archived(newer)}
+            if archived is not None and (requested < (timeline.start or "") or requested in archived):
+                continue
+        sure.append(requested)
+    return sure
+
+
+def _built_on(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bool]]:
+    """Requested times of what a completed instant was built on, what names each, and whether that is certain.
+
+    Not certain is what names of log files say where they bear the instant of their slice's base (below version 8): it
+    may be that of a compaction which was still pending.
+    """
+    metadata = meta.store.commit_metadata(instant)
+    for stats in metadata.partition_to_write_stats.values():
+        for stat in stats:
+            yield from _of_stat(stat)
+    if meta.merges_on_read and metadata.operation_type == "COMPACT":
+        yield from _of_plan(meta, instant)
+
+
+def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
+    is_base = isinstance(parse_data_file((stat.path or "").rpartition("/")[2]), BaseFileName)
+    for name in (stat.prev_base_file, stat.base_file):
+        parsed = parse_data_file(name) if name else None
+        if isinstance(parsed, BaseFileName) and is_instant_time(parsed.instant):
+            yield parsed.instant, parsed.name, True
+    previous = stat.prev_commit or NO_COMMIT
+    if previous != NO_COMMIT and is_instant_time(previous):
+        yield previous, f"its version of file group {stat.file_id}", is_base
+
+
+def _of_plan(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bool]]:
+    requested = Instant(instant.requested, Action.COMPACTION, State.REQUESTED, layout=instant.layout)
+    try:
+        content = meta.store.read(requested)
+    except NotFoundError:
+        return
+    plan = decode_compaction_plan(content, path=meta.store.path(requested))
+    own_names = meta.store.layout == 2 and int(meta.config.raw.get("hoodie.table.initial.version") or 0) >= 8
+    for operation in plan.operations:
+        for name in operation.log_files:
+            parsed = parse_data_file(name)
+            if parsed is not None and is_instant_time(parsed.instant):
+                yield parsed.instant, parsed.name, own_names
