@@ -112,5 +112,12 @@ class UnavailableError(PudiError):
     retryable = True
 
 
+class RefusedError(PudiError):
+    """The storage refuses: the disk is full, rights or credentials are missing, a file is too large.
+
+    Nothing of a write is visible. The same call fails again until somebody changes that; the message says what.
+    """
+
+
 class SetupError(PudiError):
     """Something on the machine is missing or too old: Java, Spark, an optional package."""

@@ -14,7 +14,7 @@ import pytest
 
 import pudi
 from pudi.config.memory import MergeMemory
-from pudi.errors import InvalidArgumentError, UnavailableError
+from pudi.errors import InvalidArgumentError, RefusedError
 from support.engines import LocalEngine, SparkEngine
 from support.golden import Golden, tables
 from support.rows import assert_same, from_arrow
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_memory_options_is_said(tmp_path: Path) -> None:
         pudi.Table(mine.path, options={"hoodie.memory.merge.max.size": "10"})
     mine.upsert(_rows(range(3000), "x" * 400))
     nowhere = {"hoodie.memory.merge.max.size": str(1 << 20), "hoodie.memory.spillable.map.path": str(tmp_path / "no")}
-    with pytest.raises(UnavailableError, match=r"hoodie\.memory\.spillable\.map\.path"):
+    with pytest.raises(RefusedError, match=r"hoodie\.memory\.spillable\.map\.path"):
         pudi.Table(mine.path, options=nowhere).scan().to_arrow()
 
 

@@ -15,6 +15,7 @@ from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
     NotFoundError,
+    RefusedError,
     TableExistsError,
     UnavailableError,
 )
@@ -91,7 +92,7 @@ def test_reads_are_tried_again(s3: Any, storage: Storage, method: str) -> None:
 
 def test_a_refusal_is_not_tried_again(s3: Any, storage: Storage) -> None:
     s3.faults += [("GET", "/file", 403)]
-    with pytest.raises(UnavailableError, match="credentials"):
+    with pytest.raises(RefusedError, match="credentials"):
         storage.read("file")
     assert s3.faults == []
 

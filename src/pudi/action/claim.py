@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.mdt.upkeep import taken_back
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
@@ -119,7 +120,8 @@ def claimed(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterat
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claim is not None:
             _undo(claim)
         raise
-    heart.stop()
+    with behind_commit(CLEAN_UP, meta.storage.root):
+        heart.stop()
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:

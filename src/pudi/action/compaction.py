@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.build import settle_metadata
@@ -29,7 +30,7 @@ from pudi.action.steps import add_partitions
 from pudi.action.timed import Timed
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, Options, WriteOptions, check_compactable, check_consistent
-from pudi.errors import ConflictError, NotSupportedError, PudiError
+from pudi.errors import ConflictError, NotSupportedError
 from pudi.filegroup import FileSlice, Markers, compaction_plan, read_log_blocks
 from pudi.format import (
     Action,
@@ -175,7 +176,7 @@ def compact(
 def maybe_compact(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
     """After a write: run or plan what the options ask for (BaseHoodieTableServiceClient.runTableServicesInline).
 
-    The write is done, whatever comes of this: an error is told in the log, and the plan stays for the next one.
+    The write is done, whatever comes of this; where it fails, the plan stays for the next one.
 
     Args:
         meta: the table.
@@ -188,15 +189,12 @@ def maybe_compact(meta: MetaClient, engine: Engine, resolved: Options) -> list[C
     if not options.services:
         return []
     done: list[CommitResult | None] = []
-    try:
-        if options.inline:
-            done.append(compact(meta, engine, resolved, when_due=True))
-        elif options.schedule_inline and not meta.store.load().of(Action.COMPACTION, *_PENDING):
-            schedule(meta, resolved, when_due=True)
-        if options.log_inline:
-            done.append(compact(meta, engine, resolved, Action.LOGCOMPACTION, when_due=True))
-    except PudiError as error:
-        _log.warning("the compaction after a write failed, and will be tried again after the next: %s", error)
+    if options.inline:
+        done.append(compact(meta, engine, resolved, when_due=True))
+    elif options.schedule_inline and not meta.store.load().of(Action.COMPACTION, *_PENDING):
+        schedule(meta, resolved, when_due=True)
+    if options.log_inline:
+        done.append(compact(meta, engine, resolved, Action.LOGCOMPACTION, when_due=True))
     return [result for result in done if result is not None]
 
 
@@ -257,7 +255,8 @@ class _Run(Timed):
                 check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
                 action = claim.instant.action.comparable
                 done = meta.store.complete(claim.instant, metadata, check, action=action, seen=timeline)
-                Markers(meta.storage, done.requested).delete()
+                with behind_commit(CLEAN_UP, meta.storage.root):
+                    Markers(meta.storage, done.requested).delete()
         return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
 
     def _tasks(self, claim: Claim, plan: CompactionPlan, timeline: Timeline, schema_json: str) -> Sequence[FileJob]:

@@ -17,7 +17,7 @@ from pudi.errors import InvalidArgumentError, SchemaError, TableExistsError
 from pudi.merge import DELETED, check_delete_marker
 from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
-from pudi.storage import local_path, open_storage
+from pudi.storage import local_path, open_storage, system_error
 
 _TYPES = {
     "cow": "COPY_ON_WRITE",
@@ -99,7 +99,11 @@ def _make_timeline_folder(meta: MetaClient) -> None:
     """On a file system the folder must be there: Hudi fails to open a table without it (ActiveTimelineV2)."""
     folder = local_path(meta.storage, meta.store.folder)
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            root = meta.storage.root
+            raise system_error(error, "the table's folder can't be made", table=root, path=meta.store.folder) from error
 
 
 def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table: str) -> None:

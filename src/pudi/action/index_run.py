@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
 from pudi.action.mdt.being_built import plan_of
 from pudi.action.mdt.build import set_partitions
 from pudi.action.mdt.builders import builder_of
@@ -77,11 +78,14 @@ class IndexRun(Timed):
             except _LeftBehind as error:
                 _log.warning("the building of an index begins anew: %s", error)
                 continue
-            delete_folder(meta.storage, staging_dir(done.requested))
+            failed: dict[str, str] = {}
+            with behind_commit(CLEAN_UP, meta.storage.root, failed):
+                delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
-            maintain_metadata(meta, self.engine, self.resolved)
-            return result
+            with behind_commit(METADATA_TABLE, meta.storage.root, failed):
+                maintain_metadata(meta, self.engine, self.resolved)
+            return replace(result, failed_services=failed)
         self._give_up()
         raise ConflictError(
             f"other writers committed {_RUNS} times without putting their changes into the index; stop them, and retry",
@@ -130,8 +134,9 @@ class IndexRun(Timed):
             if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claimed:
                 self._undo(keeps_plan=self.keeps_plan or isinstance(error, _LeftBehind))
             raise
-        for beat in beats:
-            beat.stop()
+        with behind_commit(CLEAN_UP, meta.storage.root):
+            for beat in beats:
+                beat.stop()
 
     def _free(self) -> Instant:
         """The indexing as it is now, pending and run by nobody."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import take_back
 from pudi.concurrency import Heartbeat
@@ -21,6 +22,7 @@ def pending(
     options: WriteOptions,
     requested: bytes = b"",
     inflight: bytes | CommitMetadata = b"",
+    failed: dict[str, str] | None = None,
 ) -> Iterator[Instant]:
     """An inflight instant with a heartbeat. On an error it's taken back, unless it completed all the same.
 
@@ -30,6 +32,7 @@ def pending(
         options: the writer's.
         requested: content of the requested file.
         inflight: content of the inflight file.
+        failed: where it's noted what failed behind a completed commit.
     """
     hearts: list[Heartbeat] = []
 
@@ -48,8 +51,9 @@ def pending(
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
             _undo(meta, instant)
         raise
-    for heart in hearts:
-        heart.stop()
+    with behind_commit(CLEAN_UP, meta.storage.root, failed):
+        for heart in hearts:
+            heart.stop()
 
 
 def _undo(meta: MetaClient, instant: Instant) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.hashing import renewed_index, settle_rings, write_rings
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
@@ -157,7 +158,8 @@ class _Replace(Write):
     ) -> tuple[Instant, CommitMetadata] | None:
         done = super()._commit(timeline, schema_json, records, plan)
         if done is not None:
-            settle_rings(self.meta, done[0].requested, self.index, self._groups)
+            with behind_commit(CLEAN_UP, self.meta.storage.root, self.failed):
+                settle_rings(self.meta, done[0].requested, self.index, self._groups)
         return done
 
 

@@ -23,6 +23,8 @@ class CommitResult:
         files_written: data files.
         files_replaced: file groups that an overwrite or a delete of partitions took out of the table; their records
             are not counted.
+        failed_services: what failed behind the commit, which stands, by service (`compaction`, `metadata table`,
+            `clean-up`): the error's type and message. The log holds the traceback; the next commit tries again.
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
         phases: seconds by phase.
@@ -39,6 +41,7 @@ class CommitResult:
     duration: float
     phases: Mapping[str, float] = field(default_factory=dict)
     files_replaced: int = 0
+    failed_services: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float]) -> CommitResult:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.after import CLEAN_UP, COMPACTION, METADATA_TABLE, behind_commit
 from pudi.action.compaction import maybe_compact
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
@@ -38,6 +39,7 @@ from pudi.action.spec import combines, file_options, log_options, next_schema, s
 from pudi.action.steps import add_partitions, commit_metadata, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
+from pudi.action.verify import SchemaSeen, verify
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError
@@ -116,6 +118,7 @@ class Write(Timed):
         options: their typed view.
         extra_metadata: more to say in the commit.
         flagged: whether records come with a flag for deletes, see `WriteSpec`.
+        failed: what failed behind the commit, by service.
     """
 
     meta: MetaClient
@@ -128,10 +131,10 @@ class Write(Timed):
     phases: dict[str, float] = field(default_factory=dict)
     keys: KeyGenerator = field(init=False)
     rule: MergeRule = field(init=False)
-    schema_before: str = ""
-    ids_before: str | None = None
+    schema_seen: SchemaSeen = field(init=False)
     history: SchemaHistory | None = None
     flagged: bool = False
+    failed: dict[str, str] = field(default_factory=dict)
 
     def run(self, data: Any) -> CommitResult | None:
         """Write; see `write`."""
@@ -142,7 +145,7 @@ class Write(Timed):
         check_consistent(meta.config, self.resolved, meta.storage.root)
         CompactionOptions.of(self.resolved)  # a wrong one is told before anything is written
         first = meta.store.load()
-        self.schema_before, self.ids_before = meta.schema_json(first), meta.schema_by_id(first)
+        self.schema_seen = SchemaSeen.of(meta, first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
         self.rule = self._rule()
@@ -165,7 +168,7 @@ class Write(Timed):
                 timeline = repair(meta, self.options)
                 build_wanted(meta, self.engine, self.resolved, timeline)
                 make_anew(meta, self.engine, self.resolved)
-            self._check_schema(timeline)
+            self.schema_seen.check(meta, timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
             try:
@@ -177,9 +180,11 @@ class Write(Timed):
         if done is None:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
-        maybe_compact(meta, self.engine, self.resolved)
-        maintain_metadata(meta, self.engine, self.resolved)
-        return result
+        with behind_commit(COMPACTION, meta.storage.root, self.failed):
+            maybe_compact(meta, self.engine, self.resolved)
+        with behind_commit(METADATA_TABLE, meta.storage.root, self.failed):
+            maintain_metadata(meta, self.engine, self.resolved)
+        return replace(result, failed_services=self.failed)
 
     def _write_by(
         self, timeline: Timeline, schema_json: str, records: Any, *, counted: bool
@@ -314,7 +319,7 @@ class Write(Timed):
     ) -> tuple[Instant, CommitMetadata] | None:
         """Write the files and complete the instant; on any failure nothing of it stays."""
         meta = self.meta
-        with pending(meta, self._action, self.options, *self._pending_contents()) as instant:
+        with pending(meta, self._action, self.options, *self._pending_contents(), self.failed) as instant:
             history = self._next_history(instant.requested, schema_json)
             deleted = merging_of_deletes(meta, timeline, self.operation)
             spec = replace(self._spec(instant.requested, schema_json, history), deleted=deleted)
@@ -338,7 +343,8 @@ class Write(Timed):
                 )
                 kept = in_step(meta, instant, metadata, check, stage)
                 done = meta.store.complete(instant, metadata, kept, seen=timeline)
-                Markers(meta.storage, instant.requested).delete()
+                with behind_commit(CLEAN_UP, meta.storage.root, self.failed):
+                    Markers(meta.storage, instant.requested).delete()
         return done, metadata
 
     def _write_files(self, records: Any, spec: WriteSpec, plan: _Plan | None) -> Sequence[FileResult]:
@@ -384,17 +390,11 @@ class Write(Timed):
         )
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
-        """Under the lock, just before the commit: nothing that happened meanwhile contradicts it."""
+        """Under the lock, just before the commit."""
         check = ConflictCheck(self.meta.store, own, written, seen, key_scope(self.index, self.operation))
-        check.run(now)
-        if check.new_commits(now):  # another writer was here: it may have changed more than files
-            self._check_schema(now)
-            self.meta.reload()
-            check_writable(self.meta.config, self.meta.storage.root, self.resolved)
+        verify(self.meta, self.resolved, self.schema_seen, check, now)
 
-    def _check_schema(self, timeline: Timeline) -> None:
-        if (self.meta.schema_json(timeline), self.meta.schema_by_id(timeline)) != (self.schema_before, self.ids_before):
-            raise ConflictError(
-                "another writer changed the table's schema meanwhile; read the table again and retry",
-                table=self.meta.storage.root,
-            )
+    @property
+    def schema_before(self) -> str:
+        """The table's schema as Avro, as the write found it."""
+        return self.schema_seen.text

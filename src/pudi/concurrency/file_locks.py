@@ -17,7 +17,7 @@ from pudi.context import Context, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
 from pudi.format import HOODIE_DIR, LOCKS_DIR, MaxBytes
-from pudi.storage import canonical_root, local_path
+from pudi.storage import canonical_root, local_path, system_error
 
 if TYPE_CHECKING:
     import filelock
@@ -60,7 +60,8 @@ class _MachineLock:
         """Lock the file, until `deadline` (monotonic seconds); whether it was free by then.
 
         Raises:
-            UnavailableError: the file can't be locked.
+            RefusedError: this user may not write there, or the disk is full.
+            UnavailableError: the file can't be locked for another reason.
         """
         left = max(0.0, deadline - self._context.clock.monotonic())
         try:
@@ -69,7 +70,7 @@ class _MachineLock:
         except filelock.Timeout:
             return False
         except OSError as error:
-            raise UnavailableError(f"the lock file can't be locked: {error}", table=self._table) from error
+            raise system_error(error, "the lock file can't be locked", table=self._table, path=LOCAL_LOCK) from error
         return True
 
     def release(self) -> None:

@@ -24,8 +24,9 @@ class FileInfo(NamedTuple):
 class Storage(Protocol):
     """Files under one root. Paths are relative to it; no path ever leaves it.
 
-    Every method raises `UnavailableError` when the store does not answer after retries, `NotFoundError` where a file
-    must be there and is not, and `InvalidArgumentError` for a path that is absolute or climbs out of the root.
+    Every method raises `UnavailableError` when the store does not answer after retries, `RefusedError` where it won't
+    however often it's asked (a full disk, no rights), `NotFoundError` where a file must be there and is not, and
+    `InvalidArgumentError` for a path that is absolute or climbs out of the root.
     Implementations can be pickled: a copy opens its own connection.
     """
 

@@ -99,7 +99,7 @@ class BaseFileWriter:
             The file's content.
 
         Raises:
-            UnavailableError: there's no room for the temporary file.
+            RefusedError: there's no room for the temporary file.
         """
         coming = iter(parts)
         first = next(coming)

@@ -14,6 +14,7 @@ from pudi.storage.capability import (
     remove_folders,
     replacing,
 )
+from pudi.storage.failure import system_error
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
@@ -48,6 +49,7 @@ __all__ = [
     "remove_folders",
     "replacing",
     "storage_kind",
+    "system_error",
     "temporary_errors",
     "temporary_file",
 ]

@@ -1,7 +1,9 @@
-"""What obstore's errors mean: which may pass, and which of pudi's they are."""
+"""What the errors of stores and of the operating system mean: which may pass, and which of pudi's they are."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 
 from obstore.exceptions import (
@@ -21,6 +23,7 @@ from pudi.errors import (
     NotFoundError,
     NotSupportedError,
     PudiError,
+    RefusedError,
     UnavailableError,
 )
 
@@ -31,6 +34,19 @@ _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
 _NEVER_SENT = re.compile(r"builder error|BadScheme")
 _PASSING = {408, 409, 425, 429}
+_FULL = 507
+_TOO_LARGE = re.compile(r"EntityTooLarge|status(?: code)?: 413")
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: make room, then call again",
+    errno.EDQUOT: "the user's quota on the disk is used up: make room, then call again",
+    errno.EFBIG: "the file is larger than the file system or the process's limit (ulimit -f) allows: raise the limit, "
+    "or write smaller files (hoodie.parquet.max.file.size)",
+    errno.EROFS: "the file system is read-only: mount it for writing",
+    errno.EACCES: "{user} has no rights there: grant them, or run as another user",
+    errno.EPERM: "{user} has no rights there: grant them, or run as another user",
+}
+"""What a person does about an error of the operating system that comes again with every attempt."""
 
 
 def status_of(error: Exception) -> int | None:
@@ -43,7 +59,7 @@ def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later: no answer, a busy store, a failure on the store's side."""
     status = status_of(error)
     if status is not None:
-        return status >= 500 or status in _PASSING
+        return (status >= 500 and status != _FULL) or status in _PASSING
     if _is_bad_range(error) or _NEVER_SENT.search(str(error)):
         return False
     return isinstance(error, GenericError | JoinError | TimeoutError | ConnectionError)
@@ -74,10 +90,29 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
     elif isinstance(error, UnknownConfigurationKeyError):
         kind, message = InvalidArgumentError, reason
     elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-        kind, message = UnavailableError, f"the store refuses access, check the credentials: {reason}"
+        kind, message = RefusedError, f"the store refuses access, check the credentials: {reason}"
+    elif status == _FULL:
+        kind, message = RefusedError, f"the store is full: make room, then call again: {reason}"
+    elif _TOO_LARGE.search(str(error)):
+        kind, message = RefusedError, f"the store takes no file so large: write smaller ones: {reason}"
     else:
         kind, message = UnavailableError, f"the store doesn't answer as it should: {reason}"
     return kind(message, table=root, path=path, offset=offset if kind is CorruptError else None)
+
+
+def system_error(error: OSError, what: str, *, table: str | None = None, path: str | None = None) -> PudiError:
+    """The error of pudi that stands for one of the operating system's: one that may pass, or one that won't.
+
+    Args:
+        error: what the system raised.
+        what: what couldn't be done, the message's beginning.
+        table: the table's root.
+        path: the file concerned.
+    """
+    advice = _ADVICE.get(error.errno or 0)
+    if advice is None:
+        return UnavailableError(f"{what}: {error}", table=table, path=path)
+    return RefusedError(f"{what}: {error}; {advice.format(user=f'user {os.geteuid()}')}", table=table, path=path)
 
 
 def _is_bad_range(error: Exception) -> bool:

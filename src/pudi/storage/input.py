@@ -11,8 +11,8 @@ from typing import IO, TypeAlias, cast
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.errors import UnavailableError
 from pudi.storage.capability import open_local, read_tail
+from pudi.storage.failure import system_error
 from pudi.storage.ranges import coalesce
 
 TAIL = 64 << 10
@@ -131,7 +131,8 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
     Raises:
         NotFoundError: there is no such file.
         CorruptError: it is a FIFO, a socket or a device.
-        UnavailableError: it can't be opened.
+        RefusedError: this user may not read it.
+        UnavailableError: it can't be opened for another reason.
     """
     descriptor = open_local(storage, path)
     if descriptor is None:
@@ -139,7 +140,7 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
     try:
         return _as_arrow_file(descriptor)
     except OSError as error:
-        raise UnavailableError(f"the file can't be opened: {error}", table=storage.root, path=path) from error
+        raise system_error(error, "the file can't be opened", table=storage.root, path=path) from error
     finally:
         os.close(descriptor)
 

@@ -20,8 +20,8 @@ from pudi.errors import (
     NotFoundError,
     PudiError,
     TableExistsError,
-    UnavailableError,
 )
+from pudi.storage.failure import system_error
 from pudi.storage.path import check_path, check_prefix
 from pudi.storage.ranges import check_lengths, check_size
 from pudi.storage.staging import HIDDEN, Stager, drop_checksum
@@ -305,7 +305,7 @@ class LocalStorage:
             return self._irregular("socket, or a device without a driver,", path)
         if error.errno in _UNUSABLE_NAME:
             return InvalidArgumentError(f"the path can't be used here: {error}", table=self._root, path=path)
-        return UnavailableError(f"the disk gave an error: {error}", table=self._root, path=path)
+        return system_error(error, "the disk gave an error", table=self._root, path=path)
 
     def _irregular(self, kind: str, path: str) -> CorruptError:
         return CorruptError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
-from pudi.errors import UnavailableError
+from pudi.errors import RefusedError
 
 
 def temporary_file(folder: str | None) -> BinaryIO:
@@ -17,7 +17,7 @@ def temporary_file(folder: str | None) -> BinaryIO:
         folder: where; None for the system's temporary folder.
 
     Raises:
-        UnavailableError: there is no such folder, or no room in it.
+        RefusedError: there is no such folder, or no room in it.
     """
     with temporary_errors(folder):
         return cast("BinaryIO", tempfile.TemporaryFile(dir=folder, prefix="pudi-"))
@@ -29,7 +29,7 @@ def temporary_errors(folder: str | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnavailableError(
+        raise RefusedError(
             "what doesn't fit in memory while a file slice is merged can't be kept in "
             f"{folder or tempfile.gettempdir()}: {error}; set hoodie.memory.spillable.map.path to a folder with room, "
             "or hoodie.memory.merge.max.size higher"

@@ -98,7 +98,7 @@ class LogVersions:
 
         Raises:
             CorruptError: a block is damaged.
-            UnavailableError: the disk is full.
+            RefusedError: the disk is full.
         """
         share = self.merging.memory.share
         total, seen, records, size = sum(block.size for block in blocks), 0, 0, 0

@@ -93,7 +93,7 @@ class MergedSlices:
             NotFoundError: a file is gone.
             CorruptError: a file can't be read.
             NotSupportedError: log files of a kind that this release can't read.
-            UnavailableError: there's no room for what doesn't fit in memory.
+            RefusedError: there's no room for what doesn't fit in memory.
         """
         target = self._target(wanted)
         gone: list[np.ndarray] | None = None

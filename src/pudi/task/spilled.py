@@ -29,7 +29,7 @@ class SpillFile:
         folder: where; None for the system's temporary folder.
 
     Raises:
-        UnavailableError: there is no such folder, or no room in it.
+        RefusedError: there is no such folder, or no room in it.
     """
 
     def __init__(self, folder: str | None) -> None:

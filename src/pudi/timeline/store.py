@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pudi.context import Context, Lock, OneProcessLock, Storage
-from pudi.errors import ConflictError, CorruptError, NotFoundError
+from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
 from pudi.format import (
     Action,
     CommitMetadata,
@@ -249,8 +249,22 @@ class TimelineStore:
                 completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
             done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion, self.layout)
             self.lock.verify()
-            self.storage.create(self.path(done), self._content(done.action, content))
+            self._create(self.path(done), self._content(done.action, content))
         return done
+
+    def _create(self, path: str, content: bytes) -> None:
+        """Create a completed instant's file; one that's there although the store gave no answer is created."""
+        try:
+            self.storage.create(path, content)
+        except UnavailableError:
+            if not self._holds(path, content):
+                raise
+
+    def _holds(self, path: str, content: bytes) -> bool:
+        try:
+            return self.storage.read(path) == content
+        except PudiError:
+            return False
 
     def refuse_strangers(self, own: Instant | None, seen: Timeline, now: Timeline | None = None) -> None:
         """Under a lock that doesn't keep other processes out, raise where one did something meanwhile.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pudi.errors import CorruptError, InvalidArgumentError, UnavailableError
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, RefusedError, UnavailableError
 from pudi.storage import CountingStorage, delete_folder, local_path, open_input, open_storage, replacing
 from pudi.testing.storages import NAMES
 
@@ -184,7 +184,7 @@ def test_a_name_too_long_is_the_callers_fault(table: Path) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written(table: Path) -> None:
     table.mkdir(mode=0o500)
-    with pytest.raises(UnavailableError, match="Permission"):
+    with pytest.raises(RefusedError, match=r"Permission.*no rights"):
         open_storage(table).create("a", b"")
 
 

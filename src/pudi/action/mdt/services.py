@@ -8,11 +8,11 @@ Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.performTableServices and its
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.mdt.archive import archive_metadata
 from pudi.action.mdt.clean import clean_metadata
@@ -21,7 +21,7 @@ from pudi.action.mdt.commit import commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import take_back
 from pudi.config import Options, WriteOptions
-from pudi.errors import ConflictError, PudiError
+from pudi.errors import ConflictError
 from pudi.filegroup import Markers, compaction_plan
 from pudi.format import Action, CommitMetadata, CompactionPlan, State, WriteStat, encode_compaction_plan
 from pudi.metadata.table import at_once
@@ -31,8 +31,6 @@ from pudi.task import Engine, FileResult
 from pudi.task.compact import sizes_of
 from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
 from pudi.timeline import Instant, Timeline
-
-_log = logging.getLogger(__name__)
 
 _TRIGGER = "hoodie.metadata.compact.max.delta.commits"
 _LOGS = "hoodie.metadata.log.compaction.enable"
@@ -52,19 +50,15 @@ _SPREAD = 64 << 20
 def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> None:
     """After a commit: compact, clean and archive the metadata table when it's due.
 
-    The commit is done, whatever comes of this: an error is told in the log, and the next one tries again.
+    The commit is done, whatever comes of this; where it fails, the next one tries again.
 
     Args:
         meta: the table.
         engine: who does the work where it's much.
         options: the writer's.
     """
-    if not meta.config.metadata_partitions:
-        return
-    try:
+    if meta.config.metadata_partitions:
         _Services(meta, engine, options).run()
-    except PudiError as error:
-        _log.warning("a service of the metadata table failed, and will be tried again after the next commit: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +161,8 @@ class _Services:
                 action=claim.instant.action.comparable,
                 seen=seen,
             )
-            Markers(mdt.storage, done.requested).delete()
+            with behind_commit(CLEAN_UP, mdt.storage.root):
+                Markers(mdt.storage, done.requested).delete()
 
     def _of_what_is_there(self, plan: CompactionPlan) -> CompactionPlan:
         """A plan without partitions that were dropped since it was made."""

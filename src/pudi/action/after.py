@@ -1,0 +1,37 @@
+"""What comes behind a completed commit: whatever fails there, the commit stands, and is told as done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_log = logging.getLogger(__name__)
+
+CLEAN_UP, COMPACTION, METADATA_TABLE = "clean-up", "compaction", "metadata table"
+"""What may fail behind a commit, as `CommitResult.failed_services` names it."""
+
+
+@contextmanager
+def behind_commit(service: str, table: str, failed: dict[str, str] | None = None) -> Iterator[None]:
+    """Do something behind a commit; where it fails, tell the log with the traceback, and go on.
+
+    The next commit, or the next writer's repair, does what was left undone.
+
+    Args:
+        service: what is done.
+        table: the table's root.
+        failed: where the error is noted by the service's name.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the commit is done
+        _log.warning(
+            "table %s: the commit stands, but the %s behind it failed, and will be tried again after the next: %s",
+            table,
+            service,
+            error,
+            exc_info=True,
+        )
+        if failed is not None:
+            failed[service] = f"{type(error).__name__}: {error}"
