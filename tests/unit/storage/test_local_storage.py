@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, RefusedError, UnavailableError
+from pudi.errors import CorruptError, InvalidArgumentError, RefusedError
 from pudi.storage import CountingStorage, delete_folder, local_path, open_input, open_storage, replacing
 from pudi.testing.storages import NAMES
 
