@@ -141,7 +141,7 @@ def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable
 
 def _in_use(meta: MetaClient, timeline: Timeline, partition: str, path: str) -> bool:
     """Whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile)."""
-    groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline).slices_of([partition])}
+    groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline, sizes=False).slices_of([partition])}
     if not groups:
         raise NotSupportedError(
             f"it can't be told whether the buckets of partition {partition!r} that {path} describes ever counted, as "

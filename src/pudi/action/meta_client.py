@@ -15,7 +15,7 @@ from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
-from pudi.format import HOODIE_DIR, Action, CommitMetadata, Layout
+from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
@@ -150,6 +150,23 @@ class MetaClient:
         if opened is None and self.looked_at is not None and self.looked_at[0] is timeline:
             opened = self.looked_at[1]
         return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
+
+    def check_listed(self, table: MetadataTable) -> None:
+        """Refuse to add to a metadata table whose list of files couldn't be read when it was asked for the last time.
+
+        Raises:
+            CorruptError: it's so, and the metadata table is still the same.
+        """
+        if self._listed.damage is None or self._listed.damage[0] != table.stamp:
+            return
+        error = self._listed.damage[1]
+        raise CorruptError(
+            "the metadata table's list of files is damaged, and nothing more is added to it; have it made anew (`pudi "
+            f"repair`), or taken away (hoodie.metadata.enable=false): {error.message}",
+            table=self.storage.root,
+            path=f"{METADATA_DIR}/{error.path}",
+            offset=error.offset,
+        )
 
     def metadata_table(self, timeline: Timeline) -> MetadataTable:
         """The metadata table, opened for reading; arguments and errors as of `MetadataTable.open`."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup.slices import UNNAMED, LogFile
-from pudi.format import CommitMetadata, Layout, decode_commit_metadata, parse_log_file
+from pudi.format import CommitMetadata, Layout, MaxBytes, decode_commit_metadata, parse_log_file
 from pudi.timeline import Instant, Timeline, TimelineStore, open_archive
 
 _AT_ONCE = 16
@@ -96,6 +96,8 @@ class CommittedLogs:
         instants: the completed writes on the active timeline, oldest first.
         pending: requested times of the instants that didn't complete.
         start: where the active timeline begins, when instants were archived.
+        called: what errors call a log file.
+        remedy: what is to be done about a damaged one.
     """
 
     folder: str
@@ -104,6 +106,8 @@ class CommittedLogs:
     instants: tuple[Instant, ...]
     pending: frozenset[str] = frozenset()
     start: str | None = None
+    called: str = "a log file"
+    remedy: str = "restore the file from a copy, or roll the commit back with all after it"
     _read: dict[str, Extents | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -120,7 +124,8 @@ class CommittedLogs:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Without what was read: tasks seldom need it, and it's large."""
-        return CommittedLogs, (self.folder, self.history, self.layout, self.instants, self.pending, self.start)
+        known = (self.instants, self.pending, self.start, self.called, self.remedy)
+        return CommittedLogs, (self.folder, self.history, self.layout, *known)
 
     @property
     def known(self) -> frozenset[str]:
@@ -188,7 +193,7 @@ class CommittedLogs:
         path = f"{self.folder}/{instant.file_name()}"
         if not instant.archived:
             try:
-                return decode_commit_metadata(storage.read(path), path=path)
+                return decode_commit_metadata(storage.read(path, MaxBytes.INSTANT), path=path)
             except NotFoundError:  # archived meanwhile
                 pass
         archive = open_archive(storage, self.history, self.layout)

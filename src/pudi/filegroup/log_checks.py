@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
@@ -24,8 +24,6 @@ from pudi.format.log_source import StoredLog
 
 _log = logging.getLogger(__name__)
 
-_RESTORE = "restore the file from a copy, or roll the commit back with all after it"
-
 
 @dataclass(frozen=True, slots=True)
 class DecodedLog:
@@ -36,12 +34,16 @@ class DecodedLog:
         size: its bytes.
         blocks: its blocks.
         damage: the stretches that are no block: offset of the first byte, and the one behind the last.
+        called: what errors call the file.
+        remedy: what is to be done about it.
     """
 
     log: LogFile
     size: int
     blocks: tuple[LogBlock, ...]
     damage: tuple[tuple[int, int], ...]
+    called: str = "a log file"
+    remedy: str = "restore it from a copy"
 
     @property
     def records(self) -> Iterator[LogBlock]:
@@ -56,12 +58,15 @@ class DecodedLog:
     def corrupt(self, what: str, offset: int, instant: str | None = None) -> CorruptError:
         """The error for a file that isn't what it must be."""
         return CorruptError(
-            f"a log file {what}; {_RESTORE}", path=self.log.path, instant=instant or self.log.instant, offset=offset
+            f"{self.called} {what}; {self.remedy}",
+            path=self.log.path,
+            instant=instant or self.log.instant,
+            offset=offset,
         )
 
 
-def decoded(log: LogFile, data: bytes | StoredLog) -> DecodedLog:
-    """Find the blocks of a log file, and what is none.
+def decoded(log: LogFile, data: bytes | StoredLog, committed: CommittedLogs | None = None) -> DecodedLog:
+    """Find the blocks of a log file, and what is none; `committed` says what errors call it.
 
     Raises:
         CorruptError: a block whose length is confirmed at its end isn't one inside.
@@ -71,7 +76,8 @@ def decoded(log: LogFile, data: bytes | StoredLog) -> DecodedLog:
     blocks = tuple(decode_blocks(data, path=log.path, damaged=lambda start, end: damage.append((start, end))))
     for block in blocks:
         check_headers(block)
-    return DecodedLog(log, data.size if isinstance(data, StoredLog) else len(data), blocks, tuple(damage))
+    found = DecodedLog(log, data.size if isinstance(data, StoredLog) else len(data), blocks, tuple(damage))
+    return found if committed is None else replace(found, called=committed.called, remedy=committed.remedy)
 
 
 def checked_blocks(

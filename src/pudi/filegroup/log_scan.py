@@ -24,6 +24,9 @@ _ROLLBACK = "0"
 _SMALL, _TAIL = 64 << 10, 8 << 20
 """Bytes fetched of a file whose size isn't known, at least and at most: small files come whole."""
 
+_SLACK = 64 << 20
+"""Bytes by which a file may be longer than listed; a longer one isn't read."""
+
 _AT_ONCE = 16
 """Files that are read at the same time."""
 
@@ -106,9 +109,10 @@ def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
 
 def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None) -> Iterator[LogBlock]:
     if hold is None:
-        found = [decoded(log, data) for log, data in zip(logs, _contents(storage, logs), strict=True)]
+        contents = _contents(storage, logs)
+        found = [decoded(log, data, scope.committed) for log, data in zip(logs, contents, strict=True)]
     else:
-        found = list(_decoded(storage, logs, hold))
+        found = list(_decoded(storage, logs, hold, scope.committed))
     return checked_blocks(storage, found, scope.committed, scope.sees)
 
 
@@ -132,20 +136,22 @@ def _contents(storage: Storage, logs: Sequence[LogFile]) -> list[bytes]:
         return list(pool.map(lambda log: storage.read(log.path), logs))
 
 
-def _decoded(storage: Storage, logs: Sequence[LogFile], hold: int) -> Iterator[DecodedLog]:
+def _decoded(
+    storage: Storage, logs: Sequence[LogFile], hold: int, committed: CommittedLogs | None
+) -> Iterator[DecodedLog]:
     left = hold
     for log in logs:
         found = _open(storage, log, left)
         if isinstance(found, bytes):
             left = max(0, left - len(found))
-        yield decoded(log, found)
+        yield decoded(log, found, committed)
 
 
 def _open(storage: Storage, log: LogFile, most: int) -> bytes | StoredLog:
     """A log file: its bytes where they're no more than `most`."""
     path = log.path
     if 0 < log.size <= most:
-        return storage.read(path)
+        return storage.read(path, log.size + _SLACK)
     data, size = b"", 0
     if not log.size:  # a plan names files without their sizes
         data, size = read_tail(storage, path, max(_SMALL, min(most, _TAIL)))

@@ -39,12 +39,14 @@ class KeptListing:
         partitions: all partition paths, sorted; None where they weren't read.
         everything: the files of all of them; None where they weren't read.
         some: the files of single partitions.
+        damage: the state in which the list couldn't be read the last time, and why; None where it could.
     """
 
     stamp: object = None
     partitions: list[str] | None = None
     everything: Files | None = None
     some: Files = field(default_factory=dict)
+    damage: tuple[object, CorruptError] | None = None
 
     def for_state(self, stamp: object) -> KeptListing:
         """Itself, emptied if the metadata table is in another state."""
@@ -132,13 +134,18 @@ class MetadataListing:
             try:
                 if self._opened is None:
                     self._opened = self._open()
-                return metadata(self._opened)
+                answer = metadata(self._opened)
             except NotFoundError as error:
                 self._opened = None
                 if attempt:
                     self._fail(error)
             except (CorruptError, NotSupportedError) as error:
+                if isinstance(error, CorruptError) and self._opened is not None:
+                    self._kept.damage = self._opened.stamp, error
                 self._fail(error)
+            else:
+                self._kept.damage = None
+                return answer
         return folders(self._otherwise)
 
     def _fail(self, error: Exception) -> None:

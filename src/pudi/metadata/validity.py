@@ -6,10 +6,14 @@ Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from pudi.filegroup import CommittedLogs, LogScope
 from pudi.format import INIT_INSTANT, Action, Layout
 from pudi.timeline import Instant, Timeline, TimelineStore
+
+_LOG = "a log file of the metadata table"
+_REMEDY = "have the index made anew: `pudi repair`"
 
 
 def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:
@@ -27,7 +31,9 @@ def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = N
     pending = frozenset(i.requested for i in data.pending)
     completed = frozenset(i.requested for i in metadata.instants if i.is_completed)
     own = frozenset(i.requested for i in metadata.pending)
-    committed = None if store is None else CommittedLogs.of(store, metadata, metadata.start)
+    committed = None
+    if store is not None:
+        committed = replace(CommittedLogs.of(store, metadata, metadata.start), called=_LOG, remedy=_REMEDY)
     return LogScope(completed - pending, pending | own, metadata.start, committed=committed)
 
 

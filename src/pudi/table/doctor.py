@@ -105,7 +105,7 @@ def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
 
 def _slices(meta: MetaClient, timeline: Timeline) -> tuple[list[FileSlice], str]:
     try:
-        return meta.view(timeline).all_slices(), ""
+        return meta.view(timeline, sizes=False).all_slices(), ""
     except (CorruptError, NotFoundError, NotSupportedError) as error:
         return [], str(error)
 

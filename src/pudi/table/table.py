@@ -112,7 +112,7 @@ class Table(Verbs, Indexes, Services):
 
     def file_slices(self) -> list[FileSlice]:
         """Latest file slices now, by partition path and file id."""
-        return self._meta.view(self._meta.store.load()).all_slices()
+        return self._meta.view(self._meta.store.load(), sizes=False).all_slices()
 
     def refresh(self) -> Table:
         """Read the properties again; the timeline is read by each verb anyway."""

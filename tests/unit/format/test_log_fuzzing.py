@@ -56,7 +56,7 @@ class Stored:
     def head(self, path: str) -> FileInfo:
         return FileInfo(path, len(self.data), 0)
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, most: int | None = None) -> bytes:
         return self.data
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

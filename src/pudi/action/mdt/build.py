@@ -20,8 +20,9 @@ from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
+from pudi.context import FileInfo
 from pudi.errors import ConflictError, PudiError, TableNotFoundError
-from pudi.filegroup import StorageListing, compaction_plan
+from pudi.filegroup import LogFile, StorageListing, compaction_plan, stated_sizes
 from pudi.format import (
     INIT_INSTANT,
     METADATA_DIR,
@@ -232,10 +233,30 @@ def _present(meta: MetaClient, timeline: Timeline) -> Changes:
     """The data files that are there, but for those of pending instants, which tell of them when they complete."""
     pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
     files: dict[str, Mapping[str, int]] = {}
-    for partition, infos in StorageListing(meta.storage).all_files().items():
-        named = {info.path.rpartition("/")[2]: info.size for info in infos}
+    listed = StorageListing(meta.storage).all_files()
+    sizes = _sizes_of_logs(meta, timeline, listed)
+    for partition, infos in listed.items():
+        named = {info.path.rpartition("/")[2]: sizes.get(info.path, info.size) for info in infos}
         files[partition] = {name: size for name, size in named.items() if _counts(name, pending)}
     return files_changes(files, partitions=files)
+
+
+def _sizes_of_logs(meta: MetaClient, timeline: Timeline, listed: Mapping[str, Sequence[FileInfo]]) -> Mapping[str, int]:
+    """The sizes of log files, by path, that the metadata table is to state: those that commits state of them.
+
+    So a log file that was cut off before the metadata table was made is found out. In layout 1 a file may be longer
+    than any commit states.
+    """
+    if not meta.merges_on_read:
+        return {}
+    found = {info.path: LogFile.of(partition, info) for partition, infos in listed.items() for info in infos}
+    logs = {path: log for path, log in found.items() if log is not None}
+    stated = stated_sizes(meta.store, timeline, logs.values())
+    return {
+        path: max(size, logs[path].size) if meta.store.layout == 1 else size
+        for path, size in stated.items()
+        if path in logs and size > 0
+    }
 
 
 def _counts(name: str, pending: Collection[str]) -> bool:

@@ -81,7 +81,7 @@ def commit_changes(
         withdraw(mdt, requested)
         listed = mdt.store.load()
     timeline = as_built(listed, building)
-    slices = mdt.view(timeline).slices_of(sorted(changes))
+    slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
     parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
     indexes = {each.partition: each.plan(mdt, timeline) for each in keys}
     instant = mdt.store.request(Action.DELTACOMMIT, at=requested)

@@ -83,7 +83,7 @@ class StagedSecondary:
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
-        groups = Shards.of(self.partition, mdt.view(own).slices(self.partition)).all
+        groups = Shards.of(self.partition, mdt.view(own, sizes=False).slices(self.partition)).all
         if len(groups) != self.count:
             raise ConflictError(
                 f"the index {self.partition} was made anew while this write was under way; retry", instant=self.instant
@@ -113,7 +113,7 @@ def stage_secondary(
     if not indexes or not may_change_keys(written):
         return []
     mdt = open_metadata(meta)
-    view = mdt.view(kept_timeline(meta, mdt))
+    view = mdt.view(kept_timeline(meta, mdt), sizes=False)
     pairs = list(_slices(meta, written, timeline))
     reading = key_reading(meta, timeline).with_instant(instant.requested)
     staged: list[StagedSecondary] = []

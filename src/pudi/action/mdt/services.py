@@ -117,7 +117,7 @@ class _Services:
             timeline = mdt.store.load()
             if not self._is_due(timeline) or _must_wait(self.meta.store.load(), timeline):
                 return None
-            slices = [each for each in mdt.view(timeline).all_slices() if each.logs]
+            slices = [each for each in mdt.view(timeline, sizes=False).all_slices() if each.logs]
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices))
             at = _behind_newest(timeline) if mdt.store.layout == 1 else None
             return mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan), at=at, seen=timeline)
@@ -129,7 +129,7 @@ class _Services:
             if not self._are_logs_due(mdt, timeline) or _must_wait(self.meta.store.load(), timeline):
                 return None
             least = self.options.integer(_LOGS_TRIGGER)
-            slices = [each for each in mdt.view(timeline).all_slices() if len(each.logs) >= least]
+            slices = [each for each in mdt.view(timeline, sizes=False).all_slices() if len(each.logs) >= least]
             if not slices:
                 return None
             plan = CompactionPlan(tuple(operation_of(each, _NEW_BASE) for each in slices), logs_only=True)

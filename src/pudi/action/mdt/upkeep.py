@@ -66,6 +66,7 @@ def in_step(
         kept = {*meta.config.metadata_partitions, *building}
         check_metadata_kept(meta.config, meta.storage.root)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
+        meta.check_listed(table)
         statistics = _statistics(meta, instant, written) if prepared is None else prepared
         found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
         if statistics is not None:
