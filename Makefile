@@ -24,13 +24,14 @@ BENCHES := hfile metadata_listing record_index planning upkeep index_kinds logs 
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
+AZURITE := $(if $(shell command -v npm),.azurite/.made)
 
 .PHONY: help setup test interop fuzz bench demo golden lint types contracts docs clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(MAIN) $(SPARK4) ## make both environments (Spark 3.5 and Spark 4)
+setup: $(MAIN) $(SPARK4) $(AZURITE) ## make both environments (Spark 3.5 and Spark 4), and Azurite where there is npm
 
 test: | java ## check and test everything, on both Sparks
 	@$(MAKE) --no-print-directory -j2 setup lint types contracts
@@ -76,7 +77,7 @@ clean: ## remove caches and results
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too
-	rm -rf .venv .venv-local .venv-spark4
+	rm -rf .venv .venv-local .venv-spark4 .azurite
 
 # Each environment is made once; a stamp that is older than what it was made of makes it again.
 $(MAIN): requirements/base.txt requirements/local.txt requirements/spark35.txt pyproject.toml
@@ -84,6 +85,13 @@ $(MAIN): requirements/base.txt requirements/local.txt requirements/spark35.txt p
 
 $(SPARK4): requirements/base.txt requirements/spark4.txt pyproject.toml
 	$(call make_environment,.venv-spark4,requirements/spark4.txt)
+
+# Tests in Azure's emulator are skipped where it can't be had.
+.azurite/.made:
+	@echo "installing Azurite, Azure's emulator: a minute, once"
+	@mkdir -p .azurite
+	@npm install --prefix .azurite --no-audit --no-fund --silent azurite@3.35.0 || echo "no Azurite: its tests will be skipped" >&2
+	@touch $@
 
 $(LOCAL): requirements/base.txt requirements/local.txt pyproject.toml
 	$(call make_environment,.venv-local,requirements/local.txt)

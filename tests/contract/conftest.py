@@ -1,4 +1,4 @@
-"""The S3 server that the contract tests share."""
+"""The object stores that the contract tests share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.azure import AzureServer, find_azurite, serve_azure
+from support.gcs import GcsServer, serve_gcs
 from support.s3 import S3Server, serve_s3
 
 
@@ -21,3 +23,18 @@ def s3(s3_server: S3Server) -> S3Server:
     s3_server.faults.clear()
     s3_server.requests.clear()
     return s3_server
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[AzureServer]:
+    program = find_azurite()
+    if program is None:
+        pytest.skip("Azurite isn't installed: make setup does it where there is npm")
+    with serve_azure(program) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    with serve_gcs() as served:
+        yield served

@@ -82,3 +82,23 @@ class TestS3Default(Bound):
 
 class TestFileSystemOnS3(TestS3Default):
     provider = "FileSystemBasedLockProvider"
+
+
+class TestStorageBasedOnAzure(Bound):
+    """The default in an object store."""
+
+    __test__ = True
+
+    @pytest.fixture
+    def storage(self, azure: Any) -> Storage:
+        return open_storage(azure.new_root(), azure.options())
+
+
+class TestStorageBasedOnGoogle(Bound):
+    """The default in an object store."""
+
+    __test__ = True
+
+    @pytest.fixture
+    def storage(self, gcs: Any) -> Storage:
+        return open_storage(gcs.new_root(), gcs.options())

@@ -44,6 +44,20 @@ class TestS3(StorageTests):
         return open_storage(s3.new_root(), s3.options())
 
 
+class TestAzure(StorageTests):
+    """Azurite, where npm has installed it."""
+
+    @pytest.fixture
+    def storage(self, azure: Any) -> Storage:
+        return open_storage(azure.new_root(), azure.options())
+
+
+class TestGoogle(StorageTests):
+    @pytest.fixture
+    def storage(self, gcs: Any) -> Storage:
+        return open_storage(gcs.new_root(), gcs.options())
+
+
 class TestCounting(StorageTests):
     processes = False
 

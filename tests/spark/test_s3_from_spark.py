@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.engine.spark.files import s3a_options
 from support.s3 import S3Server, serve_s3
 
 
@@ -34,23 +33,3 @@ def test_every_verb_and_read(spark: Any, s3: S3Server) -> None:
     ]
     assert opened.scan(as_of=first.instant, where="note = 'a'").to_spark(spark).count() == 40
     assert opened.changes(since=first.completion_time).to_spark(spark).count() == 10
-
-
-def test_storage_options_reach_hadoops_connector() -> None:
-    given = {
-        "AWS_ACCESS_KEY_ID": "key",
-        "secret_access_key": "secret",
-        "endpoint": "http://localhost:9000",
-        "region": "eu-1",
-        "allow_http": "true",
-        "user_agent": "x",
-    }
-    assert s3a_options(given) == {
-        "fs.s3a.access.key": "key",
-        "fs.s3a.secret.key": "secret",
-        "fs.s3a.endpoint": "http://localhost:9000",
-        "fs.s3a.endpoint.region": "eu-1",
-        "fs.s3a.connection.ssl.enabled": "false",
-        "fs.s3a.path.style.access": "true",
-    }
-    assert s3a_options({}) == {}

@@ -1,4 +1,4 @@
-"""Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3)."""
+"""Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3, Azure, GCS)."""
 
 from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
@@ -17,7 +17,7 @@ from pudi.storage.capability import (
 from pudi.storage.failure import system_error
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
-from pudi.storage.location import StorageKind, canonical_root, open_storage, storage_kind
+from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind
 from pudi.storage.objects import ObjectStorage
 from pudi.storage.retry import RetryPolicy
 from pudi.storage.temporary import temporary_errors, temporary_file
@@ -44,6 +44,7 @@ __all__ = [
     "open_input",
     "open_local",
     "open_storage",
+    "place_of",
     "prefetch",
     "read_tail",
     "remove_folders",

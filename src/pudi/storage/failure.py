@@ -32,6 +32,7 @@ SILENT = (BaseError, OSError, ValueError)
 
 _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
+_NO_CONTAINER = re.compile(r"NoSuchBucket|ContainerNotFound|The specified (?:bucket|container) does not exist")
 _NEVER_SENT = re.compile(r"builder error|BadScheme")
 _PASSING = {408, 409, 425, 429}
 _FULL = 507
@@ -53,6 +54,11 @@ def status_of(error: Exception) -> int | None:
     """The HTTP status that an error came from, if it came from one."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
+
+
+def is_no_container(error: Exception) -> bool:
+    """Whether the bucket or container itself isn't there."""
+    return _NO_CONTAINER.search(str(error)) is not None
 
 
 def may_pass(error: Exception) -> bool:
@@ -78,7 +84,7 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
     status = status_of(error)
     if isinstance(error, FileNotFoundError) or status == 404:
         kind: type[PudiError] = NotFoundError
-        message = "there is no such file" if "NoSuchBucket" not in str(error) else "there is no such bucket"
+        message = "there is no such bucket or container" if is_no_container(error) else "there is no such file"
     elif status == 416 or _is_bad_range(error):
         kind, message = CorruptError, f"bytes past the file's end are wanted: {reason}"
     elif _NEVER_SENT.search(str(error)):

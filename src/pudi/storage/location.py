@@ -1,36 +1,27 @@
-"""Which storage a location means: the one place that knows schemes and connection options."""
+"""Which storage a location means: the one place that knows schemes."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from enum import Enum
-from typing import Any
-
-from obstore.store import S3Store
 
 from pudi.context import Context, Storage
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.storage.failure import SILENT, translate
 from pudi.storage.local import LocalStorage
 from pudi.storage.memory import open_memory
 from pudi.storage.objects import ObjectStorage
 from pudi.storage.path import check_prefix
+from pudi.storage.stores import AZURE, KINDS, Place, open_store
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
-_SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "memory": "memory", "file": "file"}
-_TIMEOUT = timedelta(seconds=300)
-"""Of one request, upload of a base file included; obstore's own 30 s would cut slow uploads off."""
-
-_CLIENT_OPTIONS = frozenset({
-    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
-    "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
-    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate", "proxy_excludes",
-    "randomize_addresses", "read_timeout", "root_certificate", "timeout", "user_agent",
-})  # fmt: skip
-"""Names of obstore's `ClientConfig`; every other option is the store's."""
+_SCHEMES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("abfss", "abfs", "wasbs", "wasb", "azure"), "az"),
+    **{scheme: scheme for scheme in ("az", "gs", "memory", "file")},
+}
+"""Canonical schemes by those that a location may have."""
 
 
 class StorageKind(Enum):
@@ -47,18 +38,48 @@ def storage_kind(root: str) -> StorageKind:
     Raises:
         NotSupportedError: its scheme is none that pudi knows.
     """
-    kinds = {"file": StorageKind.LOCAL, "memory": StorageKind.MEMORY, "s3": StorageKind.OBJECTS}
-    return kinds[_split(root)[0]]
+    kinds = {"file": StorageKind.LOCAL, "memory": StorageKind.MEMORY}
+    return kinds.get(_split(root)[0], StorageKind.OBJECTS)
 
 
 def canonical_root(root: str) -> str:
-    """One spelling for all names of a root: symlinks resolved on local disks, `s3://` for every name of S3.
+    """One spelling for all names of a root.
+
+    Symlinks are resolved on local disks; `s3://` stands for every name of S3, `abfss://container@account.dfs.…` for
+    every URL that names an Azure account.
 
     Raises:
         NotSupportedError: its scheme is none that pudi knows.
+        InvalidArgumentError: it's no location.
     """
     scheme, rest = _split(root)
-    return LocalStorage(root).local_root if scheme == "file" else f"{scheme}://{rest.rstrip('/')}"
+    if scheme == "file":
+        return LocalStorage(root).local_root
+    if scheme == "memory":
+        return f"memory://{rest.rstrip('/')}"
+    place = place_of(root)
+    authority = f"{place.container}@{place.host}" if place.host else place.container
+    return f"{place.scheme}://{authority}/{place.prefix}".rstrip("/")
+
+
+def place_of(root: str) -> Place:
+    """Where in which object store a root is.
+
+    Raises:
+        NotSupportedError: its scheme is none of an object store.
+        InvalidArgumentError: it names no bucket or container, or a folder that can't be.
+    """
+    scheme, rest = _split(root)
+    if scheme not in KINDS:
+        raise NotSupportedError("this isn't a location in an object store", table=root)
+    authority, _, prefix = rest.rstrip("/").partition("/")
+    container, at, host = authority.partition("@") if KINDS[scheme] is AZURE else (authority, "", "")
+    if not container or (at and not host):
+        raise InvalidArgumentError(f"{root!r} names no {KINDS[scheme].container}", table=root)
+    check_prefix(prefix, root)
+    if KINDS[scheme] is AZURE:  # wasbs:// names the account by its host for blobs; az:// as a rule names none
+        scheme, host = ("abfss", host.lower().replace(".blob.", ".dfs.")) if host else ("az", "")
+    return Place(root, scheme, container, host, prefix)
 
 
 def open_storage(
@@ -70,9 +91,12 @@ def open_storage(
     """The storage of a location.
 
     Args:
-        path: a local path, `file:///…`, `memory://NAME[/…]`, or `s3://BUCKET[/…]` (`s3a://` is the same).
-        storage_options: how to reach an object store: obstore's S3 and client options by their names (`endpoint`,
-            `region`, `access_key_id`, `allow_http`, …), over the `AWS_*` environment variables.
+        path: a local path, `file:///…`, `memory://NAME[/…]`, `s3://BUCKET[/…]` (`s3a://` is the same),
+            `gs://BUCKET[/…]`, `abfss://CONTAINER@ACCOUNT.dfs.core.windows.net[/…]` (`abfs://`, `wasbs://` and `wasb://`
+            are the same), or `az://CONTAINER[/…]` with the account by option or environment.
+        storage_options: how to reach an object store: obstore's options of that store and its client's by their names
+            (`endpoint`, `region`, `account_key`, `service_account`, `allow_http`, …), over the environment variables
+            `AWS_*`, `AZURE_*` and `GOOGLE_*`.
         context: clock and chance, for retries.
 
     Raises:
@@ -83,13 +107,13 @@ def open_storage(
     scheme, rest = _split(root)
     if scheme == "file":
         return LocalStorage(root, context)
-    name, _, prefix = rest.rstrip("/").partition("/")
-    if not name:
-        raise InvalidArgumentError(f"{root!r} names no {'bucket' if scheme == 's3' else 'store'}", table=root)
-    check_prefix(prefix, root)
     if scheme == "memory":
+        name, _, prefix = rest.rstrip("/").partition("/")
+        if not name:
+            raise InvalidArgumentError(f"{root!r} names no store", table=root)
+        check_prefix(prefix, root)
         return open_memory(root, name, prefix, context)
-    return _open_s3(root, name, prefix, dict(storage_options or {}), context)
+    return _open_objects(place_of(root), dict(storage_options or {}), context)
 
 
 def _split(root: str) -> tuple[str, str]:
@@ -102,7 +126,8 @@ def _split(root: str) -> tuple[str, str]:
     scheme = _SCHEMES.get(found[1].lower())
     if scheme is None:
         raise NotSupportedError(
-            f"there is no storage for {found[1]}:// locations; known are local paths, file://, s3:// and memory://",
+            f"there is no storage for {found[1]}:// locations; known are local paths, file://, s3://, gs://, "
+            "abfss://, az:// and memory://",
             table=root,
         )
     if scheme == "file" and not found[2].startswith("/"):
@@ -110,25 +135,11 @@ def _split(root: str) -> tuple[str, str]:
     return scheme, found[2]
 
 
-def _open_s3(root: str, bucket: str, prefix: str, options: dict[str, str], context: Context | None) -> ObjectStorage:
-    client: Any = {"timeout": _TIMEOUT}  # Any, since mypy takes no plain dict for a TypedDict
-    config: Any = {}
-    # obstore reads the environment for the store's options, and for the client's only when none are given.
-    client |= {name: os.environ[var] for name in _CLIENT_OPTIONS if (var := f"AWS_{name.upper()}") in os.environ}
-    for key, value in options.items():
-        name = key.lower().removeprefix("aws_")
-        if name in _CLIENT_OPTIONS:
-            client[name] = value
-        else:
-            config[key.lower()] = value
-    try:
-        store = S3Store(bucket, config=config, client_options=client, retry_config={"max_retries": 0})
-    except SILENT as error:
-        found = translate(error, root, "")
-        raise InvalidArgumentError(f"the storage options don't work: {found.message}", table=root) from error
-    reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]] = (_reopen_s3, (root, bucket, prefix, options))
-    return ObjectStorage(root, store, prefix, reopen, context, options=options)
+def _open_objects(place: Place, options: dict[str, str], context: Context | None) -> ObjectStorage:
+    reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]] = (_reopen, (place, options))
+    store = open_store(place, options)
+    return ObjectStorage(place.root, store, place.prefix, reopen, context, options=options, kind=place.kind)
 
 
-def _reopen_s3(root: str, bucket: str, prefix: str, options: dict[str, str]) -> ObjectStorage:
-    return _open_s3(root, bucket, prefix, options, None)
+def _reopen(place: Place, options: dict[str, str]) -> ObjectStorage:
+    return _open_objects(place, options, None)

@@ -10,10 +10,11 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from pudi.context import Context, FileInfo
 from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
-from pudi.storage.failure import SILENT, may_pass, status_of, translate
+from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
 from pudi.storage.path import check_path, check_prefix
 from pudi.storage.ranges import check_lengths, check_size, coalesce, cut, octets
 from pudi.storage.retry import RetryPolicy
+from pudi.storage.stores import S3, StoreKind
 
 if TYPE_CHECKING:  # obstore has these for type checkers only
     from obstore import ObjectMeta, PutMode
@@ -21,8 +22,9 @@ if TYPE_CHECKING:  # obstore has these for type checkers only
 
 T = TypeVar("T")
 
-_WRITER = "pudi-call"
-"""Object metadata that says which call wrote an object, so that a call whose answer was lost knows its own work."""
+_WRITER = "pudicall"
+"""Object metadata that says which call wrote an object, so that a call whose answer was lost knows its own work.
+Azure takes names of letters, digits and underscores only, some proxies no underscores."""
 
 
 class ObjectStorage:
@@ -39,6 +41,7 @@ class ObjectStorage:
         context: clock and chance of the retries.
         policy: how often and how long to retry.
         options: what the user gave to reach the store.
+        kind: what kind of store it is; one that behaves as S3 by default.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class ObjectStorage:
         context: Context | None = None,
         policy: RetryPolicy | None = None,
         options: Mapping[str, str] | None = None,
+        kind: StoreKind = S3,
     ) -> None:
         self._root = root.rstrip("/")
         self._store = store
@@ -58,6 +62,7 @@ class ObjectStorage:
         self._context = context or Context()
         self._policy = policy or RetryPolicy()
         self._options = dict(options or {})
+        self._kind = kind
         self._calls = Context()  # never seeded: two writers with one seed must still tell their calls apart
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -128,8 +133,12 @@ class ObjectStorage:
         return cut(ranges, spans, found)
 
     def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        """The last `length` bytes of a file (all of a shorter one), and its size, in one request."""
+        """The last `length` bytes of a file (all of a shorter one), and its size; one request where the store can."""
         key = self._key(path)
+        if not self._kind.has_suffix_reads:
+            size = self.head(path).size
+            start = max(0, size - length)
+            return self.read_ranges(path, [(start, size - start)])[0], size
 
         def get() -> tuple[bytes, int]:
             found = obstore.get(self._store, key, options={"range": {"suffix": length}})
@@ -158,7 +167,18 @@ class ObjectStorage:
         """Delete files, many in one request; those that are not there are no error."""
         keys = [self._key(path) for path in paths]
         if keys:
-            self._run(paths[0], lambda: obstore.delete(self._store, keys))
+            self._run(paths[0], lambda: self._delete(keys))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            obstore.delete(self._store, keys)
+        except FileNotFoundError:  # Azure and GCS say so of the first one that isn't there, and leave others undone
+            for key in keys:
+                try:
+                    obstore.delete(self._store, key)
+                except FileNotFoundError as error:
+                    if is_no_container(error):
+                        raise
 
     def read_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
         """A file's content and its version (the ETag); `CorruptError` when it has more than `most` bytes."""
@@ -167,7 +187,8 @@ class ObjectStorage:
 
     def replace(self, path: str, data: bytes, version: str) -> str:
         """Replace a file that still has the version given; its new version."""
-        written = self._write_if(path, data, {"e_tag": version})
+        mode = self._kind.unchanged_since(version)
+        written = self._write_if(path, data, mode) if self._kind.is_version(version) else None
         if written is None:
             raise ConflictError("the file was changed meanwhile: read it again", table=self._root, path=path)
         return written
@@ -182,10 +203,9 @@ class ObjectStorage:
                 written = obstore.put(
                     self._store, key, octets(data), attributes={_WRITER: call}, mode=mode, use_multipart=False
                 )
-                return self._known(written["e_tag"], path)
+                return self._known(self._kind.version_of(written), path)
             except SILENT as error:
-                refused = isinstance(error, AlreadyExistsError | PreconditionError) and status_of(error) != 409
-                if refused:
+                if _is_refused(error):
                     return self._own_version(path, key, call, data) if unanswered else None
                 if not may_pass(error):
                     self._fail(error, path)
@@ -199,7 +219,7 @@ class ObjectStorage:
 
         def get() -> tuple[bytes, str | None, str | None]:
             found = obstore.get(self._store, key)
-            return found.bytes().to_bytes(), found.meta["e_tag"], found.attributes.get(_WRITER)
+            return found.bytes().to_bytes(), self._kind.version_of(found.meta), found.attributes.get(_WRITER)
 
         try:
             content, version, writer = self._run(path, get)
@@ -216,7 +236,7 @@ class ObjectStorage:
         def get() -> tuple[bytes, str | None]:
             found = obstore.get(self._store, key)
             check_size(found.meta["size"], most, self._root, path)
-            return found.bytes().to_bytes(), found.meta["e_tag"]
+            return found.bytes().to_bytes(), self._kind.version_of(found.meta)
 
         return self._run(path, get)
 
@@ -256,6 +276,16 @@ class ObjectStorage:
         if not version:
             raise UnavailableError("the store gives files no version (ETag)", table=self._root, path=path)
         return version
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether the store says that the condition of a write didn't hold.
+
+    S3 answers 409 where another write goes on, and knows of neither how it ends; Azure where the object is there.
+    """
+    if not isinstance(error, AlreadyExistsError | PreconditionError):
+        return False
+    return status_of(error) != 409 or "BlobAlreadyExists" in str(error)
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -29,7 +29,7 @@ def create(
     """Make a new Hudi table; no commit is made.
 
     Args:
-        path: its root: a local path, `s3://…` or `memory://…`.
+        path: its root: a local path or a URL: `s3://…`, `gs://…`, `abfss://…`, `az://…`, `memory://…`.
         schema: its columns, a `pyarrow.Schema` or a Spark `StructType`.
         record_key: column or columns that identify a record within its partition, `a.b` for one in a struct; None for
             keys that each write generates: then records can be inserted, not updated.

@@ -15,7 +15,7 @@ from pudi.storage import StorageKind, canonical_root, open_storage, storage_kind
 
 
 @pytest.mark.parametrize(
-    "url", ["hdfs://nn:8020/t", "gs://bucket/t", "abfss://c@a.dfs.core.windows.net/t", "http://x/y"]
+    "url", ["hdfs://nn:8020/t", "adl://store.azuredatalakestore.net/t", "oss://bucket/t", "http://x/y"]
 )
 def test_unknown_schemes_are_refused_by_name(url: str) -> None:
     with pytest.raises(NotSupportedError, match=url.partition(":")[0]):
@@ -23,8 +23,12 @@ def test_unknown_schemes_are_refused_by_name(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "location", ["", "s3://", "s3:///t", "memory://", "file://host/t", "s3://b/a//c", "s3://b/../c"]
-)
+    "location",
+    [
+        "", "s3://", "s3:///t", "memory://", "file://host/t", "s3://b/a//c", "s3://b/../c",
+        "gs://", "az:///t", "abfss://c@/t", "abfss://@a.x/t",
+    ],
+)  # fmt: skip
 def test_wrong_locations_are_refused(location: str) -> None:
     with pytest.raises(InvalidArgumentError):
         open_storage(location)
@@ -49,6 +53,9 @@ def test_secrets_stay_out_of_the_text() -> None:
         ("memory://x", StorageKind.MEMORY),
         ("s3a://bucket/t", StorageKind.OBJECTS),
         ("s3://bucket", StorageKind.OBJECTS),
+        ("gs://bucket/t", StorageKind.OBJECTS),
+        ("az://container/t", StorageKind.OBJECTS),
+        ("abfss://c@a.dfs.core.windows.net/t", StorageKind.OBJECTS),
     ],
 )
 def test_kinds(root: str, kind: StorageKind) -> None:
@@ -63,6 +70,26 @@ def test_one_root_has_one_spelling(tmp_path: Path) -> None:
     }
     assert local == {str((tmp_path / "t").resolve())}
     assert {canonical_root(root) for root in ("s3://b/t", "s3a://b/t/", "s3n://b/t")} == {"s3://b/t"}
+    azure = (
+        "abfss://c@A.dfs.core.windows.net/t",
+        "abfs://c@a.dfs.core.windows.net/t/",
+        "wasbs://c@a.blob.core.windows.net/t",
+    )
+    assert {canonical_root(root) for root in azure} == {"abfss://c@a.dfs.core.windows.net/t"}
+    assert {canonical_root(root) for root in ("az://c/t", "abfss://c/t", "azure://c/t/")} == {"az://c/t"}
+    assert canonical_root("gs://b/t/") == "gs://b/t"
+
+
+def test_an_account_named_twice_must_be_one() -> None:
+    with pytest.raises(InvalidArgumentError, match="storage account acme, the option account_name other"):
+        open_storage("abfss://c@acme.dfs.core.windows.net/t", {"azure_storage_account_name": "other"})
+    open_storage("abfss://c@acme.dfs.core.windows.net/t", {"account_name": "acme"})
+
+
+@pytest.mark.parametrize("url", ["az://c/t", "gs://b/t"])
+def test_wrong_options_of_each_store_are_refused_by_name(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="acount_key"):
+        open_storage(url, {"acount_key": "x", "account_name": "a"})
 
 
 def test_memory_is_shared_by_name_within_the_process() -> None:

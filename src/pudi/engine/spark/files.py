@@ -13,11 +13,12 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
 from pudi.engine.spark.session import functions, spark_errors, struct_type
-from pudi.errors import CorruptError, NotFoundError, NotSupportedError, UnavailableError
+from pudi.errors import CorruptError, NotFoundError, UnavailableError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.schema import arrow_to_spark_json
-from pudi.storage import StorageKind, canonical_root, connection_options, storage_kind
+from pudi.storage import StorageKind, storage_kind
 
 _READ_OPTIONS = {
     "ignoreMissingFiles": "false",
@@ -114,7 +115,7 @@ class NativeFiles:
         root = self._root()
         names = [name for group in by_folder.values() for name in group]
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
-        reader = reader.options(**s3a_options(connection_options(self.storage)))
+        reader = reader.options(**hadoop_options(self.storage))
         planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
         self._check_local(planned)
         by_path = len(planned) <= _MOST_PATHS
@@ -161,15 +162,10 @@ class NativeFiles:
 
     def _root(self) -> str:
         """The table's root as Spark names it."""
-        kind = storage_kind(self.storage.root)
-        if kind is StorageKind.MEMORY:
-            raise NotSupportedError(
-                "a memory:// table lives in this process only, where Spark can't read it: use a path or a bucket",
-                table=self.storage.root,
-            )
-        root = canonical_root(self.storage.root).rstrip("/")
-        # canonical roots of local disks are paths; Hadoop knows S3 as s3a
-        return f"file://{root}" if kind is StorageKind.LOCAL else re.sub("^s3:", "s3a:", root)
+        root = hadoop_root(self.storage)
+        if root is None:
+            raise CannotReadNatively
+        return root
 
     def _explain_missing(self, paths: Iterable[str]) -> NoReturn:
         for path in paths:
@@ -202,34 +198,6 @@ def _by_folder(slices: Sequence[FileSlice]) -> dict[str, list[str]]:
 def _repeats(by_folder: Mapping[str, Sequence[str]]) -> bool:
     """Whether files of different folders have one name."""
     return max(Counter(name for names in by_folder.values() for name in names).values()) > 1
-
-
-_S3A = {
-    "access_key_id": "fs.s3a.access.key",
-    "secret_access_key": "fs.s3a.secret.key",
-    "session_token": "fs.s3a.session.token",
-    "token": "fs.s3a.session.token",
-    "endpoint": "fs.s3a.endpoint",
-    "endpoint_url": "fs.s3a.endpoint",
-    "region": "fs.s3a.endpoint.region",
-}
-"""Settings of Hadoop's S3 connector by obstore's names, without `aws_` before them."""
-
-
-def s3a_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Options for Spark's reader that make Hadoop's S3 connector reach what `storage_options` reach.
-
-    Args:
-        given: storage options, by obstore's names; those that have no counterpart are left out.
-    """
-    names = {name.lower().removeprefix("aws_"): value for name, value in given.items()}
-    found = {_S3A[name]: value for name, value in names.items() if name in _S3A}
-    if names.get("allow_http", "").lower() == "true":
-        found["fs.s3a.connection.ssl.enabled"] = "false"
-    if "endpoint" in names or "endpoint_url" in names:  # a store of one's own rarely has a host name for each bucket
-        virtual = names.get("virtual_hosted_style_request", "false").lower() == "true"
-        found["fs.s3a.path.style.access"] = str(not virtual).lower()
-    return found
 
 
 def _relative(uris: Iterable[str], root: str) -> Iterable[str]:
