@@ -123,6 +123,26 @@ def test_nulls_are_filled_by_event_time(engine: Engine, tmp_path: Path, version:
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_late_record_in_a_log_file_leaves_its_meta_fields(tmp_path: Path, version: int) -> None:
+    """PartialUpdateAvroPayload below version 9 makes a record of two, which has those of the one that came last."""
+    options = payload("PartialUpdateAvroPayload", version)
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts", table_type="mor", options=options)
+    first = table.bulk_insert(rows(one(1, 5, "a", 1), one(2, 5, "b", None), one(3, 5, "c", 3)))
+    second = table.upsert(rows(one(1, 4, "late", 9), one(2, 4, "late", 2)))
+    found = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert {key: (row["name"], row["bid"]) for key, row in found.items()} == {
+        "k1": ("a", 1),
+        "k2": ("b", 2),
+        "k3": ("c", 3),
+    }
+    late = first if version == 9 else second
+    times = {key: row["_hoodie_commit_time"] for key, row in found.items()}
+    assert times == {"k1": late.instant, "k2": late.instant, "k3": first.instant}
+    table.compact()
+    assert {row["id"]: row["_hoodie_commit_time"] for row in table.scan().to_arrow().to_pylist()} == times
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
 def test_nulls_are_filled_by_commit_time(engine: Engine, tmp_path: Path, version: int) -> None:
     held = Held(engine, tmp_path / "t", **payload("OverwriteNonDefaultsWithLatestAvroPayload", version))
     held.write("upsert", one(1, 5, "a", None, ["x"]))

@@ -67,6 +67,13 @@ def test_where_nothing_in_a_log_file_helps(spark: Any, tmp_path: Path) -> None:
     hudi.write("delete", rows(("k0", 0, ""), ("k1", 0, "")))
     table.upsert(rows(("k0", 3, "late")))
     assert values(hudi, table) == {"k0": "old"}
+    named = [each.what for each in table.check().differences]
+    assert len(named) == 1
+    assert "record key 'k0' is deleted in log files without an ordering value, and there again" in named[0]
+    table.delete(pa.table({"uuid": ["k0"], "city": ["nyc"]}))
+    table.upsert(rows(("k0", 3, "late")))
+    assert values(hudi, table) == {}
+    assert table.check().ok
     hudi = make(spark, tmp_path / "payload", 8, {BLOCKS: "parquet"}, PARTIAL)
     table = pudi.Table(str(hudi.path))
     table.bulk_insert(rows(("k0", 5, "old"), ("k1", 5, "old")))

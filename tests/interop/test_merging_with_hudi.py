@@ -130,6 +130,21 @@ def test_the_same_rows_stand(spark: Any, tmp_path: Path, payload: str | None, ve
     assert_same(hudis.snapshot(), pudis.snapshot(), ignored, "each other's tables")
 
 
+@pytest.mark.parametrize(("version", "blocks"), [(6, "avro"), (8, "parquet")])
+def test_meta_fields_of_late_records_in_log_files(spark: Any, tmp_path: Path, version: int, blocks: str) -> None:
+    payload = options("PartialUpdateAvroPayload", version)
+    given = {k: v for k, v in payload.items() if "payload" in k or "version" in k}
+    hudi = HudiTable(spark, tmp_path / "t", payload)
+    pudi.create(hudi.path, SCHEMA, record_key="id", ordering="ts", name="t", table_type="mor", options=given)
+    table = pudi.Table(str(hudi.path), options={"hoodie.logfile.data.block.format": blocks})
+    table.bulk_insert(batch(row("k0", 5, "a", 1), row("k1", 5, "b", None), row("k2", 5, "c", 3), row("k3", 5, "d", 4)))
+    table.upsert(batch(row("k0", 4, "late", 9), row("k1", 4, "late", 2), row("k2", 6, "new", None)))
+    table.upsert(batch(row("k2", 5, "late", 7), row("k3", 5, "tie", None)))
+    expected = hudi.snapshot()
+    assert len({each["_hoodie_commit_time"] for each in expected}) > 1
+    assert_same(LocalEngine().read(table.scan()), expected, about="read from logs")
+
+
 class Longest(pudi.RecordMerger):
     """The longer text stands."""
 

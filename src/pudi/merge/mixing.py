@@ -74,6 +74,8 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
             )
         touched |= lacks
         taken[field.name] = wins ^ lacks
+        if rule.deletes_win and field.name in META_FIELDS:  # mergeDisorderRecordsWithMetadata
+            taken[field.name] = wins | (~whole & ~partial)
         gone = np.where(taken[field.name], newer.lacking(field.name), older.lacking(field.name)) & partial
         if gone.any():
             missing[field.name] = gone

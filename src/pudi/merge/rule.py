@@ -54,7 +54,7 @@ class MergeRule:
         batches_by_order: versions within one batch are decided by ordering value all the same: `preCombine` of payload
             classes that else go by commit time.
         deletes_win: outside batches a delete wins whatever its ordering value, and what a record loses to is written
-            anew all the same: PartialUpdateAvroPayload below version 9.
+            anew all the same, with the meta fields of the one that loses: PartialUpdateAvroPayload below version 9.
         binlog: the ordering field holds texts `file.position` of MySQL's log, see `comparable_columns`.
     """
 

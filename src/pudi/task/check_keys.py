@@ -29,6 +29,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.storage import StorageBelow, open_input
 from pudi.task.check_files import UNREADABLE
+from pudi.task.check_revived import REVIVED, revived_keys
 from pudi.task.finding import DATA_FILES, Finding, Findings
 from pudi.task.index_keys import Portion
 from pudi.task.read import SliceReader
@@ -130,6 +131,8 @@ class StageKeys:
             try:
                 # at once: what was read of a file that turns out to be damaged must not be taken for all of it
                 rows = list(reader.read(file_slice))
+                if self.spread.column is None and len(again := revived_keys(storage, self.plan, file_slice)):
+                    found.append(Finding.of_keys(RECORD_KEYS, file_slice.path, again.sort(), REVIVED))
             except UNREADABLE as error:
                 found.append(Finding(DATA_FILES, file_slice.path, f"can't be read: {error}"))
                 unread.append(owner)

@@ -1,0 +1,81 @@
+"""Records that were deleted in log files and are there again: a file slice in, their keys out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import FileSlice, read_log_blocks
+from pudi.format.log_block import BlockKind
+from pudi.merge import MergeRule, Versions, fold, lay_over
+from pudi.plan import ReadPlan
+from pudi.schema import RECORD_KEY
+from pudi.task.log_versions import LogVersions
+from pudi.task.merged import MergedSlices
+
+REVIVED = (
+    "deleted in log files without an ordering value, and there again: a record that came later has a lower value than "
+    "the deleted one in the base file, which readers take; delete by key what isn't to be there"
+)
+"""What a finding says of such keys."""
+
+
+def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.Array:
+    """Keys that a delete without an ordering value took away, and that a later, lower version brought back.
+
+    Args:
+        storage: the table's files.
+        plan: how slices are read.
+        file_slice: the slice.
+
+    Raises:
+        CorruptError: a file of the slice can't be read.
+    """
+    merging, none = plan.merging, pa.array([], pa.string())
+    if merging is None or not merging.rule.compares or file_slice.base is None or not file_slice.logs:
+        return none
+    blocks = read_log_blocks(storage, file_slice.logs, merging.scope, merging.memory.share // 4)
+    if all(block.kind is not BlockKind.DELETE for block in blocks):
+        return none
+    names = merging.columns(plan.schema)
+    target = pa.schema([field for field in plan.schema if field.name in names])
+    held, buckets, _ = LogVersions(storage, merging, plan.history).collect(blocks, target)
+    rule = replace(merging.rule, partial_update=None)  # who wins is asked, not what comes of both
+    if buckets is None:
+        parts = [_once_deleted(held, rule)]
+    else:
+        with buckets:
+            parts = [_once_deleted(runs, rule) for runs, _ in buckets.parts(pa.table({}))]
+    newer = [versions for versions in parts if versions is not None]
+    if not newer:
+        return none
+    slices = MergedSlices(storage, replace(merging, rule=rule), plan.schema, plan.history)
+    found = [none]
+    for part in slices.parts(
+        replace(file_slice, logs=()), [RECORD_KEY, *(name for name in target.names if name != RECORD_KEY)]
+    ):
+        for versions in newer:
+            base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
+            laid = lay_over(base, versions, RECORD_KEY, rule)
+            found.append(_keys(base.take(pa.array(laid.base_rows[laid.taken < 0]))))
+    return pa.concat_arrays(found).unique()
+
+
+def _once_deleted(runs: Sequence[Versions], rule: MergeRule) -> Versions | None:
+    """What comes of the versions of keys that have a delete without an ordering value among theirs; None for none."""
+    gone = [_keys(run.rows).filter(pa.array(run.unconditional)) for run in runs]
+    keys = pa.concat_arrays(gone).unique() if gone else pa.array([], pa.string())
+    if not len(keys):
+        return None
+    kept = [run.take(np.flatnonzero(np.asarray(pc.is_in(_keys(run.rows), value_set=keys)))) for run in runs]
+    return fold([run for run in kept if len(run)], RECORD_KEY, rule)
+
+
+def _keys(rows: pa.Table) -> pa.Array:
+    found = rows[RECORD_KEY].combine_chunks()
+    return pa.array([], pa.string()) if isinstance(found, pa.ChunkedArray) else found.cast(pa.string())
