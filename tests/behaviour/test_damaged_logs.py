@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from support.archiving import archive
 
 BEGIN = struct.Struct(">6sqii")
 
@@ -119,3 +120,21 @@ def test_a_log_cut_at_the_end_of_a_block_is_missed(tmp_path: Path, version: int)
             table.scan().to_arrow()
         with pytest.raises(pudi.CorruptError, match="cut off"):
             table.compact()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_archived_commits_wrote_must_be_there_too(tmp_path: Path, version: int) -> None:
+    options = {"hoodie.metadata.enable": "false"}
+    made(tmp_path / "t", version, metadata=False)
+    archive(tmp_path / "t", 3)
+    table = pudi.Table(str(tmp_path / "t"), options=options)
+    assert len(table.timeline.commits) == 1
+    assert found(table) == EXPECTED
+    for log in logs_of(tmp_path / "t")[:2]:
+        whole = log.read_bytes()
+        for data in (b"", whole[:-1]):
+            log.write_bytes(data)
+            with pytest.raises(pudi.CorruptError) as caught:
+                found(pudi.Table(str(tmp_path / "t"), options=options))
+            assert log.name in str(caught.value)
+        log.write_bytes(whole)

@@ -216,15 +216,7 @@ def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFil
     logs = list(logs)
     if not logs:
         return {}
-    first = min(log.instant for log in logs)
-    if timeline.layout == 1:
-        wanted = [i for i in timeline.commits if i.requested >= first]
-    else:
-        names = {log.instant for log in logs}
-        known = {i.requested: i for i in timeline.commits}
-        if any(name not in known for name in names) and store.has_history():
-            known = {i.requested: i for i in _archived(store, first) if i.is_write} | known
-        wanted = [known[name] for name in sorted(names) if name in known]
+    wanted, complete = _writers(store, timeline, logs)
     found = _all_extents(store, wanted)
     sizes: dict[str, int] = {}
     for extents in found:
@@ -234,23 +226,27 @@ def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFil
     if timeline.layout == 2:
         read = {i.requested for i, extents in zip(wanted, found, strict=True) if extents is not None}
         unnamed = [log for log in unnamed if log.instant in read]
-    elif unnamed:
-        whole = None not in found and not _is_archived(store, timeline, unnamed)
-        unnamed = unnamed if whole else []
+    elif not complete or None in found:
+        unnamed = []
     return {path: size for path, size in sizes.items() if size} | {log.path: UNNAMED for log in unnamed}
 
 
-def _is_archived(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) -> bool:
-    """Whether an instant that may have written to one of some log files may have been archived."""
+def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) -> tuple[list[Instant], bool]:
+    """The instants that say how large log files are, and whether those of them that were archived are known too."""
     first = min(log.instant for log in logs)
-    return timeline.start is not None and first < timeline.start and store.has_history()
-
-
-def _archived(store: TimelineStore, since: str) -> tuple[Instant, ...]:
-    try:
-        return store.archived(since)
-    except (CorruptError, NotFoundError):  # whoever needs the archive says so
-        return ()
+    names = {log.instant for log in logs}
+    known = {i.requested: i for i in timeline.commits}
+    complete = True
+    begins = timeline.start is not None and first >= timeline.start
+    there = begins if timeline.layout == 1 else known.keys() >= names
+    if not there and store.has_history():
+        try:
+            known = {i.requested: i for i in store.archived(first) if i.is_write} | known
+        except (CorruptError, NotFoundError):  # whoever needs the archive says so
+            complete = False
+    if timeline.layout == 1:
+        return [known[requested] for requested in sorted(known) if requested >= first], complete
+    return [known[requested] for requested in sorted(names & known.keys())], complete
 
 
 def _all_extents(store: TimelineStore, instants: Sequence[Instant]) -> list[Extents | None]:
