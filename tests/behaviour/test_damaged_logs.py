@@ -84,8 +84,12 @@ def refuse_or_be_right(path: Path, name: str, options: dict[str, str], *, longer
         "scan": lambda: found(table),
         "time travel": lambda: found(table, as_of=newest),
         "changes": lambda: table.changes().to_arrow(),
-        "compact": table.compact,
     }
+    if not layout_1:
+        each = {"hoodie.log.compaction.blocks.threshold": "1"}
+        verbs["log compaction"] = lambda: table.compact(log_compaction=True, options=each)
+        verbs["update"] = lambda: table.update({"v": "v + 1"}, where="id = 'k1'")
+    verbs["compact"] = table.compact
     for verb, run in verbs.items():
         if longer and layout_1:
             run()
