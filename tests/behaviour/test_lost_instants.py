@@ -96,3 +96,21 @@ def test_a_compaction_proves_log_files(tmp_path: Path) -> None:
         table.changes().to_arrow()
     with pytest.raises(pudi.CorruptError, match=third):
         table.upsert(rows("fourth", 1))
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_log_blocks_say_what_they_lie_over(tmp_path: Path, everything: bool) -> None:
+    """In versions 8 and 9 no statistic of a log file tells of its base file, but its blocks do."""
+    table, (first, second, _) = make(tmp_path / "t", "mor", 9)
+    before = dict(commits(tmp_path / "t"))
+    lose(tmp_path / "t", second, everything=everything)
+    assert [each.path for each in table.check().differences if each.index == "timeline"] == [second]
+    for read in (table.scan(), table.changes(), table.changes(before[first])):
+        with pytest.raises(pudi.CorruptError, match=second):
+            read.to_arrow()
+    with pytest.raises(pudi.CorruptError, match=second):
+        table.compact(options=EAGER)
+    if not everything:
+        with pytest.raises(pudi.CorruptError, match=second):
+            table.upsert(rows("fourth", 3), options=EAGER)
+    assert table.scan(as_of=first).to_arrow().num_rows == 2

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup import LogFile, bases_under
 from pudi.format import (
     Action,
     BaseFileName,
+    LogFileName,
     State,
     WriteStat,
     decode_compaction_plan,
@@ -53,7 +55,9 @@ class LostInstant:
         )
 
 
-def find_lost(meta: MetaClient, timeline: Timeline, later: Iterable[Instant]) -> list[LostInstant]:
+def find_lost(
+    meta: MetaClient, timeline: Timeline, later: Iterable[Instant], *, in_logs: bool = True
+) -> list[LostInstant]:
     """Instants that some completed ones were built on, and that aren't completed; oldest first.
 
     Where nothing of one is left, it's told if it's no older than the active timeline, or nothing was ever archived.
@@ -62,6 +66,7 @@ def find_lost(meta: MetaClient, timeline: Timeline, later: Iterable[Instant]) ->
         meta: the table.
         timeline: its active timeline.
         later: completed instants of it; what they say of themselves is read.
+        in_logs: whether to look into log files too, whose blocks say which base file they lie over.
 
     Raises:
         CorruptError: an instant can't be read.
@@ -71,7 +76,7 @@ def find_lost(meta: MetaClient, timeline: Timeline, later: Iterable[Instant]) ->
     for instant in later:
         if instant.archived:
             continue
-        for requested, through, certain in _built_on(meta, instant):
+        for requested, through, certain in _built_on(meta, instant, in_logs=in_logs):
             left = pending.get(requested)
             known = timeline.commit(requested) is not None or requested in found or requested >= instant.requested
             if known or requested.startswith(_BOOTSTRAP):
@@ -107,7 +112,8 @@ def refuse_losses(
     later = {each.requested: each for each in read}
     if pending:
         later |= {each.requested: each for each in timeline.commits if each.requested > min(pending)}
-    for lost in find_lost(meta, timeline, (later[requested] for requested in sorted(later))):
+    found = find_lost(meta, timeline, (later[requested] for requested in sorted(later)), in_logs=False)
+    for lost in found:  # whoever reads log files looks into them
         latest = lost.requested if timeline.layout == 1 else lost.proof.requested  # when it had completed
         if (until is None or lost.requested <= until) and (after is None or latest > after):
             raise _error(meta, lost)
@@ -150,7 +156,7 @@ def _surely(meta: MetaClient, timeline: Timeline, found: dict[str, LostInstant])
     return sure
 
 
-def _built_on(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bool]]:
+def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[tuple[str, str, bool]]:
     """Requested times of what a completed instant was built on, what names each, and whether that is certain.
 
     Not certain is what names of log files say where they bear the instant of their slice's base (below version 8): it
@@ -160,6 +166,8 @@ def _built_on(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bo
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             yield from _of_stat(stat)
+            if in_logs and meta.store.layout == 2:
+                yield from _of_log(meta, stat)
     if meta.merges_on_read and metadata.operation_type == "COMPACT":
         yield from _of_plan(meta, instant)
 
@@ -173,6 +181,17 @@ def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
     previous = stat.prev_commit or NO_COMMIT
     if previous != NO_COMMIT and is_instant_time(previous):
         yield previous, f"its version of file group {stat.file_id}", is_base
+
+
+def _of_log(meta: MetaClient, stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
+    parsed = parse_data_file((stat.path or "").rpartition("/")[2])
+    if not isinstance(parsed, LogFileName) or parsed.cdc:
+        return
+    try:
+        found = bases_under(meta.storage, LogFile(stat.partition_path or "", parsed, stat.file_size_in_bytes or 0))
+    except (NotFoundError, CorruptError):  # compacted and cleaned; or damaged, which its readers tell
+        return
+    yield from ((each, f"the base file below {parsed.name}", True) for each in sorted(found) if is_instant_time(each))
 
 
 def _of_plan(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bool]]:

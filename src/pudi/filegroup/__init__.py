@@ -8,6 +8,7 @@ from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOpti
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import (
     LogScope,
+    bases_under,
     read_all_blocks,
     read_blocks,
     read_content,
@@ -39,6 +40,7 @@ __all__ = [
     "ParquetOptions",
     "Replacements",
     "StorageListing",
+    "bases_under",
     "compacting_since",
     "compaction_plan",
     "encode_parquet",

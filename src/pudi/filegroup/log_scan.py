@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
-from pudi.errors import NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup.committed_logs import CommittedLogs
 from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, decoded
 from pudi.filegroup.slices import LogFile
@@ -63,11 +63,19 @@ class LogScope:
         """Whether blocks of an instant count."""
         if self.until is not None and instant > self.until:
             return False
-        if instant not in self.completed:
-            archived = self.start is not None and instant < self.start and instant not in self.pending
-            if not archived:
-                return False
-        return self.among is None or instant in self.among
+        return self.knows(instant) and (self.among is None or instant in self.among)
+
+    def knows(self, instant: str) -> bool:
+        """Whether an instant is completed, or was before it was archived."""
+        if instant in self.completed:
+            return True
+        return self.start is not None and instant < self.start and instant not in self.pending
+
+    def misses(self, instant: str) -> bool:
+        """Whether an instant isn't completed that is pending, or no older than the completed ones."""
+        if self.knows(instant):
+            return False
+        return instant in self.pending or instant >= min(self.completed, default="")
 
 
 def read_log_blocks(
@@ -84,10 +92,33 @@ def read_log_blocks(
 
     Raises:
         NotFoundError: a file is gone.
-        CorruptError: a file lacks bytes that a completed instant wrote, or has others.
+        CorruptError: a file lacks bytes that a completed instant wrote, or has others; or a block lies over a base file
+            of an instant that isn't completed.
         NotSupportedError: a block or a command that this release doesn't know.
     """
-    return visible_blocks(_slice_blocks(storage, logs, scope, hold), scope)
+    found = visible_blocks(_slice_blocks(storage, logs, scope, hold), scope)
+    for block in found:
+        base = block.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
+        if base and scope.misses(base):
+            raise CorruptError(
+                f"the base file that instant {base} wrote is not there for readers, and block {block.instant} of a log "
+                f"file lies over it: the completed file of {base} is gone from the timeline; restore it from a backup, "
+                "or roll the table back to a state before it",
+                table=storage.root,
+                path=block.path,
+                instant=base,
+            )
+    return found
+
+
+def bases_under(storage: Storage, log: LogFile) -> set[str]:
+    """Instants of the base files that the blocks of a log file say they lie over.
+
+    Raises:
+        NotFoundError: the file is gone.
+    """
+    blocks = (block for found in _decoded(storage, [log], 0, None) for block in found.blocks)
+    return {b for block in blocks if (b := block.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS))}
 
 
 def read_all_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) -> list[LogBlock]:
