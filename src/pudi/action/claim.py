@@ -34,12 +34,14 @@ class Claim:
         instant: the service's instant, inflight.
         run: a number that the write tokens of all files of this run hold.
         written: paths of files that are known to be of this run.
+        failed: what failed behind the completed instant, by service.
     """
 
     meta: MetaClient
     instant: Instant
     run: int
     written: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def check_files(self) -> None:
         """Under the lock, just before completion: nobody took this run for dead and deleted its files.
@@ -121,7 +123,7 @@ def claimed(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterat
             _undo(claim)
         raise
     with behind_commit(CLEAN_UP, meta.storage.root):
-        heart.stop()
+        heart.stop(delete=CLEAN_UP not in claim.failed)  # by it the next one finds markers that are still there
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:

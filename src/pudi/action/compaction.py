@@ -255,9 +255,10 @@ class _Run(Timed):
                 check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
                 action = claim.instant.action.comparable
                 done = meta.store.complete(claim.instant, metadata, check, action=action, seen=timeline)
-                with behind_commit(CLEAN_UP, meta.storage.root):
+                with behind_commit(CLEAN_UP, meta.storage.root, claim.failed):
                     Markers(meta.storage, done.requested).delete()
-        return CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
+        result = CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
+        return replace(result, failed_services=claim.failed)
 
     def _tasks(self, claim: Claim, plan: CompactionPlan, timeline: Timeline, schema_json: str) -> Sequence[FileJob]:
         meta = self.meta

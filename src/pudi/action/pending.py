@@ -32,7 +32,8 @@ def pending(
         options: the writer's.
         requested: content of the requested file.
         inflight: content of the inflight file.
-        failed: where it's noted what failed behind a completed commit.
+        failed: where it's noted what failed behind a completed commit; markers that couldn't be deleted are left to the
+            next writer, which finds them by the heartbeat.
     """
     hearts: list[Heartbeat] = []
 
@@ -53,7 +54,7 @@ def pending(
         raise
     with behind_commit(CLEAN_UP, meta.storage.root, failed):
         for heart in hearts:
-            heart.stop()
+            heart.stop(delete=CLEAN_UP not in (failed or {}))
 
 
 def _undo(meta: MetaClient, instant: Instant) -> None:

@@ -161,7 +161,7 @@ class _Services:
                 action=claim.instant.action.comparable,
                 seen=seen,
             )
-            with behind_commit(CLEAN_UP, mdt.storage.root):
+            with behind_commit(CLEAN_UP, mdt.storage.root, claim.failed):
                 Markers(mdt.storage, done.requested).delete()
 
     def _of_what_is_there(self, plan: CompactionPlan) -> CompactionPlan:
