@@ -332,15 +332,18 @@ def _prepared(engine: SparkEngine, table: pudi.Table, frame: Any) -> Any:
 
 def test_records_that_differ_from_those_counted_are_an_error(tmp_path: Path, spark: Any) -> None:
     from pudi.engine.spark.engine import _Answer
+    from pudi.engine.spark.fingerprint import Fingerprint
 
     records = _prepared(SparkEngine(spark), _table(tmp_path), _frame(spark, 30, places=1))
     group = records.groups["p0"]
 
-    def check(received: int, fingerprint: int) -> None:
+    def check(received: int, fingerprint: Fingerprint) -> None:
         _check_complete([("p0", group)], ["p0"], [_Answer(0, received, fingerprint, [])], "t")
 
     check(30, group.fingerprint)
-    for received, fingerprint in ((29, group.fingerprint), (31, group.fingerprint), (30, group.fingerprint ^ 1)):
+    others = Fingerprint(group.fingerprint.xor ^ 1, group.fingerprint.total)
+    pairs = Fingerprint(group.fingerprint.xor, group.fingerprint.total + 2)  # one record twice for another one twice
+    for received, fingerprint in ((29, group.fingerprint), (31, group.fingerprint), (30, others), (30, pairs)):
         with pytest.raises(UnavailableError, match="'p0'"):
             check(received, fingerprint)
     records.release()

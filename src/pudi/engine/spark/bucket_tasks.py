@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, GROUP
+from pudi.engine.spark.fingerprint import NO_RECORDS
 from pudi.engine.spark.session import task_ids
 from pudi.engine.spark.tasks import FileTasks, WorkerCheck, answer, failure, steps, unique_id
 from pudi.errors import PudiError
@@ -62,7 +63,7 @@ class BucketTasks:
         file_id = self.buckets.file_id(name, partition, unique_id(self.job, f"{partition}/{name}"))
         task = FileTask(number, partition, file_id, bucket=name)
         return answer(
-            number, rows.num_rows, 0, FileTasks(self.storage, self.spec, (), "", self.check).write(task, rows)
+            number, rows.num_rows, NO_RECORDS, FileTasks(self.storage, self.spec, (), "", self.check).write(task, rows)
         )
 
 

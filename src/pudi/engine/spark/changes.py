@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.fingerprint import NO_RECORDS
 from pudi.engine.spark.session import task_ids
 from pudi.engine.spark.tasks import FencedStorage, WorkerCheck, answer, failure
 from pudi.errors import PudiError
@@ -43,7 +44,7 @@ class ChangeTasks:
                     self.check.run()
                     token = write_token(*task_ids())
                     yield answer(
-                        number, 0, 0, [change_file(storage, self.spec, self.tasks[number], self.change, token)]
+                        number, 0, NO_RECORDS, [change_file(storage, self.spec, self.tasks[number], self.change, token)]
                     )
         except PudiError as error:
             yield failure(error)

@@ -15,6 +15,7 @@ from pudi.engine.spark.bucket_tasks import BucketTasks
 from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.fingerprint import Fingerprint
 from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
@@ -201,7 +202,7 @@ class SparkEngine:
 class _Answer:
     task: int
     received: int
-    fingerprint: int
+    fingerprint: Fingerprint
     results: Sequence[FileResult]
 
 
@@ -215,7 +216,10 @@ def _collect(frame: Any, table: str) -> list[_Answer]:
             if isinstance(error, PudiError):
                 raise error
     answers = [
-        _Answer(row["task"], row["received"], row["fingerprint"], pickle.loads(bytes(row["results"]))) for row in rows
+        _Answer(
+            row["task"], row["received"], Fingerprint(row["xor"], row["total"]), pickle.loads(bytes(row["results"]))
+        )
+        for row in rows
     ]
     return sorted(answers, key=lambda answer: answer.task)
 
@@ -251,16 +255,16 @@ def _check_complete(
     Raises:
         UnavailableError: they differ; the write is rolled back.
     """
-    balance: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    balance: defaultdict[str, tuple[int, Fingerprint]] = defaultdict(lambda: (0, Fingerprint()))
     for partition, group in expected:
-        balance[partition][0] += group.records
-        balance[partition][1] ^= group.fingerprint
+        records, fingerprint = balance[partition]
+        balance[partition] = records + group.records, fingerprint.plus(group.fingerprint)
     for answer in answers:
         partition = "" if partitions is None else partitions[answer.task]
-        balance[partition][0] -= answer.received
-        balance[partition][1] ^= answer.fingerprint
+        records, fingerprint = balance[partition]
+        balance[partition] = records - answer.received, fingerprint.minus(answer.fingerprint)
     for partition, (records, fingerprint) in balance.items():
-        if records or fingerprint:
+        if records or any(fingerprint):
             kind = "fewer" if records > 0 else "more"
             place = "" if partitions is None else f"partition {partition!r}: "
             raise UnavailableError(

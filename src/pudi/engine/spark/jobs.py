@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.fingerprint import NO_RECORDS
 from pudi.engine.spark.session import task_ids
 from pudi.engine.spark.tasks import FencedStorage, WorkerCheck, answer, failure
 from pudi.errors import PudiError
@@ -37,6 +38,6 @@ class JobTasks:
             for batch in batches:
                 for number in batch.column(0).to_pylist():  # files, not records
                     self.check.run()
-                    yield answer(number, 0, 0, [self.jobs[number].run(storage, task_ids()[2])])
+                    yield answer(number, 0, NO_RECORDS, [self.jobs[number].run(storage, task_ids()[2])])
         except PudiError as error:
             yield failure(error)

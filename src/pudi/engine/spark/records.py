@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.context import Context
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
+from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
 from pudi.engine.spark.kept_types import kept_column
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
@@ -31,12 +32,12 @@ class Group:
 
     Attributes:
         records: how many.
-        fingerprint: XOR of the hashes of their keys.
+        fingerprint: of the hashes of their keys.
         text_bytes: length of all their texts.
     """
 
     records: int
-    fingerprint: int
+    fingerprint: Fingerprint
     text_bytes: int = 0
 
 
@@ -113,15 +114,15 @@ class SparkRecords:
         of_keys = keyed.groupBy(RECORD_KEY).agg(
             sql.expr(f"max({PARTITION_PATH}) AS {PARTITION_PATH}"),
             sql.expr("count(1) AS n"),
-            sql.expr(f"bit_xor({HASH}) AS {HASH}"),
+            sql.expr(f"max({HASH}) AS {HASH}"),
             sql.expr(f"sum({self._text_bytes()}) AS size"),
         )
-        sums = [sql.expr(total) for total in ("sum(n)", f"bit_xor({HASH})", "sum(size)", "max(n)")]
+        sums = [sql.expr(total) for total in ("sum(n)", *FINGERPRINT_SQL, "sum(size)", "max(n)")]
         with spark_errors(self.spec.table, "combining records of one key"):
             rows = of_keys.groupBy(PARTITION_PATH).agg(*sums).collect()
-        once = all(row[4] == 1 for row in rows)
+        once = all(row[5] == 1 for row in rows)
         if once:
-            self._groups.update({row[0]: Group(row[1], row[2], row[3]) for row in rows})
+            self._groups.update({row[0]: Group(row[1], Fingerprint(row[2], row[3]), row[4]) for row in rows})
         return once
 
     @cached_property
@@ -130,10 +131,10 @@ class SparkRecords:
         sql, keyed = functions(self.frame), self.keyed
         found = self._groups
         if not found:
-            counts = [sql.expr(count) for count in ("count(1)", f"bit_xor({HASH})", f"sum({self._text_bytes()})")]
+            counts = [sql.expr(count) for count in ("count(1)", *FINGERPRINT_SQL, f"sum({self._text_bytes()})")]
             with spark_errors(self.spec.table, "counting the records"):
                 rows = keyed.groupBy(PARTITION_PATH).agg(*counts).collect()
-            found = {row[0]: Group(row[1], row[2], row[3]) for row in rows}
+            found = {row[0]: Group(row[1], Fingerprint(row[2], row[3]), row[4]) for row in rows}
         if self.spec.keys.partition_fields:
             check_paths(pa.array(list(found), pa.string()))
         return found

@@ -14,6 +14,7 @@ from pudi.context import Storage
 from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
+from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     Bins,
@@ -64,12 +65,12 @@ class SparkTagged:
         """Counts by partition path and file id."""
         if self.frame is self.records.keyed:
             return {(partition, None): group for partition, group in self.records.groups.items()}
-        return {(row[0], row[1]): Group(row[2], row[3]) for row in self._counts}
+        return {(row[0], row[1]): Group(row[2], Fingerprint(row[3], row[4])) for row in self._counts}
 
     @property
     def movers(self) -> bool:
         """Whether a record goes to another partition than one that holds its key, where `counted` says so."""
-        return any(row[4] for row in self._counts)
+        return any(row[5] for row in self._counts)
 
     @cached_property
     def _counts(self) -> list[Any]:
@@ -77,7 +78,7 @@ class SparkTagged:
         sql = functions(counted)
         moves = f"bool_or({_MOVES})" if _MOVES in counted.columns else "false"
         with spark_errors(self.records.spec.table, "looking for the records' keys"):
-            counts = [sql.expr(count) for count in ("count(1)", f"bit_xor({HASH})", moves)]
+            counts = [sql.expr(count) for count in ("count(1)", *FINGERPRINT_SQL, moves)]
             found: list[Any] = counted.groupBy(PARTITION_PATH, FILE_ID).agg(*counts).collect()
         return found
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, HASH, TASK
+from pudi.engine.spark.fingerprint import NO_RECORDS, Fingerprint
 from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
 from pudi.format import heartbeat_path, new_file_id, write_token
@@ -27,15 +28,16 @@ from pudi.task.partition import write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
 
-RESULT_COLUMNS = "task BIGINT, received BIGINT, fingerprint BIGINT, results BINARY, error BINARY"
-"""Columns of a task's answer: its number, records that came in, XOR of their `HASH`, a list of `FileResult` or a
+RESULT_COLUMNS = "task BIGINT, received BIGINT, xor BIGINT, total BIGINT, results BINARY, error BINARY"
+"""Columns of a task's answer: its number, records that came in, their `Fingerprint`, a list of `FileResult` or a
 `PudiError` (both pickled)."""
 
 _RESULT_SCHEMA = pa.schema(
     [
         ("task", pa.int64()),
         ("received", pa.int64()),
-        ("fingerprint", pa.int64()),
+        ("xor", pa.int64()),
+        ("total", pa.int64()),
         ("results", pa.binary()),
         ("error", pa.binary()),
     ]
@@ -156,7 +158,7 @@ class FileTasks:
             del received
             for number, places in _by_task(table):
                 rows = table.take(places)
-                yield answer(number, rows.num_rows, _fingerprint(rows[HASH]), self.write(self.tasks[number], rows))
+                yield answer(number, rows.num_rows, Fingerprint.of(rows[HASH]), self.write(self.tasks[number], rows))
         except PudiError as error:
             yield failure(error)
 
@@ -211,7 +213,7 @@ class BulkTask:
     _files: int = 0
     _rows: int = 0
     _limit: int | None = None
-    _hashes: int = 0
+    _hashes: Fingerprint = NO_RECORDS
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns, and `HASH` where they're to be counted."""
@@ -231,7 +233,7 @@ class BulkTask:
     def _take_in(self, batches: list[pa.RecordBatch]) -> None:
         taken = pa.Table.from_batches(batches)
         if HASH in taken.column_names:
-            self._hashes ^= _fingerprint(taken[HASH])
+            self._hashes = self._hashes.plus(Fingerprint.of(taken[HASH]))
             taken = taken.drop_columns([HASH])
         data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
         keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
@@ -279,7 +281,7 @@ class BulkTask:
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
         result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
-        told, self._hashes = self._hashes, 0  # with the next file, whichever records are in it
+        told, self._hashes = self._hashes, NO_RECORDS  # with the next file, whichever records are in it
         return answer(number, result.received, told, [result])
 
 
@@ -333,18 +335,14 @@ class KeyColumns:
             yield from rows.append_column(RECORD_KEY, keys).append_column(PARTITION_PATH, partitions).to_batches()
 
 
-def _fingerprint(hashes: pa.ChunkedArray) -> int:
-    return int(np.bitwise_xor.reduce(hashes.to_numpy(), dtype=np.int64)) if len(hashes) else 0
-
-
-def answer(task: int, received: int, fingerprint: int, results: list[FileResult]) -> pa.RecordBatch:
+def answer(task: int, received: int, fingerprint: Fingerprint, results: list[FileResult]) -> pa.RecordBatch:
     """What a task did, as a row of `RESULT_COLUMNS`."""
-    return _row(task, received, fingerprint, pickle.dumps(results), None)
+    return _row(task, received, *fingerprint, pickle.dumps(results), None)
 
 
 def failure(error: PudiError) -> pa.RecordBatch:
     """An error as a value: raised in the driver with its type, and not retried by Spark."""
-    return _row(0, 0, 0, None, pickle.dumps(error))
+    return _row(0, 0, 0, 0, None, pickle.dumps(error))
 
 
 def _row(*values: int | bytes | None) -> pa.RecordBatch:
