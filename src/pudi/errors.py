@@ -76,6 +76,10 @@ class TableNotFoundError(NotFoundError):
     """There is no Hudi table at the path given."""
 
 
+class StoreNotFoundError(NotFoundError):
+    """The bucket or container that a location names is not there."""
+
+
 class TableExistsError(PudiError):
     """A table, or a file that must be new, is there already."""
 

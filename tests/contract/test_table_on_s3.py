@@ -54,6 +54,15 @@ def test_a_second_table_at_the_same_place_is_refused(s3_server: S3Server) -> Non
         pudi.create(made.path, SCHEMA, record_key="uuid", storage_options=s3_server.options())
 
 
+def test_a_bucket_that_isnt_there_is_told_as_such(s3_server: S3Server) -> None:
+    """Its message advised to make a table there."""
+    with pytest.raises(pudi.TableNotFoundError, match="no such bucket") as caught:
+        pudi.Table("s3://no-such-bucket/x", storage_options=s3_server.options())
+    assert "pudi.create" not in caught.value.message
+    with pytest.raises(pudi.NotFoundError, match="no such bucket"):
+        pudi.create("s3://no-such-bucket/x", SCHEMA, record_key="uuid", storage_options=s3_server.options())
+
+
 def upsert_requests(server: S3Server, looked_into: int, rewritten: int) -> tuple[Counter[str], list[tuple[str, str]]]:
     made = make(server, looked_into)
     keys = [trip(3 * number, 20) for number in range(rewritten)]

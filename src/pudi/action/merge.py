@@ -15,7 +15,7 @@ from pudi.action.schema_history import read_history
 from pudi.action.write import Write
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
-from pudi.expr import Expr, bind, conjunction, parse, replace_columns, split_conjuncts
+from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
 from pudi.plan import Operation, plan_read
 from pudi.plan.change import bind_assignments, bind_one
@@ -278,4 +278,4 @@ class _Binder:
         try:
             return make()
         except PudiError as error:
-            raise type(error)(f"{what}: {error.message}", table=self._root) from error
+            raise type(error)(f"{what}: {outside_where(error)}", table=self._root) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pudi.context import Context, Storage
-from pudi.errors import CorruptError, NotFoundError, TableExistsError, TableNotFoundError
+from pudi.errors import CorruptError, NotFoundError, StoreNotFoundError, TableExistsError, TableNotFoundError
 from pudi.format import PROPERTIES, PROPERTIES_BACKUP, MaxBytes, decode_table_properties, encode_table_properties
 
 _READ_ATTEMPTS = 5
@@ -49,6 +49,8 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
                     return decode_table_properties(content, path=path)
             except CorruptError as error:
                 found, problem = True, error
+            except StoreNotFoundError as error:
+                raise TableNotFoundError(error.message, table=storage.root) from error
         if not found and not absent:
             # An update may have put the new file in place and taken the backup away between the two looks.
             absent = True
@@ -109,5 +111,7 @@ def _is_valid(content: bytes) -> bool:
 def _try_read(storage: Storage, path: str) -> bytes | None:
     try:
         return storage.read(path, MaxBytes.PROPERTIES)
+    except StoreNotFoundError:
+        raise
     except NotFoundError:
         return None

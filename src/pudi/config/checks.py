@@ -224,8 +224,8 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
         wanted, persisted = _normalised(key, value), _persisted(config, key)
         if persisted is not None and wanted != persisted:
             raise InvalidArgumentError(
-                f"option {key}={text_of(value)} contradicts the table, which has {persisted}: it is fixed when the "
-                "table is made",
+                f"option {options.name_of(key)}={text_of(value)} contradicts the table, which has {persisted}: it is "
+                "fixed when the table is made",
                 table=table,
             )
 

@@ -10,9 +10,11 @@ from functools import partial
 from pudi.config.option import Option, Scope, Status
 
 _harmless = partial(Option, scope=Scope.WRITE, status=Status.HARMLESS)
+_ignored = partial(Option, scope=Scope.WRITE, status=Status.IGNORED)
 _lacking = partial(Option, scope=Scope.WRITE, status=Status.UNSUPPORTED)
 _lacking_flag = partial(_lacking, kind=bool, default=False)
 
+_NO_CLEANING = "Old file slices stay, since there is no cleaning yet; have Apache Hudi clean the table."
 _NO_SERVICES = "table services come in a later release; call Hudi's for now"
 _NO_SYNC = "register the table in the catalog with Apache Hudi's sync tool"
 _NO_CODE = "a class is never loaded by its name"
@@ -36,8 +38,10 @@ _SERVICES = (
     _harmless(key="hoodie.compaction.*", doc="How merge-on-read tables are compacted."),
     _harmless(key="hoodie.log.compaction.*", doc="How log files are compacted."),
     _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact beside a stream.", kind=bool),
-    _harmless(key="hoodie.clean.*", doc="When old file slices are removed; there is no cleaning yet."),
-    _harmless(key="hoodie.cleaner.*", doc="When old file slices are removed; there is no cleaning yet."),
+    _ignored(key="hoodie.clean.automatic", doc=_NO_CLEANING, kind=bool),
+    _ignored(key="hoodie.clean.async", doc=_NO_CLEANING, kind=bool, aliases=("hoodie.clean.async.enabled",)),
+    _ignored(key="hoodie.clean.*", doc=_NO_CLEANING),
+    _ignored(key="hoodie.cleaner.*", doc=_NO_CLEANING),
     _harmless(key="hoodie.archive.*", doc="When the table's own timeline is archived; it isn't yet."),
     _harmless(key="hoodie.commits.archival.batch", doc="Instants archived at once.", kind=int),
     _harmless(key="hoodie.timeline.compaction.*", doc="How the archived timeline is compacted."),

@@ -103,7 +103,8 @@ def _versions(options: Options) -> dict[str, str]:
     for key, value in (("hoodie.timeline.layout.version", layout), ("hoodie.table.initial.version", version)):
         if options.given.get(key, value) != value:
             raise InvalidArgumentError(
-                f"option {key}={options.given[key]}: a new table of version {version} has {value}; leave it out"
+                f"option {options.name_of(key)}={options.given[key]}: a new table of version {version} has {value}; "
+                "leave it out"
             )
     said = {"hoodie.table.version": str(version), "hoodie.timeline.layout.version": str(layout)}
     return said if version < 8 else {**said, "hoodie.table.initial.version": str(version), **_SINCE_8}

@@ -35,6 +35,8 @@ class Status(Enum):
     """It has the effect that Hudi gives it."""
     HARMLESS = "harmless"
     """It is known and has nothing to act on here: accepted, and said once in the log."""
+    IGNORED = "ignored"
+    """It asks for something that this release lacks and a job can do without: accepted, with a warning, said once."""
     UNSUPPORTED = "not supported"
     """It asks for something that this release lacks: any value but the default raises `NotSupportedError`."""
 

@@ -68,14 +68,20 @@ class Options:
 
     Attributes:
         given: the values that were given, by canonical key; a key of a family stands for itself.
+        named: the keys that they were given under, by canonical key.
     """
 
     given: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    named: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def get(self, key: str) -> Value | None:
         """The value given under canonical `key`, else its default; None where there is neither."""
         value = self.given.get(key)
         return option(key).default if value is None else value
+
+    def name_of(self, key: str) -> str:
+        """The key under which the value of canonical `key` was given."""
+        return self.named.get(key, key)
 
     def text(self, key: str) -> str:
         """The value of a text option that has a default."""
@@ -122,12 +128,16 @@ def resolve(*layers: Mapping[str, str] | None) -> Options:
         NotSupportedError: a value asks for something that this release lacks.
     """
     given: dict[str, Value] = {}
+    named: dict[str, str] = {}
     for layer in reversed([layer for layer in layers if layer]):
-        given.update(_resolve_layer(layer))
-    return Options(given)
+        values, names = _resolve_layer(layer)
+        given.update(values)
+        named.update(names)
+    return Options(given, named)
 
 
-def _resolve_layer(layer: Mapping[str, str]) -> dict[str, Value]:
+def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
+    """The values of one map by canonical key, and the keys that they were given under."""
     values: dict[str, Value] = {}
     named: dict[str, str] = {}
     for key, raw in layer.items():
@@ -140,13 +150,20 @@ def _resolve_layer(layer: Mapping[str, str]) -> dict[str, Value]:
         named[canonical] = key
         if found.status is Status.HARMLESS:
             _say_once(key, found.doc)
-    return values
+        if found.status is Status.IGNORED and value is not False:  # what is switched off isn't missing
+            _warn_once(key, found.doc)
+    return values, named
 
 
 def _text(key: str, value: object) -> str:
     if isinstance(value, (str, bool, int, float)):
         return text_of(value)
     raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
+
+
+@functools.cache
+def _warn_once(key: str, doc: str) -> None:
+    _log.warning("option %s has no effect in this release of pudi: %s", key, doc)
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pudi.expr.arrow import evaluate, to_arrow
-from pudi.expr.assign import constant, evaluate_all, replace_columns
+from pudi.expr.assign import constant, evaluate_all, outside_where, replace_columns
 from pudi.expr.binder import bind, bind_value, negate
 from pudi.expr.bounds import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.calls import apply_call, depends_on_zone, index_call, keeps_order, widened
@@ -48,6 +48,7 @@ __all__ = [
     "keeps_order",
     "leaf_columns",
     "negate",
+    "outside_where",
     "parse",
     "partition_only",
     "prune",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from decimal import Decimal
 
 import pyarrow as pa
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.expr.arrow import evaluate
 from pudi.expr.literals import number_literal
 from pudi.expr.tree import Column, Expr, Literal, rewritten, type_of
@@ -42,6 +43,12 @@ def constant(value: object) -> Literal:
     raise InvalidArgumentError(
         f"{value!r} is no constant: give SQL text, a number, bool, date, datetime, bytes or None"
     )
+
+
+def outside_where(error: PudiError) -> str:
+    """What an error says of an expression that stands elsewhere, where its message would look for it in `where`."""
+    message = re.sub(r"^where (?=is |must |has |can't )|(?: named)? in `?where`?(?![\w(])", "", error.message)
+    return f"not supported: {message}" if isinstance(error, NotSupportedError) else message
 
 
 def replace_columns(expr: Expr, change: Callable[[Column], Column]) -> Expr:

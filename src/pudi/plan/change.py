@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, PudiError
-from pudi.expr import Expr, bind_value, constant, parse
+from pudi.expr import Expr, bind_value, constant, outside_where, parse
 from pudi.plan.read import ReadPlan
 
 
@@ -64,4 +64,4 @@ def bind_one(value: object, rows: pa.Schema, field: pa.Field, root: str) -> Expr
         expr = value if isinstance(value, Expr) else parse(value) if isinstance(value, str) else constant(value)
         return bind_value(expr, rows, field.type)
     except PudiError as error:
-        raise type(error)(f"the new value of column {field.name!r}: {error.message}", table=root) from error
+        raise type(error)(f"the new value of column {field.name!r}: {outside_where(error)}", table=root) from error

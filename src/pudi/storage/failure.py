@@ -24,6 +24,7 @@ from pudi.errors import (
     NotSupportedError,
     PudiError,
     RefusedError,
+    StoreNotFoundError,
     UnavailableError,
 )
 
@@ -34,6 +35,10 @@ _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
 _NO_CONTAINER = re.compile(r"NoSuchBucket|ContainerNotFound|The specified (?:bucket|container) does not exist")
 _NEVER_SENT = re.compile(r"builder error|BadScheme")
+_ROLE = re.compile(
+    r"/latest/(?:api/token|meta-data/)|//169\.254\.1[67]|/metadata/identity/oauth2/token|/computeMetadata/"
+)
+"""Where the credentials of a machine's or a container's role are asked for, when none are given: S3, Azure, Google."""
 _PASSING = {408, 409, 425, 429}
 _FULL = 507
 _TOO_LARGE = re.compile(r"EntityTooLarge|status(?: code)?: 413")
@@ -66,6 +71,8 @@ def may_pass(error: Exception) -> bool:
     status = status_of(error)
     if status is not None:
         return (status >= 500 and status != _FULL) or status in _PASSING
+    if _ROLE.search(str(error)):  # nobody answers there but in a cloud
+        return False
     if _is_bad_range(error) or _NEVER_SENT.search(str(error)):
         return False
     return isinstance(error, GenericError | JoinError | TimeoutError | ConnectionError)
@@ -82,9 +89,15 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
     """
     reason = str(error).partition("\n")[0]
     status = status_of(error)
-    if isinstance(error, FileNotFoundError) or status == 404:
-        kind: type[PudiError] = NotFoundError
-        message = "there is no such bucket or container" if is_no_container(error) else "there is no such file"
+    if _ROLE.search(str(error)):
+        kind: type[PudiError] = RefusedError
+        advice = _credentials(root)
+        message = f"there are no credentials for the store: {advice} (this machine's role gives none: {reason})"
+    elif is_no_container(error):
+        kind = StoreNotFoundError
+        message = "there is no such bucket or container: check its name, the region and the endpoint"
+    elif isinstance(error, FileNotFoundError) or status == 404:
+        kind, message = NotFoundError, "there is no such file"
     elif status == 416 or _is_bad_range(error):
         kind, message = CorruptError, f"bytes past the file's end are wanted: {reason}"
     elif _NEVER_SENT.search(str(error)):
@@ -104,6 +117,16 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
     else:
         kind, message = UnavailableError, f"the store doesn't answer as it should: {reason}"
     return kind(message, table=root, path=path, offset=offset if kind is CorruptError else None)
+
+
+def _credentials(root: str) -> str:
+    """What a person does who has given no credentials."""
+    if root.startswith("s3"):
+        return (
+            "give access_key_id and secret_access_key in storage_options, or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY in the environment; for a public bucket skip_signature=true"
+        )
+    return "give them in storage_options; for what is public skip_signature=true"
 
 
 def system_error(error: OSError, what: str, *, table: str | None = None, path: str | None = None) -> PudiError:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.config import ALL_OPTIONS, Option, Options, Scope, Status, WriteOptions, find_option, option, resolve
+from pudi.config.resolve import _warn_once
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 
 PARQUET_CODEC = "hoodie.parquet.compression.codec"
@@ -101,7 +102,7 @@ def test_one_setting_with_two_values_in_a_layer_is_an_error() -> None:
 
 def test_the_most_special_declaration_of_a_key_counts() -> None:
     assert option("hoodie.clean.failed.writes.policy").status is Status.SUPPORTED
-    assert option("hoodie.clean.commits.retained").status is Status.HARMLESS
+    assert option("hoodie.clean.commits.retained").status is Status.IGNORED
     assert option("hoodie.deltastreamer.keygen.timebased.timezone").scope is Scope.TABLE
 
 
@@ -209,3 +210,18 @@ def test_options_and_their_views_travel_to_workers() -> None:
 def test_a_getter_of_the_wrong_type_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="page"):
         Options().flag("hoodie.parquet.page.size")
+
+
+def test_options_of_cleaning_say_that_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_once.cache_clear()
+    given = {
+        "hoodie.clean.commits.retained": "4",
+        "hoodie.cleaner.fileversions.retained": "3",
+        "hoodie.clean.automatic": "false",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+    }
+    for _ in range(2):
+        resolve(given)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 2
+    assert all("no cleaning yet" in each and "retained" in each for each in told)

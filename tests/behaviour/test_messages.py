@@ -1,0 +1,56 @@
+"""What an error says fits what the user wrote, and what there is to do."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import pudi
+from support.trips import SCHEMA, table, trip
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> pudi.Table:
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
+    made.bulk_insert(table([trip(number, 10) for number in range(6)]))
+    return made
+
+
+def test_an_option_that_contradicts_the_table_is_named_as_it_was_given(trips: pudi.Table) -> None:
+    for given in ("hoodie.datasource.write.precombine.field", "hoodie.table.ordering.fields"):
+        with pytest.raises(pudi.InvalidArgumentError, match=f"option {re.escape(given)}=fare contradicts"):
+            pudi.Table(trips.path, options={given: "fare"})
+        with pytest.raises(pudi.InvalidArgumentError, match=f"option {re.escape(given)}=fare contradicts"):
+            trips.upsert(table([trip(1, 20)]), options={given: "fare"})
+
+
+@pytest.mark.parametrize("value", ["coalesce(fare, 0)", "no_such * 2", "fare LIKE 'x'", "fare + ("])
+def test_no_where_is_spoken_of_where_there_is_none(trips: pudi.Table, value: str) -> None:
+    with pytest.raises(pudi.PudiError, match="'fare'") as caught:
+        trips.update({"fare": value})
+    assert "where" not in caught.value.message
+    if value.startswith("coalesce"):
+        assert "not supported: the function COALESCE" in caught.value.message
+    with pytest.raises(pudi.PudiError) as caught:
+        trips.merge(table([trip(1, 20)])).when_matched_update({"fare": value.replace("fare", "source.fare")}).execute()
+    assert "where" not in caught.value.message
+
+
+@pytest.mark.parametrize("value", ["coalesce(fare, 0) > 1", "no_such > 2"])
+def test_where_is_spoken_of_where_there_is_one(trips: pudi.Table, value: str) -> None:
+    with pytest.raises(pudi.PudiError, match="in where"):
+        trips.update({"fare": "fare"}, where=value)
+
+
+def test_missing_credentials_are_told_as_such_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "ENDPOINT_URL"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    nobody = {"region": "us-east-1", "metadata_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
+    began = time.monotonic()
+    with pytest.raises(pudi.RefusedError, match="no credentials for the store: give access_key_id") as caught:
+        pudi.Table("s3://somebodys-bucket/trips", storage_options=nobody)
+    assert not caught.value.retryable
+    assert time.monotonic() - began < 5
