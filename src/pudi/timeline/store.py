@@ -22,6 +22,7 @@ from pudi.format import (
 )
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
+from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.timeline import Timeline
 
@@ -56,7 +57,7 @@ class TimelineStore:
     context: Context
     lock: Lock
     layout: Layout = 2
-    _contents: dict[str, CommitMetadata] = field(default_factory=dict, repr=False)
+    _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
     _archive: Archive = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -92,15 +93,15 @@ class TimelineStore:
         return self.storage.read(self.path(instant, state), MaxBytes.INSTANT)
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit, deltacommit or replacecommit says of itself; kept, since it never changes.
+        """What a completed commit, deltacommit or replacecommit says of itself.
+
+        It never changes. What was read last is kept, up to a bound: a `Table` may live for months.
 
         Raises:
             CorruptError: the bytes are not commit metadata.
         """
         name = instant.file_name()
-        if name not in self._contents:
-            self._contents[name] = self._commit_metadata(instant)
-        return self._contents[name]
+        return self._contents.get(name) or self._contents.keep(name, self._commit_metadata(instant))
 
     def decoded(self, instant: Instant, state: State | None = None) -> dict[str, Any]:
         """Content of an instant's timeline file as plain values, for the kinds that pudi only reads.

@@ -9,10 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency import Liveness, liveness
+from pudi.config import WriteOptions
 from pudi.context import FileInfo
+from pudi.errors import NotFoundError
 from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
 from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_metadata, encode_clean_plan
-from pudi.timeline import Timeline
+from pudi.timeline import Instant, Timeline
 
 RETAINED = 2
 """How many slices of a file group stay (HoodieMetadataWriteUtils.createMetadataWriteConfig)."""
@@ -23,21 +26,26 @@ _SUFFIX = "002"
 """What cleans are named by below version 8, behind the newest delta commit."""
 
 
-def clean_metadata(mdt: MetaClient, seen: Timeline, retained: int = RETAINED) -> bool:
+def clean_metadata(mdt: MetaClient, seen: Timeline, options: WriteOptions, retained: int = RETAINED) -> bool:
     """Clean the metadata table, under its table's lock; whether anything was deleted.
 
-    A clean that died is of no use to later ones: its files are found again, and it's taken off the timeline.
+    A clean that died is of no use to later ones: its files are found again, and it's taken off the timeline. Beside one
+    that may be at work (another writer's, since pudi's own are done under the lock) nothing is cleaned until later.
 
     Args:
         mdt: the metadata table.
         seen: its timeline as it was a moment ago: where that says that it isn't time, nothing more is asked.
+        options: after how long a writer without a sign of life is dead.
         retained: how many slices of each file group stay.
     """
     if not _is_time(seen):
         return False
     with mdt.lock:
         timeline = mdt.store.load()
-        for dead in timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT):
+        pending = timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT)
+        if not all(_is_dead(mdt, each, options) for each in pending):
+            return False
+        for dead in pending:
             mdt.store.discard(dead)
         plan = _plan(mdt, timeline, retained)
         if plan is None:
@@ -53,6 +61,22 @@ def clean_metadata(mdt: MetaClient, seen: Timeline, retained: int = RETAINED) ->
         took = mdt.context.clock.now_ms() - began_ms
         mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
     return True
+
+
+def _is_dead(mdt: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    """Whether nobody is at work on a clean: its heartbeat, or without one its file, is too old."""
+    try:
+        touched = mdt.store.modified_ms(instant)
+    except NotFoundError:  # on its way to its next state
+        touched = mdt.context.clock.now_ms()
+    found = liveness(
+        mdt.storage,
+        instant.requested,
+        mdt.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=touched,
+    )
+    return found is Liveness.DEAD
 
 
 def _is_time(timeline: Timeline) -> bool:

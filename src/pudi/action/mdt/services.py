@@ -84,7 +84,7 @@ class _Services:
             scheduled = self._schedule_logs(mdt)
         if scheduled is not None:
             self._compact(mdt, scheduled)
-        clean_metadata(mdt, timeline)
+        clean_metadata(mdt, timeline, self._claiming)
         archive_metadata(self.meta, mdt, timeline, self.options)
 
     @property

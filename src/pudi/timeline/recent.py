@@ -1,0 +1,51 @@
+"""Commit metadata that was read last: kept for the next reader, in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from pudi.format import CommitMetadata
+
+MOST_STATS = 100_000
+"""Statistics of files that are kept at most: of 850 bytes each, beside their texts that commits share."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCommits:
+    """What completed commits say, by the names of their files; those used longest ago go first.
+
+    Args:
+        most: statistics of files that are kept at most; the newest commit is kept whatever it has.
+    """
+
+    most: int = MOST_STATS
+    _kept: dict[str, tuple[int, CommitMetadata]] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (RecentCommits, (self.most,))
+
+    def get(self, name: str) -> CommitMetadata | None:
+        """What a commit says, if it's kept."""
+        with self._guard:
+            found = self._kept.pop(name, None)
+            if found is None:
+                return None
+            self._kept[name] = found  # behind all others
+        return found[1]
+
+    def keep(self, name: str, metadata: CommitMetadata) -> CommitMetadata:
+        """Keep what a commit says, and let others go that have no room beside it."""
+        with self._guard:
+            self._kept.pop(name, None)
+            self._kept[name] = _weight(metadata), metadata
+            total = sum(weight for weight, _ in self._kept.values())
+            while total > self.most and len(self._kept) > 1:
+                total -= self._kept.pop(next(iter(self._kept)))[0]
+        return metadata
+
+
+def _weight(metadata: CommitMetadata) -> int:
+    """Statistics that a commit holds; its schema and the like count as one."""
+    return 1 + sum(len(stats) for stats in metadata.partition_to_write_stats.values())

@@ -1,0 +1,42 @@
+"""Old slices of the metadata table go, beside cleans that others have begun."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pudi
+from pudi.action import MetaClient
+from pudi.action.mdt.client import open_metadata
+from pudi.format import Action, State
+from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_plan
+from support.trips import SCHEMA, table, trip
+
+OFTEN = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "5"}
+
+
+def _cleans(path: Path, *states: State) -> list[str]:
+    mdt = open_metadata(MetaClient.open(str(path), None, {}))
+    return [instant.requested for instant in mdt.store.load().of(Action.CLEAN, *states)]
+
+
+def test_a_clean_that_may_be_at_work_is_left_alone_and_a_dead_one_is_not(tmp_path: Path) -> None:
+    """A pending one was taken off the timeline whoever was at work on it, so that its writer failed."""
+    path = tmp_path / "trips"
+    made = pudi.create(path, SCHEMA, record_key="uuid", ordering="ts", options=OFTEN)
+    made = pudi.Table(path, options=OFTEN)
+    for number in range(8):
+        made.upsert(table([trip(1, number)]))
+    mdt = open_metadata(MetaClient.open(str(path), None, {}))
+    newest = mdt.store.load().commits[-1].requested
+    other = mdt.store.request(Action.CLEAN, encode_clean_plan(CleanPlan(None, newest, {}, BY_VERSIONS)))
+    mdt.store.start(other)
+    for number in range(8, 12):
+        made.upsert(table([trip(1, number)]))
+    assert _cleans(path, State.INFLIGHT) == [other.requested]
+    for file in (path / ".hoodie" / "metadata" / ".hoodie" / "timeline").glob("*.clean*"):
+        os.utime(file, (1, 1))
+    for number in range(12, 30):
+        made.upsert(table([trip(1, number)]))
+    assert _cleans(path, State.REQUESTED, State.INFLIGHT) == []
+    assert _cleans(path, State.COMPLETED)
