@@ -114,3 +114,25 @@ def test_log_blocks_say_what_they_lie_over(tmp_path: Path, everything: bool) -> 
         with pytest.raises(pudi.CorruptError, match=second):
             table.upsert(rows("fourth", 3), options=EAGER)
     assert table.scan(as_of=first).to_arrow().num_rows == 2
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_replacecommit_that_is_empty(tmp_path: Path, version: int, kind: str) -> None:
+    options = {"hoodie.write.table.version": str(version)}
+    path = tmp_path / "t"
+    table = pudi.create(path, SCHEMA, record_key="k", partition_by="p", ordering="ts", table_type=kind, options=options)
+    table.insert(rows("first", 0, 1, 2, 3))
+    replaced = table.insert_overwrite(rows("second", 0, 1))
+    assert replaced is not None
+    (completed,) = [f for f in files_of(path, replaced.instant) if f.suffix == ".replacecommit"]
+    content = completed.read_bytes()
+    completed.write_bytes(b"")
+    damaged = pudi.Table(path)
+    for act in (lambda: damaged.scan().to_arrow(), lambda: damaged.upsert(rows("third", 0)), damaged.compact):
+        if act == damaged.compact and kind == "cow":
+            continue
+        with pytest.raises(pudi.CorruptError, match=f"{replaced.instant}.*is empty|is empty.*{replaced.instant}"):
+            act()
+    completed.write_bytes(content)
+    assert sorted(pudi.Table(path).scan(columns=["k", "v"]).to_arrow()["v"].to_pylist()) == ["second", "second"]

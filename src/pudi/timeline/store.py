@@ -98,7 +98,7 @@ class TimelineStore:
         It never changes. What was read last is kept, up to a bound: a `Table` may live for months.
 
         Raises:
-            CorruptError: the bytes are not commit metadata.
+            CorruptError: the bytes are not commit metadata, or there are none.
         """
         name = instant.file_name()
         return self._contents.get(name) or self._contents.keep(name, self._commit_metadata(instant))
@@ -124,9 +124,18 @@ class TimelineStore:
             return self._archive.commit_metadata(instant)
         path = self.path(instant)
         try:
-            return decode_commit_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
+            data = self.storage.read(path, MaxBytes.INSTANT)
         except NotFoundError:
             return self._archive.commit_metadata(self._archived_since(instant))
+        if not data and instant.is_completed:
+            raise CorruptError(
+                "the file of a completed instant is empty, so what it wrote and replaced is unknown; restore the file "
+                "from a copy",
+                table=self.storage.root,
+                path=path,
+                instant=instant.requested,
+            )
+        return decode_commit_metadata(data, path=path)
 
     def _archived_since(self, instant: Instant) -> Instant:
         """The archived form of an instant whose file is gone by now; an error if there's none."""
