@@ -119,7 +119,8 @@ def test_a_table_is_never_upgraded(tmp_path: Path) -> None:
     made, _ = _written(LocalEngine(), tmp_path / "trips", Layout(version=6), 1)
     before = tree(made.path)
     made.options = {"hoodie.write.table.version": "9"}
-    with pytest.raises(pudi.InvalidArgumentError, match=r"hoodie\.write\.table\.version=9 contradicts the table, which has 6"):
+    expected = r"hoodie\.write\.table\.version=9 contradicts the table, which has 6"
+    with pytest.raises(pudi.InvalidArgumentError, match=expected):
         made.write("upsert", table([trip(1, 5)]))
     assert tree(made.path) == before
 
