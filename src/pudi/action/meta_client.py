@@ -48,6 +48,7 @@ class MetaClient:
             by: what comes next in that write needn't open it again.
         as_table: the metadata table as a table of its own, once it was opened, and what that depended on
             (`open_metadata`).
+        origin: the client that this one was made from for a single verb; it learns of changed properties too.
     """
 
     storage: Storage
@@ -60,6 +61,7 @@ class MetaClient:
     by_position: bool = True
     looked_at: tuple[Timeline, MetadataTable] | None = field(default=None, repr=False, compare=False)
     as_table: tuple[object, MetaClient] | None = field(default=None, repr=False, compare=False)
+    origin: MetaClient | None = field(default=None, repr=False, compare=False)
     _listed: KeptListing = field(default_factory=KeptListing, repr=False, compare=False)
 
     @classmethod
@@ -96,6 +98,12 @@ class MetaClient:
         memory, by_position = MergeMemory.of(reading.given), reading.flag(POSITIONS)
         reads_metadata = str(options.get(METADATA_KEY)).lower() != "false"
         return cls(storage, config, context, lock, store, reads_metadata, memory, by_position)
+
+    def for_verb(self, options: Mapping[str, str]) -> MetaClient:
+        """A client of the same table with the options of one verb."""
+        client = MetaClient.of(self.storage, self.config, options, self.context)
+        client.origin = self
+        return client
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
@@ -178,7 +186,13 @@ class MetaClient:
         Raises:
             CorruptError: they can't be read.
         """
-        self.config = TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root)
+        self.update_config(TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root))
+
+    def update_config(self, config: TableConfig) -> None:
+        """Take over the table's properties as they were read or changed."""
+        self.config = config
+        if self.origin is not None:
+            self.origin.update_config(config)
 
     def schema_json(self, timeline: Timeline) -> str:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).

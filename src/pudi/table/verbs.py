@@ -195,7 +195,7 @@ class Verbs:
         resolved = resolve(options, self._options)
         meta = self._meta
         if options and any(key.startswith(_OPENED_WITH) for key in options):
-            meta = MetaClient.of(meta.storage, meta.config, {**self._options, **options}, meta.context)
+            meta = meta.for_verb({**self._options, **options})
         return meta, resolved
 
 

@@ -309,4 +309,4 @@ def set_partitions(
     """Say in the properties which partitions readers may use, and which are being built; and what `more` says."""
     changes = {**more, _READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
     changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
-    meta.config = TableConfig.parse(changed, table=meta.storage.root)
+    meta.update_config(TableConfig.parse(changed, table=meta.storage.root))

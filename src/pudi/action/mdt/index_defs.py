@@ -76,7 +76,7 @@ def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
     _put(meta, definitions)
     if meta.config.raw.get(DEFINITIONS_KEY) is None:
         changed = update_properties(meta.storage, meta.context, lambda old: {**old, DEFINITIONS_KEY: INDEX_DEFS})
-        meta.config = TableConfig.parse(changed, table=meta.storage.root)
+        meta.update_config(TableConfig.parse(changed, table=meta.storage.root))
 
 
 def _put(meta: MetaClient, definitions: dict[str, Any]) -> None:
