@@ -119,7 +119,8 @@ class UnavailableError(PudiError):
 class RefusedError(PudiError):
     """The storage refuses: the disk is full, rights or credentials are missing, a file is too large.
 
-    Nothing of a write is visible. The same call fails again until somebody changes that; the message says what.
+    Also where its clock and this machine's are too far apart to write by. Nothing of a write is visible. The same call
+    fails again until somebody changes that; the message says what.
     """
 
 

@@ -10,7 +10,16 @@ import pyarrow as pa
 from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
-from pudi.config import MEMORY_KEYS, METADATA_KEY, POSITIONS, MergeMemory, TableConfig, check_readable, resolve
+from pudi.config import (
+    CLOCK_TOLERANCE,
+    MEMORY_KEYS,
+    METADATA_KEY,
+    POSITIONS,
+    MergeMemory,
+    TableConfig,
+    check_readable,
+    resolve,
+)
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
@@ -93,9 +102,10 @@ class MetaClient:
         layout: Layout = 1 if config.layout_version == 1 else 2
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
-        store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout)
-        reading = resolve({key: options[key] for key in (*MEMORY_KEYS, POSITIONS) if key in options})
-        memory, by_position = MergeMemory.of(reading.given), reading.flag(POSITIONS)
+        given = resolve({key: options[key] for key in (*MEMORY_KEYS, POSITIONS, CLOCK_TOLERANCE) if key in options})
+        tolerance = given.integer(CLOCK_TOLERANCE)
+        store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, tolerance)
+        memory, by_position = MergeMemory.of(given.given), given.flag(POSITIONS)
         reads_metadata = str(options.get(METADATA_KEY)).lower() != "false"
         return cls(storage, config, context, lock, store, reads_metadata, memory, by_position)
 

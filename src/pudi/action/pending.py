@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import take_back
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
-from pudi.errors import PudiError
+from pudi.errors import ConflictError, PudiError, RefusedError
 from pudi.format import Action, CommitMetadata, State
 from pudi.timeline import Instant
 
@@ -47,8 +47,10 @@ def pending(
         instant = meta.store.start(instant, inflight)
         yield instant
     except BaseException as error:
+        nothing_there = instant is None and isinstance(error, (ConflictError, RefusedError))
         for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
-            heart.stop(delete=False)
+            with suppress(PudiError):  # the first error is the one to tell
+                heart.stop(delete=nothing_there)
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
             _undo(meta, instant)
         raise

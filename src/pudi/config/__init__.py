@@ -27,9 +27,11 @@ from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.write_options import WriteOptions
+from pudi.config.write_registry import CLOCK_TOLERANCE
 
 __all__ = [
     "ALL_OPTIONS",
+    "CLOCK_TOLERANCE",
     "MEMORY_KEYS",
     "METADATA_KEY",
     "POSITIONS",

@@ -14,6 +14,8 @@ _write = partial(Option, scope=Scope.WRITE)
 _flag = partial(_write, kind=bool)
 _count = partial(_write, kind=int)
 
+CLOCK_TOLERANCE = "pudi.write.clock.tolerance.ms"
+
 _MIB = 1024 * 1024
 _LOCKS = "org.apache.hudi.client.transaction.lock."
 
@@ -355,6 +357,14 @@ _COMMIT = (
         default=30,
         minimum=1,
         job_keys=("hoodie.write.lock.storage.heartbeat.poll.secs",),
+    ),
+    _count(
+        key=CLOCK_TOLERANCE,
+        doc="Milliseconds that this machine's clock may be apart from an object store's, by the time it gives to the "
+        "requested file; a writer whose clock is further off is refused. 0 compares nothing, at one request less a "
+        "write.",
+        default=5 * 60 * 1000,
+        minimum=0,
     ),
     _count(
         key="hoodie.client.heartbeat.interval_in_ms",

@@ -61,6 +61,15 @@ class Connected(Protocol):
 
 
 @runtime_checkable
+class KeepsTime(Protocol):
+    """A store whose files get their times from a clock of its own."""
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether that clock is another one than this machine's."""
+
+
+@runtime_checkable
 class Folders(Protocol):
     """Folders that stay when their last file goes."""
 
@@ -86,6 +95,11 @@ def open_local(storage: Storage, path: str) -> int | None:
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
     return storage.open_local(path) if isinstance(storage, LocalFiles) else None
+
+
+def has_own_clock(storage: Storage) -> bool:
+    """Whether files get their times from another clock than this machine's."""
+    return isinstance(storage, KeepsTime) and storage.has_own_clock
 
 
 def connection_options(storage: Storage) -> Mapping[str, str]:

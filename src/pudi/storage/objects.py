@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import MemoryStore
 
 from pudi.context import Context, FileInfo
 from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
@@ -85,6 +86,11 @@ class ObjectStorage:
     def can_replace(self) -> bool:
         """Replace-if-unchanged is there."""
         return True
+
+    @property
+    def has_own_clock(self) -> bool:
+        """All but memory is on other machines."""
+        return not isinstance(self._store, MemoryStore)
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""

@@ -12,6 +12,7 @@ from pudi.errors import NotSupportedError
 from pudi.storage.capability import (
     Replaces,
     connection_options,
+    has_own_clock,
     local_path,
     open_local,
     read_tail,
@@ -54,6 +55,11 @@ class StorageWrapper:
     def can_replace(self) -> bool:
         """Whether the inner storage has replace-if-unchanged."""
         return replacing(self.inner) is not None
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether the inner storage keeps time by itself."""
+        return has_own_clock(self.inner)
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""

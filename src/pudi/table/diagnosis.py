@@ -116,6 +116,25 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class FutureInstants:
+    """Instants that lie in the future: of a writer whose clock was ahead, and of all who came after it.
+
+    Attributes:
+        first: requested time of the oldest.
+        action: what it did.
+        newest: the newest time among them, requested or completed.
+        count: how many there are.
+        ahead_seconds: from now to `newest`.
+    """
+
+    first: str
+    action: str
+    newest: str
+    count: int
+    ahead_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataFacts:
     """The metadata table.
 
@@ -141,6 +160,7 @@ class Diagnosis:
         files: its files.
         pending: what isn't completed.
         metadata: its metadata table; None where it has none.
+        future: instants that lie in the future; None where there are none.
         leftovers: paths of what dead writers left.
         problem: why its files can't be read; empty where they can.
         advice: what to do, the most pressing first.
@@ -152,6 +172,7 @@ class Diagnosis:
     files: FileFacts
     pending: tuple[Pending, ...] = ()
     metadata: MetadataFacts | None = None
+    future: FutureInstants | None = None
     leftovers: tuple[str, ...] = ()
     problem: str = ""
     advice: tuple[Advice, ...] = field(default=())

@@ -9,13 +9,13 @@ from pudi.action.leftovers import find_leftovers
 from pudi.action.mdt.client import open_metadata
 from pudi.action.rollback import pending_writes
 from pudi.concurrency import Liveness
-from pudi.config import Options, WriteOptions
+from pudi.config import CLOCK_TOLERANCE, Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
-from pudi.format import Action, instant_to_millis, parse_data_file
+from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
 from pudi.metadata import FILES
 from pudi.table.access import readers
-from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, Level, MetadataFacts, Pending, SizeClass
+from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, FutureInstants, Level, MetadataFacts, Pending, SizeClass
 from pudi.timeline import Timeline
 
 _MIB = 1 << 20
@@ -66,6 +66,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         files=files,
         pending=pending,
         metadata=_metadata(meta, timeline),
+        future=_future(meta, timeline, options.integer(CLOCK_TOLERANCE)),
         leftovers=tuple(path for path, _ in find_leftovers(meta, folders).told()),
         problem=problem,
     )
@@ -152,6 +153,19 @@ def _pending(meta: MetaClient, options: Options) -> Iterator[Pending]:
         yield Pending(instant.requested, action, state, age, alive.value, _BLOCKS.get(instant.action, ""))
 
 
+def _future(meta: MetaClient, timeline: Timeline, tolerance_ms: int) -> FutureInstants | None:
+    """Instants that are further in the future than clocks may be apart."""
+    now_ms = meta.context.clock.now_ms()
+    bound = millis_to_instant(now_ms + tolerance_ms, meta.config.timezone)
+    found = [each for each in timeline.instants if max(each.requested, each.completion or "") > bound]
+    if not found:
+        return None
+    first = min(found, key=lambda each: each.requested)
+    newest = max(max(each.requested, each.completion or "") for each in found)
+    ahead = (instant_to_millis(newest, meta.config.timezone) - now_ms) // 1000
+    return FutureInstants(first.requested, first.action.value, newest, len(found), ahead)
+
+
 def _metadata(meta: MetaClient, timeline: Timeline) -> MetadataFacts | None:
     if not meta.config.metadata_partitions:
         return None
@@ -184,6 +198,15 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
                 f"{each.action} {each.instant} has been pending for {each.age_seconds // 3600} hours and blocks "
                 f"{each.blocks}; see whether somebody is at work on it",
             )
+    if found.future is not None:
+        future = found.future
+        yield Advice(
+            Level.WARNING,
+            f"{future.count} instants lie up to {future.ahead_seconds / 86_400:,.1f} days in the future, the first is "
+            f"{future.action} {future.first}: its writer's clock was ahead, and later instants continue from it. Until "
+            f"{future.newest} is past, reads as of a time or since a time find less than there is: give them "
+            "instants in place of times, and set the clock of that writer",
+        )
     if found.leftovers:
         yield Advice(Level.WARNING, f"{len(found.leftovers)} things were left behind by dead writers; run pudi repair")
     yield from _advice_on_files(found)

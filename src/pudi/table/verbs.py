@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.config import METADATA_KEY, POSITIONS, Options, resolve
+from pudi.config import CLOCK_TOLERANCE, METADATA_KEY, POSITIONS, Options, resolve
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -26,7 +26,14 @@ else:
     spark_engine = lazy_module("pudi.engine.spark.engine")
     merge_builder = lazy_module("pudi.table.merge")
 
-_OPENED_WITH = ("hoodie.write.lock.", "hoodie.write.concurrency.mode", "hoodie.memory.", METADATA_KEY, POSITIONS)
+_OPENED_WITH = (
+    "hoodie.write.lock.",
+    "hoodie.write.concurrency.mode",
+    "hoodie.memory.",
+    METADATA_KEY,
+    POSITIONS,
+    CLOCK_TOLERANCE,
+)
 """Options that a table is opened with: a verb that's given such opens it anew."""
 
 

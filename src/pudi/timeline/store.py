@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pudi.context import Context, Lock, OneProcessLock, Storage
-from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
+from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, RefusedError, UnavailableError
 from pudi.format import (
     Action,
     CommitMetadata,
@@ -21,6 +21,7 @@ from pudi.format import (
     encode_commit_metadata,
 )
 from pudi.timeline.archive import Archive, open_archive
+from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
@@ -48,6 +49,8 @@ class TimelineStore:
         context: the clock.
         lock: the table's lock.
         layout: layout of the timeline.
+        clock_tolerance_ms: how far this machine's clock may be from the storage's when an instant is made,
+            milliseconds; 0 for any difference.
     """
 
     storage: Storage
@@ -57,6 +60,7 @@ class TimelineStore:
     context: Context
     lock: Lock
     layout: Layout = 2
+    clock_tolerance_ms: int = 0
     _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
     _archive: Archive = field(init=False, repr=False, compare=False)
 
@@ -192,6 +196,7 @@ class TimelineStore:
         Raises:
             ConflictError: `seen` is given, the lock doesn't keep other processes out, and one wrote meanwhile; the
                 instant is off the timeline again.
+            RefusedError: the time is made here, and this machine's clock is too far from the storage's; likewise.
         """
         with self.lock:
             requested = at or next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
@@ -200,13 +205,15 @@ class TimelineStore:
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
             self.lock.verify()
             note_own(self.lock, instant)
+            clocks = ClockCheck(self.storage, self.context, 0 if at else self.clock_tolerance_ms)
             self.storage.create(self.path(instant), content)
-            if seen is not None and isinstance(self.lock, OneProcessLock):
-                try:
+            try:
+                clocks.compare(self.path(instant))
+                if seen is not None:
                     self.refuse_strangers(instant, seen)
-                except ConflictError:
-                    self.discard(instant)
-                    raise
+            except (ConflictError, RefusedError):
+                self.discard(instant)
+                raise
         return instant
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
