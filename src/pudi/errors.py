@@ -110,6 +110,10 @@ class ConflictError(PudiError):
     retryable = True
 
 
+class BlockedError(ConflictError):
+    """What another writer has pending is in the way: the same call may succeed when that is over, not right away."""
+
+
 class UnavailableError(PudiError):
     """The storage or the engine did not answer, or a lock was not free in time."""
 

@@ -227,8 +227,9 @@ def test_another_writer_in_between_is_a_conflict(tmp_path: Path, monkeypatch: py
         pudi.Table(made.path).upsert(table([trip(1, 20)]))
         return schema(self, timeline)
 
-    merge = made.merge(table([trip(1, 30)])).when_matched_update()
+    once = {"hoodie.write.num.retries.on.conflict.failures": "0"}
+    merge = made.merge(table([trip(1, 30)]), options=once).when_matched_update()
     monkeypatch.setattr(MetaClient, "schema", slow)
-    with pytest.raises(pudi.ConflictError):
+    with pytest.raises(pudi.ConflictError, match=made.timeline.commits[-1].requested[:8]):
         merge.execute()
     assert made.scan().to_arrow()["ts"].to_pylist() == [20]

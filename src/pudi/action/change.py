@@ -10,6 +10,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
+from pudi.action.retry import Retries
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
@@ -37,13 +38,16 @@ def change_where(
     Raises:
         InvalidArgumentError: an unknown column, one of the key or the partition is set, a wrong expression.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
-        ConflictError: another writer won; nothing of this write is visible.
+        ConflictError: other writers won, at each attempt; nothing of this write is visible.
     """
     if where is None and values is None:
         raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
     operation = Operation.DELETE if values is None else Operation.UPSERT
     options = WriteOptions.of(resolved)
-    return _Change(meta, engine, operation, resolved, options, {}, values=values, where=where).run(None)
+    retries = Retries.of(meta, options, by_default=True)
+    return retries.run(
+        lambda: _Change(meta, engine, operation, resolved, options, {}, values=values, where=where).run(None)
+    )
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.errors import ConflictError, CorruptError, NotSupportedError, PudiError, TableExistsError
+from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
@@ -108,7 +108,7 @@ def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions:
             meta.storage.create(path, encode_ring(partition, ring))
         except TableExistsError as error:
             if decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) != ring:
-                raise ConflictError(
+                raise BlockedError(
                     f"another writer divided partition {partition!r} into other buckets; write again without "
                     "hoodie.bucket.index.num.buckets",
                     table=meta.storage.root,

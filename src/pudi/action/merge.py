@@ -11,6 +11,7 @@ import pyarrow as pa
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
+from pudi.action.retry import Retries
 from pudi.action.schema_history import read_history
 from pudi.action.write import Write
 from pudi.config import Options, WriteOptions, check_writable
@@ -73,17 +74,32 @@ def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, re
         InvalidArgumentError: a wrong clause or expression, several source rows match one row of the table, or an
             update would change its key or partition.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
-        ConflictError: another writer won; nothing of this write is visible.
+        ConflictError: other writers won, at each attempt; nothing of this write is visible.
     """
-    root = meta.storage.root
-    meta.reload()
-    check_writable(meta.config, root, resolved)
-    timeline = meta.store.load()
+    root, options = meta.storage.root, WriteOptions.of(resolved)
     source, columns = engine.merge_source(data, root)
+
+    def attempt() -> CommitResult | None:
+        return _attempt(meta, engine, source, columns, request, resolved, options)
+
+    return Retries.of(meta, options, by_default=True).run(attempt)
+
+
+def _attempt(
+    meta: MetaClient,
+    engine: Engine,
+    source: Any,
+    columns: pa.Schema,
+    request: MergeRequest,
+    resolved: Options,
+    options: WriteOptions,
+) -> CommitResult | None:
+    meta.reload()
+    check_writable(meta.config, meta.storage.root, resolved)
+    timeline = meta.store.load()
     join = _Binder(meta, meta.schema(timeline), columns, request).join(timeline)
     made = engine.merge_rows(source, meta.storage, join)
     try:
-        options = WriteOptions.of(resolved)
         write = _Merge(meta, engine, Operation.UPSERT, resolved, options, {}, flagged=True, seen=timeline)
         return write.run(made.data)
     finally:
@@ -95,9 +111,11 @@ class _Merge(Write):
     seen: Timeline | None = None
 
     def _plan(self, timeline: Timeline, records: Any) -> Any:
-        if self.seen is not None and set(self.seen.commits) != set(timeline.commits):
+        changed = set() if self.seen is None else set(self.seen.commits) ^ set(timeline.commits)
+        if changed:
             raise ConflictError(
-                "another writer changed the table while source and table were compared; retry",
+                f"another writer changed the table while source and table were compared, by commit "
+                f"{max(changed).requested}; nothing of this merge is visible; retry",
                 table=self.meta.storage.root,
             )
         return super()._plan(timeline, records)

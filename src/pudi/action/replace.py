@@ -19,6 +19,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
+from pudi.action.retry import Retries
 from pudi.action.write import Write
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -66,7 +67,7 @@ def overwrite(
         What was done, or None when there was nothing to write and nothing to replace.
 
     Raises:
-        InvalidArgumentError: a record falls outside of `partitions`; otherwise as `pudi.action.write`.
+        InvalidArgumentError: a record falls outside of `partitions`; otherwise as `pudi.action.records.write`.
     """
     options = WriteOptions.of(resolved)
     chosen = None if partitions is None else _paths(partitions, meta.storage.root)
@@ -75,7 +76,11 @@ def overwrite(
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
     extra = dict(extra_metadata or {})
-    return _Overwrite(meta, engine, operation, resolved, options, extra, partitions=chosen).run(data)
+    retries = Retries.of(meta, options, by_default=False)
+    records = engine.repeatable(data, meta.storage.root) if retries.some else data
+    return retries.run(
+        lambda: _Overwrite(meta, engine, operation, resolved, options, extra, partitions=chosen).run(records)
+    )
 
 
 def delete_partitions(
@@ -114,8 +119,12 @@ def delete_partitions(
     chosen = None if partitions is None else _paths(partitions, root)
     operation, options = Operation.DELETE_PARTITION, WriteOptions.of(resolved)
     extra = dict(extra_metadata or {})
-    job = _DeletePartitions(meta, engine, operation, resolved, options, extra, partitions=chosen, where=where)
-    return job.run(None)
+
+    def attempt() -> CommitResult | None:
+        job = _DeletePartitions(meta, engine, operation, resolved, options, extra, partitions=chosen, where=where)
+        return job.run(None)
+
+    return Retries.of(meta, options, by_default=False).run(attempt)
 
 
 def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ class CommitResult:
             `clean-up`): the error's type and message. The log holds the traceback; the next commit tries again.
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
-        phases: seconds by phase.
+        phases: seconds by phase, of the attempt that was completed.
+        attempts: how often it was planned and written: more than once where other writers won at first.
     """
 
     instant: str
@@ -42,6 +43,7 @@ class CommitResult:
     phases: Mapping[str, float] = field(default_factory=dict)
     files_replaced: int = 0
     failed_services: Mapping[str, str] = field(default_factory=dict)
+    attempts: int = 1
 
     @classmethod
     def of(cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float]) -> CommitResult:

@@ -12,7 +12,7 @@ from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo, Storage
-from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
+from pudi.errors import BlockedError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import Markers
 from pudi.format import (
     HEARTBEAT_DIR,
@@ -179,7 +179,7 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
     if found is not Liveness.ALIVE:
         refuse_to_undo(meta, timeline, instant)
     if found is Liveness.UNKNOWN:
-        raise ConflictError(
+        raise BlockedError(
             "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it "
             "may be alive. Wait for it, or, if you know it's dead, write with hoodie.clean.failed.writes.policy=EAGER",
             table=meta.storage.root,

@@ -35,8 +35,10 @@ class SchemaSeen:
             ConflictError: another writer changed it.
         """
         if SchemaSeen.of(meta, timeline) != self:
+            newest = max((i.requested for i in timeline.commits), default="none")
             raise ConflictError(
-                "another writer changed the table's schema meanwhile; read the table again and retry",
+                f"another writer changed the table's schema meanwhile (the newest commit is {newest}); nothing of this "
+                "write is visible; read the table again and retry",
                 table=meta.storage.root,
             )
 

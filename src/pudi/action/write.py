@@ -1,7 +1,7 @@
-"""Write in one commit: keys, tagging, placing, files, and the completed instant that makes them visible.
+"""One attempt at a write: keys, tagging, placing, files, and the completed instant that makes them visible.
 
-`Write` is the frame: checks, repair, the pending instant, the files, the conflict check and the completion. Verbs that
-take no records, or replace file groups, are made of it in modules of their own.
+`Write` is the frame: checks, repair, the pending instant, the files, the conflict check and the completion. Verbs are
+made of it in modules of their own, and `pudi.action.retry` says how often they attempt it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pudi.action.timed import Timed
 from pudi.action.verify import SchemaSeen, verify
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError
+from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import Action, CommitMetadata, new_file_id
 from pudi.index import Index
@@ -71,44 +71,9 @@ from pudi.timeline import Instant, Timeline
 _Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
 
 
-def write(
-    meta: MetaClient,
-    engine: Engine,
-    data: Any,
-    operation: Operation,
-    resolved: Options,
-    extra_metadata: Mapping[str, str] | None = None,
-) -> CommitResult | None:
-    """Write `data` in one commit.
-
-    Args:
-        meta: the table.
-        engine: who does the work.
-        data: the records, in a form that the engine takes.
-        operation: what to do with them.
-        resolved: the writer's options.
-        extra_metadata: more to say in the commit.
-
-    Returns:
-        What was done, or None when there are no records.
-
-    Raises:
-        NotSupportedError: the table is of a kind that this release can't write.
-        InvalidArgumentError: the data doesn't fit the table; nothing was written.
-        ConflictError: another writer won; nothing of this write is visible.
-    """
-    options, root = WriteOptions.of(resolved), meta.storage.root
-    if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
-        operation = Operation.INSERT
-    if operation is Operation.BULK_INSERT and options.duplicates != "none":
-        reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
-        raise NotSupportedError(reason, table=root)
-    return Write(meta, engine, operation, resolved, options, dict(extra_metadata or {})).run(data)
-
-
 @dataclass
 class Write(Timed):
-    """One write, from the check of its input to its result.
+    """One attempt at a write, from the check of its input to its result; made anew for each.
 
     Args:
         meta: the table.
@@ -137,7 +102,14 @@ class Write(Timed):
     failed: dict[str, str] = field(default_factory=dict)
 
     def run(self, data: Any) -> CommitResult | None:
-        """Write; see `write`."""
+        """Write.
+
+        Args:
+            data: the records, in a form that the engine takes.
+
+        Returns:
+            What was done, or None when there is nothing to do.
+        """
         meta = self.meta
         began = meta.context.clock.monotonic()
         meta.reload()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from pudi.concurrency.pending_plans import clustered_groups, compacted_groups
-from pudi.errors import ConflictError, CorruptError
+from pudi.errors import BlockedError, ConflictError, CorruptError
 from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, parse_log_file
 from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
 
@@ -121,12 +121,14 @@ class ConflictCheck:
         try:
             planned = clustered_groups(self.store, other)
         except CorruptError as error:
-            raise self._conflict(f"clustering {other.requested} is pending and its plan can't be read") from error
+            what = f"clustering {other.requested} is pending and its plan can't be read"
+            raise self._conflict(what, BlockedError) from error
         both = (_groups(self.written) | _replaced(self.written)) & planned
         if both:
             partition, file_id = min(both)
             raise self._conflict(
-                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}"
+                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}",
+                BlockedError,
             )
 
     def _check_compactions(self, now: Timeline) -> None:
@@ -155,8 +157,8 @@ class ConflictCheck:
                 if self.seen.commit(base) is not None and (now.start is None or base >= now.start):
                     raise self._conflict(f"commit {base}, which this write builds on, was rolled back meanwhile")
 
-    def _conflict(self, what: str) -> ConflictError:
-        return ConflictError(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
+    def _conflict(self, what: str, kind: type[ConflictError] = ConflictError) -> ConflictError:
+        return kind(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
 
 
 def _groups(metadata: CommitMetadata) -> set[_Group]:

@@ -93,8 +93,6 @@ _WRITING = (
     _lacking(key="hoodie.client.init.callback.classes", doc="Call back at start.", default="", instead=_NO_CODE),
     _lacking_flag(key="hoodie.errortable.enable", doc="Failing records into a table."),
     _harmless(key="hoodie.errortable.*", doc="Table of failing records."),
-    _lacking(key="hoodie.write.num.retries.on.conflict.failures", doc="Retries after a conflict.", kind=int, default=0,
-             minimum=0, instead="call the verb again after a ConflictError"),
     _lacking(key="hoodie.parquet.outputtimestamptype", doc="Parquet timestamps.", default="TIMESTAMP_MICROS"),
     _lacking_flag(key="hoodie.parquet.writelegacyformat.enabled", doc="Old Parquet decimals and lists."),
     _lacking_flag(key="hoodie.parquet.write.utc-timezone.enabled", doc="Timestamps in UTC.", default=True),

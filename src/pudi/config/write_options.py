@@ -61,6 +61,7 @@ class WriteOptions:
         log_block_max_size: bytes in memory of the records of one block of a log file.
         record_positions: whether log blocks say where their records are in the base file.
         partial_updates: whether updates by predicate write changed columns only to log files.
+        conflict_retries: how often a write that lost to another one is repeated; None for what fits the verb.
     """
 
     operation: str
@@ -97,6 +98,7 @@ class WriteOptions:
     log_block_max_size: int
     record_positions: bool
     partial_updates: bool
+    conflict_retries: int | None
 
     @property
     def heartbeat_expiry_ms(self) -> int:
@@ -144,4 +146,5 @@ class WriteOptions:
             log_block_max_size=options.integer("hoodie.logfile.data.block.max.size"),
             record_positions=options.flag("hoodie.write.record.positions"),
             partial_updates=options.flag("pudi.update.partial"),
+            conflict_retries=cast("int | None", options.get("hoodie.write.num.retries.on.conflict.failures")),
         )

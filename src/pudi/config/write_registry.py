@@ -325,6 +325,14 @@ _COMMIT = (
         unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",),
     ),
     _count(
+        key="hoodie.write.num.retries.on.conflict.failures",
+        doc="How often a write that lost to another writer is planned and written again, with growing pauses. Without "
+        "it 5 times for update, merge, delete by predicate, insert and bulk_insert, and never for upsert, delete of "
+        "records, overwrites and delete_partitions, whose input may have been computed from what changed meanwhile. "
+        "Hudi's default is 0.",
+        minimum=0,
+    ),
+    _count(
         key="hoodie.write.lock.wait_time_ms",
         doc="Milliseconds to wait for the lock.",
         default=60_000,

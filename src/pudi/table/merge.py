@@ -69,7 +69,7 @@ class MergeBuilder:
                 an update would change a row's record key or partition.
             SchemaError: source and table don't fit.
             NotSupportedError: SQL beyond the subset; a table that this release can't write.
-            ConflictError: another writer won; nothing of this merge is visible.
+            ConflictError: other writers won, this one's further attempts too; nothing of this merge is visible.
         """
         return self._run(self._request)
 

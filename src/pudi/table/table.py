@@ -26,14 +26,14 @@ from pudi.timeline import Timeline
 if TYPE_CHECKING:
     from pudi.action import alter as alter_action
     from pudi.action import change as change_action
+    from pudi.action import records as records_action
     from pudi.action import replace as replace_action
-    from pudi.action import write as write_action
     from pudi.schema import changes
 else:
     alter_action = lazy_module("pudi.action.alter")
     change_action = lazy_module("pudi.action.change")
+    records_action = lazy_module("pudi.action.records")
     replace_action = lazy_module("pudi.action.replace")
-    write_action = lazy_module("pudi.action.write")
     changes = lazy_module("pudi.schema.changes")
 
 _TO_COME = frozenset(
@@ -133,7 +133,7 @@ class Table(Verbs, Indexes, Services):
             SchemaError: a column is missing, unknown, or of another type.
             InvalidArgumentError: null keys, a partition value outside the table, a wrong option.
             NotSupportedError: the table can't be written by this release.
-            ConflictError: another writer won; nothing of this write is visible.
+            ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
         """
         return self._write(data, Operation.INSERT, options)
 
@@ -145,7 +145,8 @@ class Table(Verbs, Indexes, Services):
         """Update the records whose key is there and insert the others; arguments, result and errors as `insert`.
 
         Versions of one key within `data` are combined first. With an ordering column, a version that is older than
-        the stored one changes nothing.
+        the stored one changes nothing. Where another writer wins, nothing is repeated, unless
+        `hoodie.write.num.retries.on.conflict.failures` says so: the records may come from what that writer changed.
         """
         return self._write(data, Operation.UPSERT, options)
 
@@ -173,7 +174,7 @@ class Table(Verbs, Indexes, Services):
             InvalidArgumentError: neither or both of `data` and `where` are given, or a wrong predicate.
             NotSupportedError: SQL beyond the subset, or the table can't be written by this release.
             SchemaError: a key or partition column is missing.
-            ConflictError: another writer won; nothing of this write is visible.
+            ConflictError: other writers won; nothing of this write is visible.
         """
         if isinstance(data, str):
             raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
@@ -333,7 +334,7 @@ class Table(Verbs, Indexes, Services):
             return replace_action.overwrite(
                 meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata
             )
-        return write_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata)
+        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

@@ -139,7 +139,7 @@ class Verbs:
             InvalidArgumentError: an unknown column, one of the record key or the partition, a wrong expression, a
                 value that can't be computed.
             NotSupportedError: SQL beyond the subset; the table can't be written by this release.
-            ConflictError: another writer won; nothing of this write is visible.
+            ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
         """
         meta, resolved = self._for_call(options)
         return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved)

@@ -158,6 +158,13 @@ class Engine(Protocol):
     def counts_apart(self) -> bool:
         """Whether it's worth while to write without counting first; `bulk_write` takes buckets of new tables then."""
 
+    def repeatable(self, data: Any, table: str) -> Any:
+        """The data in a form that `prepare` can be given more than once.
+
+        Raises:
+            InvalidArgumentError: it's nothing that `prepare` takes.
+        """
+
     def prepare(self, data: Any, spec: InputSpec) -> KeyedInput:
         """Check the input and give its records their keys.
 

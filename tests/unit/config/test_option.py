@@ -133,7 +133,6 @@ def test_what_is_lacking_may_be_switched_off() -> None:
             "hoodie.datasource.hive_sync.enable": "false",
             "hoodie.clustering.inline": "false",
             "hoodie.metadata.enable": "false",
-            "hoodie.write.num.retries.on.conflict.failures": "0",
         }
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.errors import ConflictError, NotFoundError
+from pudi.errors import BlockedError, NotFoundError
 from pudi.format import METADATA_DIR, Action, State, parse_data_file
 from pudi.format.index_plan import IndexedPartition, decode_index_plan
 from pudi.metadata.records import COLUMN_STATS, PARTITION_STATS
@@ -53,7 +53,7 @@ def being_built(meta: MetaClient) -> Mapping[str, str]:
             if _has_groups(meta, partition):
                 found[partition] = instant.requested
             elif meta.context.clock.now_ms() - _began(meta, instant) < _STARTING_MS:
-                raise ConflictError(
+                raise BlockedError(
                     f"another process is just beginning to build the index {partition}; retry",
                     table=meta.storage.root,
                     instant=instant.requested,

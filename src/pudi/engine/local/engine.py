@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.engine.local.merging import MergedRows, merge_rows, source_of
-from pudi.engine.local.records import LocalRecords, LocalTagged, keyed, to_arrow
+from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, to_arrow
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
@@ -39,6 +39,10 @@ class LocalEngine:
     """
 
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def repeatable(self, data: Any, table: str) -> Any:
+        """The data, read into memory where it may be readable once; see `pudi.task.engine.Engine`."""
+        return data if is_rereadable(data) else to_arrow(data, table)
 
     def prepare(self, data: Any, spec: InputSpec) -> LocalRecords:
         """Check the input and give its records their keys; see `pudi.task.engine.Engine`."""

@@ -37,6 +37,12 @@ def to_arrow(data: object, table: str) -> pa.Table:
     )
 
 
+def is_rereadable(data: object) -> bool:
+    """Whether data surely gives the same rows each time it's read; a stream of batches, say, is over then."""
+    is_frame = type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] in {"pandas", "polars"}
+    return is_frame or isinstance(data, (pa.Table, pa.RecordBatch))
+
+
 def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     """Records with their keys: record key, partition path, and the table's columns (for deletes, keys alone)."""
     if spec.keys_only:

@@ -53,6 +53,10 @@ class SparkEngine:
 
     spark: Any
 
+    def repeatable(self, data: Any, table: str) -> Any:
+        """The frame as it is: Spark evaluates it each time; see `pudi.task.engine.Engine`."""
+        return data
+
     def prepare(self, data: Any, spec: InputSpec) -> SparkRecords:
         """Check the input; see `pudi.task.engine.Engine`. Null keys show when records are counted or written."""
         return prepare(data, spec)

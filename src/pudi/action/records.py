@@ -1,0 +1,56 @@
+"""Write records that a user has: insert, bulk insert, upsert and delete by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.retry import Retries
+from pudi.action.write import Write
+from pudi.config import Options, WriteOptions
+from pudi.errors import NotSupportedError
+from pudi.plan import Operation
+from pudi.task import Engine
+
+_ADDITIONS = frozenset({Operation.INSERT, Operation.BULK_INSERT})
+"""What brings new records and changes none that are there."""
+
+
+def write(
+    meta: MetaClient,
+    engine: Engine,
+    data: Any,
+    operation: Operation,
+    resolved: Options,
+    extra_metadata: Mapping[str, str] | None = None,
+) -> CommitResult | None:
+    """Write `data` in one commit.
+
+    Args:
+        meta: the table.
+        engine: who does the work.
+        data: the records, in a form that the engine takes.
+        operation: what to do with them.
+        resolved: the writer's options.
+        extra_metadata: more to say in the commit.
+
+    Returns:
+        What was done, or None when there are no records.
+
+    Raises:
+        NotSupportedError: the table is of a kind that this release can't write.
+        InvalidArgumentError: the data doesn't fit the table; nothing was written.
+        ConflictError: other writers won, at each attempt; nothing of this write is visible.
+    """
+    options, root = WriteOptions.of(resolved), meta.storage.root
+    if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
+        operation = Operation.INSERT
+    if operation is Operation.BULK_INSERT and options.duplicates != "none":
+        reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
+        raise NotSupportedError(reason, table=root)
+    retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
+    records = engine.repeatable(data, root) if retries.some else data
+    extra = dict(extra_metadata or {})
+    return retries.run(lambda: Write(meta, engine, operation, resolved, options, extra).run(records))

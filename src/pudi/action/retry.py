@@ -1,0 +1,97 @@
+"""Writing again after another writer won: which verbs do, how often, after what pause.
+
+A conflict means that nothing of the write is visible, and an attempt plans from the table as it is by then. That's
+right for a verb whose input says what to do with whatever is there (an update, a merge, a delete by predicate), or that
+only adds. Records to upsert, or to put in place of others, may have been computed from what the other writer changed,
+and are written again only where the user says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.config import WriteOptions
+from pudi.context import OneProcessLock
+from pudi.errors import BlockedError, ConflictError
+from pudi.storage import RetryPolicy
+
+_log = logging.getLogger(__name__)
+
+RETRIES = 5
+"""How often a write that may be repeated is, where the user doesn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Attempts at one write.
+
+    Attributes:
+        meta: the table.
+        policy: how many there are at most, and the pauses between them.
+    """
+
+    meta: MetaClient
+    policy: RetryPolicy
+
+    @classmethod
+    def of(cls, meta: MetaClient, options: WriteOptions, *, by_default: bool) -> Retries:
+        """How often a write is repeated.
+
+        Where the user said that one process writes the table, a conflict shows that this isn't so, which is told at
+        once.
+
+        Args:
+            meta: the table.
+            options: the writer's.
+            by_default: whether it is where these don't say, since its input depends on nothing that may have changed.
+        """
+        number = options.conflict_retries
+        if number is None:
+            number = RETRIES if by_default and not isinstance(meta.lock, OneProcessLock) else 0
+        return cls(meta, RetryPolicy(attempts=1 + number))
+
+    @property
+    def some(self) -> bool:
+        """Whether the input may be needed more than once."""
+        return self.policy.attempts > 1
+
+    def run(self, attempt: Callable[[], CommitResult | None]) -> CommitResult | None:
+        """Attempt a write until no other writer wins.
+
+        Args:
+            attempt: plans from the table as it is, and writes; it must keep nothing of the attempt before.
+
+        Raises:
+            ConflictError: of the last attempt; it says how many there were.
+        """
+        meta, most = self.meta, self.policy.attempts
+        began = meta.context.clock.monotonic()
+        for number in self.policy.pauses(meta.context):
+            try:
+                done = attempt()
+            except ConflictError as error:
+                if number + 1 < most and error.retryable and not isinstance(error, BlockedError):
+                    _log.info("%s: attempt %d of %d to write lost: %s", meta.storage.root, number + 1, most, error)
+                    continue
+                if number == 0:
+                    raise
+                raise _told(error, number + 1) from error
+            if done is None or number == 0:
+                return done
+            return replace(done, attempts=number + 1, duration=meta.context.clock.monotonic() - began)
+        raise AssertionError("a retry policy has at least one attempt")
+
+
+def _told(error: ConflictError, attempts: int) -> ConflictError:
+    return type(error)(
+        f"{error.message} (attempt {attempts}, the last one; hoodie.write.num.retries.on.conflict.failures says how "
+        "often a write that lost is repeated)",
+        table=error.table,
+        path=error.path,
+        instant=error.instant,
+        offset=error.offset,
+    )
