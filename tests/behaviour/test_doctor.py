@@ -7,10 +7,12 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import pudi
 from pudi.cli.app import app
+from pudi.metadata import MetadataWarning
 from support.golden import Golden
 from support.trips import SCHEMA, table, trip
 
@@ -88,7 +90,8 @@ def test_a_dead_writer(tmp_path: Path) -> None:
 def test_a_metadata_table_that_cannot_be_used(golden_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(Golden("mor_v9_rli").unpack(golden_folder), tmp_path / "t")
     shutil.rmtree(tmp_path / "t" / ".hoodie" / "metadata" / ".hoodie")
-    found = pudi.Table(tmp_path / "t").doctor()
+    with pytest.warns(MetadataWarning, match="can't be read"):
+        found = pudi.Table(tmp_path / "t").doctor()
     assert found.metadata is not None
     assert found.metadata.problem
     assert any("pudi repair" in each.text for each in found.advice)
