@@ -4,12 +4,13 @@ Each action is a module; here is what they share, so that a read loads no action
 """
 
 from pudi.action.log_merging import merging_of
-from pudi.action.meta_client import MetaClient
+from pudi.action.meta_client import OPENING_OPTIONS, MetaClient
 from pudi.action.presence import check_logs, check_present, files_written
 from pudi.action.result import CommitResult
 from pudi.action.schema_history import read_history
 
 __all__ = [
+    "OPENING_OPTIONS",
     "CommitResult",
     "MetaClient",
     "check_logs",

@@ -18,7 +18,7 @@ from pudi.action.mdt.index_defs import delete_definition, read_definitions, writ
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
-from pudi.config import METADATA_KEY, Options, WriteOptions, check_consistent, check_writable
+from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
@@ -205,7 +205,8 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
 def _check_droppable(partition: str, known: set[str], root: str) -> None:
     if partition == FILES:
         raise InvalidArgumentError(
-            f"{FILES} is what the metadata table stands on: write with {METADATA_KEY}=false to drop it all", table=root
+            f"{FILES} is what the metadata table stands on: write with {MetadataOptions.enabled}=false to drop it all",
+            table=root,
         )
     if partition == PARTITION_STATS:
         raise InvalidArgumentError(f"{PARTITION_STATS} goes with {COLUMN_STATS}: drop that", table=root)
@@ -233,7 +234,7 @@ def _with_metadata(meta: MetaClient, resolved: Options) -> None:
     """Make the metadata table that an index is part of, where there is none; dead writers' instants go before."""
     settle_metadata(meta, resolved)
     repair(meta, WriteOptions.of(resolved))
-    build_metadata(meta, replace(resolved, given={**resolved.given, METADATA_KEY: True}))
+    build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError(
             "an index needs a metadata table, and none can be made below version 8 while a write is pending; retry "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,14 +12,16 @@ from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
 from pudi.config import (
-    CLOCK_TOLERANCE,
-    MEMORY_KEYS,
-    METADATA_KEY,
-    POSITIONS,
+    LockSettings,
     MergeMemory,
+    MetadataOptions,
+    Option,
+    ReadOptions,
     TableConfig,
+    WriteOptions,
     check_readable,
-    resolve,
+    metadata_switched_off,
+    resolve_only,
 )
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
@@ -38,6 +41,18 @@ INTERNAL_SCHEMA_KEY = "latest_schema"
 """Key of the internal schema, there once schema on read is in use (SerDeHelper.LATEST_SCHEMA)."""
 
 _SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+OPENING_OPTIONS: tuple[Option[Any], ...] = (
+    WriteOptions.lock_provider,
+    WriteOptions.concurrency_mode,
+    WriteOptions.clock_tolerance_ms,
+    ReadOptions.by_position,
+    MetadataOptions.enabled,
+    *LockSettings.declared,
+    *MergeMemory.declared,
+)
+"""Options that a table is opened with: a verb that's given one of them opens it anew."""
 
 
 @dataclass(slots=True)
@@ -98,15 +113,15 @@ class MetaClient:
     @classmethod
     def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
         """The table whose configuration is known already."""
-        lock = open_lock(storage, options.get("hoodie.write.lock.provider"), options, context)
+        given = resolve_only(options, OPENING_OPTIONS)
+        lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
         layout: Layout = 1 if config.layout_version == 1 else 2
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
         history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
-        given = resolve({key: options[key] for key in (*MEMORY_KEYS, POSITIONS, CLOCK_TOLERANCE) if key in options})
-        tolerance = given.integer(CLOCK_TOLERANCE)
+        tolerance = given[WriteOptions.clock_tolerance_ms]
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, tolerance)
-        memory, by_position = MergeMemory.of(given.given), given.flag(POSITIONS)
-        reads_metadata = str(options.get(METADATA_KEY)).lower() != "false"
+        memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
+        reads_metadata = not metadata_switched_off(given)
         return cls(storage, config, context, lock, store, reads_metadata, memory, by_position)
 
     def for_verb(self, options: Mapping[str, str]) -> MetaClient:

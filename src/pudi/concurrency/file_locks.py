@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
+from pudi.config import LockSettings
 from pudi.context import Context, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
@@ -223,7 +223,7 @@ class FileSystemLock(TableLock):
                 return wanted.rstrip("/")[len(root) + 1 :]
         if wanted.startswith("/") or "://" in wanted:
             raise NotSupportedError(
-                f"hoodie.write.lock.filesystem.path={wanted} lies outside the table; give a folder in it",
+                f"{LockSettings.filesystem_path}={wanted} lies outside the table; give a folder in it",
                 table=self._storage.root,
             )
         return wanted.rstrip("/")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
-from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock, TableLock
+from pudi.config import LockSettings, WriteOptions, resolve_only
 from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
 from pudi.storage import StorageKind, canonical_root, storage_kind
@@ -18,9 +18,8 @@ HUDI_PACKAGE = "org.apache.hudi.client.transaction.lock."
 
 
 IN_PROCESS = "InProcessLockProvider"
-MODE = "hoodie.write.concurrency.mode"
 SINGLE_WRITER = "SINGLE_WRITER"
-"""What `MODE` says where one process alone writes the table. It's Hudi's default, so that its absence says nothing."""
+"""The concurrency mode of a table that one process alone writes. It's Hudi's default: its absence says nothing."""
 
 
 def _in_process(storage: Storage, settings: LockSettings, context: Context) -> TableLock:
@@ -61,7 +60,7 @@ def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str]
         NotSupportedError: the provider is unknown (ZooKeeper, Hive, DynamoDB), or can't guard this storage.
         InvalidArgumentError: an option's value is wrong.
     """
-    settings, kind = LockSettings.from_options(options), storage_kind(storage.root)
+    settings, kind = LockSettings.of(resolve_only(options, LockSettings.declared)), storage_kind(storage.root)
     name = (provider or "").strip().removeprefix(HUDI_PACKAGE)
     if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
         return _DEFAULTS[kind](storage, settings, context)
@@ -70,18 +69,19 @@ def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str]
     maker = _MAKERS.get(name)
     if maker is None:
         raise NotSupportedError(
-            f"hoodie.write.lock.provider={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}",
+            f"{WriteOptions.lock_provider}={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}",
             table=storage.root,
         )
     return maker(storage, settings, context)
 
 
 def _single_writer(storage: Storage, settings: LockSettings, options: Mapping[str, str], context: Context) -> TableLock:
-    if str(options.get(MODE, "")).strip().upper() != SINGLE_WRITER:
+    if str(options.get(WriteOptions.concurrency_mode.key, "")).strip().upper() != SINGLE_WRITER:
         raise NotSupportedError(
-            f"hoodie.write.lock.provider={IN_PROCESS} keeps no other process out of an object store, where two writers "
-            "would lose each other's updates: leave it out (pudi then takes Hudi's StorageBasedLockProvider), or, if "
-            f"no other process ever writes this table, say so by {MODE}={SINGLE_WRITER.lower()}",
+            f"{WriteOptions.lock_provider}={IN_PROCESS} keeps no other process out of an object store, where two "
+            "writers would lose each other's updates: leave it out (pudi then takes Hudi's StorageBasedLockProvider), "
+            "or, if no other process ever writes this table, say so by "
+            f"{WriteOptions.concurrency_mode}={SINGLE_WRITER.lower()}",
             table=storage.root,
         )
     return SingleWriterLock(canonical_root(storage.root), settings, context)

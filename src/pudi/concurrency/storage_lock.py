@@ -7,8 +7,8 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from pudi.concurrency.lock_settings import LockSettings
 from pudi.concurrency.table_lock import TableLock
+from pudi.config import LockSettings
 from pudi.context import Context, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import TABLE_LOCK, MaxBytes

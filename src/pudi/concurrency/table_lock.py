@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from weakref import WeakValueDictionary
 
-from pudi.concurrency.lock_settings import LockSettings
+from pudi.config import LockSettings
 from pudi.context import Context
 from pudi.errors import UnavailableError
 

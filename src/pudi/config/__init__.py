@@ -8,10 +8,10 @@ from pudi.config.checks import (
     check_writable,
 )
 from pudi.config.compaction_options import CompactionOptions
-from pudi.config.memory import MEMORY_KEYS, MergeMemory
+from pudi.config.lock_settings import LockSettings
+from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy
 from pudi.config.metadata import (
-    METADATA_KEY,
     check_metadata_kept,
     column_stats_by_default,
     metadata_by_default,
@@ -19,27 +19,27 @@ from pudi.config.metadata import (
     metadata_switched_off,
     metadata_wanted,
 )
-from pudi.config.option import Option, Scope, Status, Value
+from pudi.config.metadata_options import MetadataOptions
+from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
-from pudi.config.read_registry import POSITIONS
-from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve
+from pudi.config.read_options import ReadOptions
+from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve, resolve_only
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.write_options import WriteOptions
-from pudi.config.write_registry import CLOCK_TOLERANCE
 
 __all__ = [
     "ALL_OPTIONS",
-    "CLOCK_TOLERANCE",
-    "MEMORY_KEYS",
-    "METADATA_KEY",
-    "POSITIONS",
     "CompactionOptions",
+    "LockSettings",
     "MergeMemory",
     "MergeSemantics",
+    "MetadataOptions",
     "Option",
     "Options",
+    "OptionsView",
+    "ReadOptions",
     "Scope",
     "Status",
     "TableConfig",
@@ -60,8 +60,10 @@ __all__ = [
     "metadata_dropped",
     "metadata_switched_off",
     "metadata_wanted",
+    "names_in",
     "option",
     "options_page",
     "resolve",
+    "resolve_only",
     "timebased",
 ]

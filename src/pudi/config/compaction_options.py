@@ -1,84 +1,165 @@
-"""The typed view of a compaction's options."""
+"""The options of compaction and log compaction, with Hudi's keys and defaults (HoodieCompactionConfig of 1.2)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pudi.config.compaction_registry import STRATEGIES
-from pudi.config.resolve import Options
+from pudi.config.option import Declare, OptionsView, Scope, Status
 from pudi.errors import InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pudi.config.resolve import Options
 
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _SUFFIX = "CompactionStrategy"
 
+STRATEGIES: tuple[str, ...] = (
+    "LogFileSizeBasedCompactionStrategy",
+    "LogFileNumBasedCompactionStrategy",
+    "BoundedIOCompactionStrategy",
+    "DayBasedCompactionStrategy",
+    "BoundedPartitionAwareCompactionStrategy",
+    "UnBoundedCompactionStrategy",
+    "UnBoundedPartitionAwareCompactionStrategy",
+    "PartitionRegexBasedCompactionStrategy",
+)
+"""Names of Hudi's strategies, without their package."""
 
-@dataclass(frozen=True, slots=True)
-class CompactionOptions:
-    """What to compact, and when.
+TRIGGERS: tuple[str, ...] = (
+    "NUM_COMMITS",
+    "NUM_COMMITS_AFTER_LAST_REQUEST",
+    "TIME_ELAPSED",
+    "NUM_AND_TIME",
+    "NUM_OR_TIME",
+)
+"""When a write plans a compaction (CompactionTriggerStrategy)."""
 
-    Attributes:
-        services: whether anything follows writes.
-        inline: whether a write is followed by a compaction.
-        schedule_inline: whether a write plans a compaction.
-        log_inline: whether a write is followed by a log compaction.
-        trigger: what has to be reached, by Hudi's name.
-        max_delta_commits: delta commits after which it is.
-        max_delta_seconds: seconds after which it is.
-        strategies: Hudi's strategies, without package, applied one after the other.
-        target_io_mb: megabytes that one compaction reads and writes at most.
-        log_size_threshold: bytes of log files from which a slice counts.
-        log_files_threshold: log files from which it does.
-        days: days that strategies by day take or leave.
-        partition_regex: which partitions are compacted; None for all.
-        log_blocks_threshold: log files or blocks from which a log compaction takes a slice.
-        verify: whether what was written is compared before it's published.
-    """
+_option = Declare(Scope.WRITE)
+_harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
-    services: bool
-    inline: bool
-    schedule_inline: bool
-    log_inline: bool
-    trigger: str
-    max_delta_commits: int
-    max_delta_seconds: int
-    strategies: tuple[str, ...]
-    target_io_mb: int
-    log_size_threshold: int
-    log_files_threshold: int
-    days: int
-    partition_regex: str | None
-    log_blocks_threshold: int
-    verify: bool
+
+class CompactionOptions(OptionsView):
+    """What to compact, and when."""
+
+    __slots__ = ()
+
+    services = _option(
+        "hoodie.table.services.enabled",
+        "Whether compactions follow writes at all; those that are called for don't look at it.",
+        default=True,
+    )
+    inline = _option(
+        "hoodie.compact.inline",
+        "Whether a write to a merge-on-read table is followed by a compaction, when the trigger says so.",
+        default=False,
+    )
+    schedule_inline = _option(
+        "hoodie.compact.schedule.inline",
+        "Whether a write plans a compaction, for another process to run, when none is pending and the trigger says so.",
+        default=False,
+    )
+    trigger = _option(
+        "hoodie.compact.inline.trigger.strategy",
+        "What has to be reached for a write to plan a compaction: a number of delta commits since the last "
+        "compaction (or the last one planned), a time since then, both or either. A compaction that is called for "
+        "looks at it only where the call gives it.",
+        default="NUM_COMMITS",
+        choices=TRIGGERS,
+    )
+    max_delta_commits = _option(
+        "hoodie.compact.inline.max.delta.commits",
+        "Delta commits after which a compaction is planned.",
+        default=5,
+        minimum=1,
+    )
+    max_delta_seconds = _option(
+        "hoodie.compact.inline.max.delta.seconds",
+        "Seconds after which a compaction is planned.",
+        default=3600,
+        minimum=0,
+    )
+    strategy = _option(
+        "hoodie.compaction.strategy",
+        "Which file slices a compaction takes, in what order: one of Hudi's strategies by class name, with or "
+        "without package, or several, applied one after the other, separated by commas. By the size of log files, the "
+        "largest first; by their number; as they come up to an amount of I/O (BoundedIO); the newest days, or all "
+        "but them, of partitions that are dates; all (UnBounded); partitions that match a regular expression.",
+        default="LogFileSizeBasedCompactionStrategy",
+    )
+    target_io_mb = _option(
+        "hoodie.compaction.target.io",
+        "Megabytes that one compaction reads and writes at most.",
+        default=500 * 1024,
+        minimum=0,
+    )
+    log_size_threshold = _option(
+        "hoodie.compaction.logfile.size.threshold",
+        "Bytes of log files from which a slice is compacted (LogFileSizeBased).",
+        default=0,
+        minimum=0,
+    )
+    log_files_threshold = _option(
+        "hoodie.compaction.logfile.num.threshold",
+        "Log files from which a slice is compacted (LogFileNumBased).",
+        default=0,
+        minimum=0,
+    )
+    days = _option(
+        "hoodie.compaction.daybased.target.partitions",
+        "Days that strategies by day take, or leave.",
+        default=10,
+        minimum=0,
+    )
+    regex = _option(
+        "hoodie.compaction.partition.path.regex",
+        "Regular expression that is found in the paths of partitions to compact (PartitionRegexBased).",
+    )
+    verify = _option(
+        "pudi.compaction.verify",
+        "Whether a compaction reads what it wrote and compares it with the merged slice before it's published.",
+        default=False,
+    )
+    log_inline = _option(
+        "hoodie.log.compaction.inline",
+        "Whether a write is followed by a log compaction of the slices that have many log blocks.",
+        default=False,
+    )
+    log_compaction = _harmless(
+        "hoodie.log.compaction.enable",
+        "Whether log compaction is allowed in Hudi's metadata table; nothing here.",
+        default=False,
+    )
+    log_blocks_threshold = _option(
+        "hoodie.log.compaction.blocks.threshold",
+        "Log files or blocks of a slice, and delta commits, from which a log compaction takes it.",
+        default=5,
+        minimum=1,
+    )
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Hudi's strategies, without package, applied one after the other."""
+        return tuple(strategy_of(name) for name in self.strategy.split(","))
+
+    @property
+    def partition_regex(self) -> str | None:
+        """Which partitions are compacted; None for all."""
+        return self.regex or None
 
     @classmethod
-    def of(cls, options: Options) -> CompactionOptions:
+    def of(cls, options: Options) -> Self:
         """The view of resolved options.
 
         Raises:
             InvalidArgumentError: no strategy is named, or the regular expression is none.
             NotSupportedError: a strategy that isn't Hudi's own.
         """
-        regex = options.optional_text("hoodie.compaction.partition.path.regex") or None
-        strategies = tuple(strategy_of(name) for name in options.text("hoodie.compaction.strategy").split(","))
-        _check_regex(regex, strategies)
-        return cls(
-            services=options.flag("hoodie.table.services.enabled"),
-            inline=options.flag("hoodie.compact.inline"),
-            schedule_inline=options.flag("hoodie.compact.schedule.inline"),
-            log_inline=options.flag("hoodie.log.compaction.inline"),
-            trigger=options.text("hoodie.compact.inline.trigger.strategy"),
-            max_delta_commits=options.integer("hoodie.compact.inline.max.delta.commits"),
-            max_delta_seconds=options.integer("hoodie.compact.inline.max.delta.seconds"),
-            strategies=strategies,
-            target_io_mb=options.integer("hoodie.compaction.target.io"),
-            log_size_threshold=options.integer("hoodie.compaction.logfile.size.threshold"),
-            log_files_threshold=options.integer("hoodie.compaction.logfile.num.threshold"),
-            days=options.integer("hoodie.compaction.daybased.target.partitions"),
-            partition_regex=regex,
-            log_blocks_threshold=options.integer("hoodie.log.compaction.blocks.threshold"),
-            verify=options.flag("pudi.compaction.verify"),
-        )
+        view = super().of(options)
+        _check_regex(view.partition_regex, view.strategies)
+        return view
 
 
 def strategy_of(name: str) -> str:
@@ -90,18 +171,18 @@ def strategy_of(name: str) -> str:
     """
     short = name.strip().removeprefix(_PACKAGE)
     if not short:
-        raise InvalidArgumentError("hoodie.compaction.strategy names no strategy")
+        raise InvalidArgumentError(f"{CompactionOptions.strategy} names no strategy")
     for known in STRATEGIES:
         if short.lower() in {known.lower(), known.removesuffix(_SUFFIX).lower()}:
             return known
     raise NotSupportedError(
-        f"hoodie.compaction.strategy={name.strip()}: a class is never loaded by name; use one of "
+        f"{CompactionOptions.strategy}={name.strip()}: a class is never loaded by name; use one of "
         f"{', '.join(STRATEGIES)}"
     )
 
 
 def _check_regex(regex: str | None, strategies: tuple[str, ...]) -> None:
-    key = "hoodie.compaction.partition.path.regex"
+    key = CompactionOptions.regex.key
     if regex is None:
         if "PartitionRegexBasedCompactionStrategy" in strategies:
             raise InvalidArgumentError(f"PartitionRegexBasedCompactionStrategy needs {key}")

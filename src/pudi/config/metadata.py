@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from pudi.config.metadata_options import MetadataOptions
+from pudi.config.option import Option, names_in
 from pudi.config.resolve import Options
 from pudi.config.table_config import TableConfig
 from pudi.errors import NotSupportedError
 
-METADATA_KEY = "hoodie.metadata.enable"
-
 _KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
 _KEPT_BY_NAME = ("secondary_index_", "expr_index_")
 """What the partitions of indexes that have names of their own begin with."""
-_DROP = "hoodie.metadata.index.drop"
-_SWITCHES = {
-    "column_stats": "hoodie.metadata.index.column.stats.enable",
-    "partition_stats": "hoodie.metadata.index.column.stats.enable",
-    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-    "record_index": "hoodie.metadata.global.record.level.index.enable",
+_SWITCHES: Mapping[str, Option[bool] | Option[bool | None]] = {
+    "column_stats": MetadataOptions.column_stats,
+    "partition_stats": MetadataOptions.column_stats,
+    "bloom_filters": MetadataOptions.bloom_filters,
+    "record_index": MetadataOptions.record_index,
 }
 """Hudi's option of each partition that has one."""
 
 
 def metadata_switched_off(options: Options | None) -> bool:
     """Whether the user said that the table shall have no metadata table."""
-    return options is not None and options.given.get(METADATA_KEY) is False
+    return options is not None and options.explicit(MetadataOptions.enabled) is False
 
 
 def metadata_by_default(options: Options) -> bool:
     """Whether a new table gets a metadata table."""
-    return options.flag(METADATA_KEY)
+    return options[MetadataOptions.enabled]
 
 
 def column_stats_by_default(options: Options) -> bool:
     """Whether the metadata table of a new table has statistics of columns."""
-    return options.flag(_SWITCHES["column_stats"])
+    return options[MetadataOptions.column_stats]
 
 
 def metadata_wanted(options: Options) -> bool:
     """Whether the user said that the table shall have a metadata table."""
-    return options.given.get(METADATA_KEY) is True
+    return options.explicit(MetadataOptions.enabled) is True
 
 
 def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list[str]:
     """Those of some partitions that the user wants no more: their option, given explicitly, is false."""
     if options is None:
         return []
-    named = {name.strip() for name in (options.optional_text(_DROP) or "").split(",")}
-    return [p for p in partitions if p in named or (p in _SWITCHES and options.given.get(_SWITCHES[p]) is False)]
+    named = names_in(options[MetadataOptions.drop])
+    return [p for p in partitions if p in named or (p in _SWITCHES and options.explicit(_SWITCHES[p]) is False)]
 
 
 def check_metadata_kept(config: TableConfig, table: str, options: Options | None = None) -> None:
@@ -70,7 +69,7 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
         if not kept and partition not in dropped:
             raise NotSupportedError(
                 f"the metadata table has partition {partition}, which pudi does not keep in step yet; give option "
-                f"{_DROP}={partition} to take the partition away, {METADATA_KEY}=false to take the whole metadata "
-                "table away, or use Apache Hudi 1.2 for this table",
+                f"{MetadataOptions.drop}={partition} to take the partition away, {MetadataOptions.enabled}=false to "
+                "take the whole metadata table away, or use Apache Hudi 1.2 for this table",
                 table=table,
             )

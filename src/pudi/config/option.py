@@ -1,17 +1,25 @@
-"""What one setting is: its key, type, default, scope and what this release does with it."""
+"""An option: its key, type, default, scope and status. Views of options are classes that declare them."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast, overload
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from pudi.config.resolve import Options
+
 Value: TypeAlias = str | int | bool | float
-"""What an option's text becomes."""
+"""The value of an option, parsed from text."""
+
+_T = TypeVar("_T", bound=Value | None)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -42,8 +50,11 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One setting, declared once.
+class Option(Generic[_T]):
+    """One option, declared once: as an attribute of an `OptionsView`, or by itself where nothing reads its value.
+
+    `View.name` is the option, `view.name` its value in that view: the one that was given, or the default. As text, in
+    messages, an option is its key.
 
     Attributes:
         key: Hudi's key. One that ends in `.*` stands for every key with that beginning.
@@ -63,8 +74,8 @@ class Option:
     key: str
     scope: Scope
     doc: str
-    kind: type[Value] = str
-    default: Value | None = None
+    kind: type[Value]
+    default: _T
     status: Status = Status.SUPPORTED
     choices: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
@@ -72,6 +83,24 @@ class Option:
     job_keys: tuple[str, ...] = ()
     minimum: float | None = None
     instead: str = ""
+
+    @overload
+    def __get__(self, view: None, owner: type) -> Option[_T]: ...
+
+    @overload
+    def __get__(self, view: OptionsView, owner: type) -> _T: ...
+
+    def __get__(self, view: OptionsView | None, owner: type) -> Option[_T] | _T:
+        """The option itself on the class of a view, its value on a view."""
+        return self if view is None else self.value_in(view.given)
+
+    def __str__(self) -> str:
+        return self.key
+
+    def value_in(self, given: Mapping[str, Value]) -> _T:
+        """The value in a map of parsed values by canonical key, the default where it has none."""
+        value = given.get(self.key)
+        return self.default if value is None else cast("_T", value)
 
     @property
     def is_family(self) -> bool:
@@ -142,6 +171,79 @@ class Option:
         if self.choices:
             return "use " + " or ".join(self.choices)
         return "leave it out" if self.default is None else f"leave it out or set it to {text_of(self.default)}"
+
+
+class Details(TypedDict, total=False):
+    """What else a declaration may say: attributes of `Option`."""
+
+    choices: tuple[str, ...]
+    unsupported: tuple[str, ...]
+    aliases: tuple[str, ...]
+    job_keys: tuple[str, ...]
+    minimum: float
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Declares options of one scope and status: `Declare(Scope.WRITE)("hoodie.…", "What it does.", 5, minimum=1)`.
+
+    The type of an option's values is that of its default; without a default it is `kind`, text unless said otherwise.
+    """
+
+    scope: Scope
+    status: Status = Status.SUPPORTED
+
+    @overload
+    def __call__(self, key: str, doc: str, default: _T, **details: Unpack[Details]) -> Option[_T]: ...
+
+    @overload
+    def __call__(self, key: str, doc: str, *, kind: type[_T], **details: Unpack[Details]) -> Option[_T | None]: ...
+
+    @overload
+    def __call__(self, key: str, doc: str, **details: Unpack[Details]) -> Option[str | None]: ...
+
+    def __call__(
+        self,
+        key: str,
+        doc: str,
+        default: Value | None = None,
+        *,
+        kind: type[Any] = str,
+        **details: Unpack[Details],
+    ) -> Option[Any]:
+        """An option; see `Option` for the arguments."""
+        kind = kind if default is None else type(default)
+        return Option(key, self.scope, doc, kind, default, self.status, **details)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsView:
+    """Typed values of the options that a subclass declares as its attributes.
+
+    Attributes:
+        given: the values that were given for them, by canonical key.
+    """
+
+    given: Mapping[str, Value] = field(default_factory=dict, hash=False)
+
+    declared: ClassVar[tuple[Option[Any], ...]] = ()
+    """The options of the class, in the order of their declarations."""
+
+    def __init_subclass__(cls) -> None:
+        own = tuple(value for value in vars(cls).values() if isinstance(value, Option))
+        cls.declared = (*cls.declared, *own)
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """The view of resolved options; `Options()` gives the defaults."""
+        keys = {option.key for option in cls.declared}
+        return cls({key: value for key, value in options.given.items() if key in keys})
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """The names that a text lists, separated by commas."""
+    return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
 def text_of(value: Value) -> str:

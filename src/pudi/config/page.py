@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from pudi.config.compaction_registry import COMPACTION_OPTIONS
-from pudi.config.job_registry import JOB_OPTIONS
-from pudi.config.memory import MEMORY_OPTIONS
-from pudi.config.metadata_registry import METADATA_OPTIONS
+from pudi.config.compaction_options import CompactionOptions
+from pudi.config.job_options import JOB_OPTIONS
+from pudi.config.lock_settings import LockSettings
+from pudi.config.memory import MergeMemory
+from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, Status, text_of
-from pudi.config.read_registry import READ_OPTIONS
+from pudi.config.read_options import READ_OPTIONS
 from pudi.config.table_registry import TABLE_OPTIONS
-from pudi.config.write_registry import WRITE_OPTIONS
+from pudi.config.write_options import WriteOptions
 
 _INTRO = """\
 # Options
@@ -45,13 +47,13 @@ def options_page() -> str:
             _TABLE_NOTE,
             _settings(TABLE_OPTIONS),
             "## Of a writer\n",
-            _settings(WRITE_OPTIONS),
+            _settings((*WriteOptions.declared, *LockSettings.declared)),
             "## Of the metadata table and indexes\n",
-            _settings(METADATA_OPTIONS),
+            _settings(MetadataOptions.declared),
             "## Of a compaction\n",
-            _settings(COMPACTION_OPTIONS),
+            _settings(CompactionOptions.declared),
             "## Of readers and compactions\n",
-            _settings(MEMORY_OPTIONS),
+            _settings(MergeMemory.declared),
             "## Of a reader\n",
             _plain(READ_OPTIONS),
             "## Also known from Hudi jobs\n",
@@ -60,7 +62,7 @@ def options_page() -> str:
     )
 
 
-def _settings(options: Iterable[Option]) -> str:
+def _settings(options: Iterable[Option[Any]]) -> str:
     head = ["| key | type | default | status | meaning |", "|---|---|---|---|---|"]
     rows = [
         f"| {_keys(option)} | {_type(option)} | {_default(option)} | {option.status.value} | {_meaning(option)} |"
@@ -69,31 +71,31 @@ def _settings(options: Iterable[Option]) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
-def _plain(options: Iterable[Option]) -> str:
+def _plain(options: Iterable[Option[Any]]) -> str:
     head = ["| key | status | meaning |", "|---|---|---|"]
     rows = [f"| {_keys(option)} | {_status(option)} | {_meaning(option)} |" for option in options]
     return "\n".join([*head, *rows]) + "\n"
 
 
-def _keys(option: Option) -> str:
+def _keys(option: Option[Any]) -> str:
     first, *others = (f"`{key}`" for key in option.keys)
     return f"{first}, also {', '.join(others)}" if others else first
 
 
-def _type(option: Option) -> str:
+def _type(option: Option[Any]) -> str:
     return ", ".join(f"`{choice}`" for choice in option.choices) or option.kind.__name__
 
 
-def _default(option: Option) -> str:
+def _default(option: Option[Any]) -> str:
     return "" if option.default is None else f"`{text_of(option.default)}`" if option.default != "" else "empty"
 
 
-def _status(option: Option) -> str:
+def _status(option: Option[Any]) -> str:
     allowed = option.status is Status.UNSUPPORTED and option.default is not None
     return f"{option.status.value} but as {_default(option)}" if allowed else option.status.value
 
 
-def _meaning(option: Option) -> str:
+def _meaning(option: Option[Any]) -> str:
     lacking = [f"`{value}`" for value in option.unsupported]
     refused = f" Not supported yet: {', '.join(lacking)}." if lacking else ""
     advice = f" Instead: {option.instead}." if option.instead else ""

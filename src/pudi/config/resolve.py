@@ -5,42 +5,45 @@ from __future__ import annotations
 import difflib
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pudi.config.compaction_registry import COMPACTION_OPTIONS
-from pudi.config.job_registry import JOB_OPTIONS
-from pudi.config.memory import MEMORY_OPTIONS
-from pudi.config.metadata_registry import METADATA_OPTIONS
+from pudi.config.compaction_options import CompactionOptions
+from pudi.config.job_options import JOB_OPTIONS
+from pudi.config.lock_settings import LockSettings
+from pudi.config.memory import MergeMemory
+from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, Scope, Status, Value, text_of
-from pudi.config.read_registry import READ_OPTIONS
+from pudi.config.read_options import READ_OPTIONS
 from pudi.config.table_registry import TABLE_OPTIONS
-from pudi.config.write_registry import WRITE_OPTIONS
+from pudi.config.write_options import WriteOptions
 from pudi.errors import InvalidArgumentError
 
+_T = TypeVar("_T", bound=Value | None)
 _V = TypeVar("_V", str, int, float, bool)
 
 _log = logging.getLogger("pudi.config")
 
-ALL_OPTIONS: tuple[Option, ...] = (
+ALL_OPTIONS: tuple[Option[Any], ...] = (
     *TABLE_OPTIONS,
-    *WRITE_OPTIONS,
-    *COMPACTION_OPTIONS,
-    *MEMORY_OPTIONS,
-    *METADATA_OPTIONS,
+    *WriteOptions.declared,
+    *LockSettings.declared,
+    *CompactionOptions.declared,
+    *MergeMemory.declared,
+    *MetadataOptions.declared,
     *JOB_OPTIONS,
     *READ_OPTIONS,
 )
 """Every option, by scope."""
 
-_BY_KEY: dict[str, Option] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
-_FAMILIES: tuple[tuple[str, Option], ...] = tuple(
+_BY_KEY: dict[str, Option[Any]] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
+_FAMILIES: tuple[tuple[str, Option[Any]], ...] = tuple(
     sorted(((option.key[:-1], option) for option in ALL_OPTIONS if option.is_family), key=lambda pair: -len(pair[0]))
 )
 
 
-def find_option(key: str) -> Option | None:
+def find_option(key: str) -> Option[Any] | None:
     """The option that `key` names: by its key, an alias, or the longest family it is of; None for an unknown key."""
     exact = _BY_KEY.get(key)
     if exact is not None:
@@ -48,7 +51,7 @@ def find_option(key: str) -> Option | None:
     return next((option for prefix, option in _FAMILIES if key.startswith(prefix)), None)
 
 
-def option(key: str) -> Option:
+def option(key: str) -> Option[Any]:
     """The option that `key` names.
 
     Raises:
@@ -73,6 +76,14 @@ class Options:
 
     given: Mapping[str, Value] = field(default_factory=dict, hash=False)
     named: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def __getitem__(self, option: Option[_T]) -> _T:
+        """The value of an option, its default where none was given."""
+        return option.value_in(self.given)
+
+    def explicit(self, option: Option[Any]) -> Value | None:
+        """The value that was given for an option; None where none was."""
+        return self.given.get(option.key)
 
     def get(self, key: str) -> Value | None:
         """The value given under canonical `key`, else its default; None where there is neither."""
@@ -134,6 +145,16 @@ def resolve(*layers: Mapping[str, str] | None) -> Options:
         given.update(values)
         named.update(names)
     return Options(given, named)
+
+
+def resolve_only(options: Mapping[str, str], wanted: Iterable[Option[Any]]) -> Options:
+    """Resolve some options of a map; the others are not looked at.
+
+    Raises:
+        InvalidArgumentError, NotSupportedError: as `resolve`.
+    """
+    keys = {key for option in wanted for key in option.keys}
+    return resolve({key: value for key, value in options.items() if key in keys})
 
 
 def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:

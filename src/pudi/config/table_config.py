@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from pudi.config import key_generators, merging
 from pudi.config.new_table import new_properties
@@ -220,14 +220,14 @@ class _Reader:
         declared = option(key)
         given = self._given(declared)
         if given is None:
-            return declared.default
+            return cast("Value | None", declared.default)
         name, text = given
         try:
             return declared.parse(text, key=name)
         except InvalidArgumentError as error:
             raise self.fail(f"the table's properties do not parse: {error.message}") from error
 
-    def _given(self, declared: Option) -> tuple[str, str] | None:
+    def _given(self, declared: Option[Any]) -> tuple[str, str] | None:
         keys = (declared.key, *declared.aliases)
         return next(((key, self._properties[key]) for key in keys if key in self._properties), None)
 

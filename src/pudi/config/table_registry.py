@@ -6,12 +6,14 @@ Sources: `HoodieTableConfig`, `KeyGeneratorOptions`, `TimestampKeyGeneratorConfi
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from pudi.config.option import Option, Scope, Status
+from pudi.config.option import Declare, Option, Scope, Status
 
-_table = partial(Option, scope=Scope.TABLE)
-_flag = partial(_table, kind=bool, default=False)
-_count = partial(_table, kind=int)
+_table = Declare(Scope.TABLE)
+_flag = partial(_table, default=False)
+_lacking = Declare(Scope.TABLE, Status.UNSUPPORTED)
+_harmless = Declare(Scope.TABLE, Status.HARMLESS)
 
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
@@ -43,7 +45,7 @@ _KEYGEN = "hoodie.keygen.timebased."
 _OLD_KEYGEN = "hoodie.deltastreamer.keygen.timebased."
 
 
-def _timebased(name: str, doc: str, default: str | None = None, choices: tuple[str, ...] = ()) -> Option:
+def _timebased(name: str, doc: str, default: str | None = None, choices: tuple[str, ...] = ()) -> Option[Any]:
     return _table(key=_KEYGEN + name, aliases=(_OLD_KEYGEN + name,), doc=doc, default=default, choices=choices)
 
 
@@ -61,7 +63,7 @@ _IDENTITY = (
         choices=(COPY_ON_WRITE, MERGE_ON_READ),
         job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
     ),
-    _count(
+    _table(
         key="hoodie.table.version",
         doc="Version of the table's format, 6, 8 or 9; a table without it is of the newest. No table is upgraded.",
         default=NEWEST_VERSION,
@@ -70,8 +72,8 @@ _IDENTITY = (
         minimum=1,
         instead="take 6, 8 or 9, or leave it out",
     ),
-    _count(key="hoodie.table.initial.version", doc="Version that the table was made with.", default=9, minimum=1),
-    _count(
+    _table(key="hoodie.table.initial.version", doc="Version that the table was made with.", default=9, minimum=1),
+    _table(
         key="hoodie.timeline.layout.version",
         doc="Version of the timeline's layout; follows from the table's version.",
         default=2,
@@ -79,10 +81,9 @@ _IDENTITY = (
         minimum=0,
         instead="leave it out",
     ),
-    _table(
+    _harmless(
         key="hoodie.table.checksum",
         doc="Checksum of the names of database and table; pudi computes it.",
-        status=Status.HARMLESS,
     ),
     _table(
         key="hoodie.table.create.schema",
@@ -159,12 +160,11 @@ _FIELDS = (
     _timebased("output.dateformat", "Pattern (Joda-Time's) of the partition path.", ""),
     _timebased("output.timezone", "Time zone of the partition path; pudi makes tables with UTC."),
     _timebased("timezone", "Time zone of both, before the other two."),
-    _table(
+    _lacking(
         key="hoodie.keygen.datetime.parser.class",
         aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
         doc="Parser of dates in the timestamp key generator.",
         default="org.apache.hudi.keygen.parser.HoodieDateTimeParser",
-        status=Status.UNSUPPORTED,
         instead="a class is never loaded by name",
     ),
 )
@@ -203,23 +203,20 @@ _FILES = (
         default=True,
         unsupported=("false",),
     ),
-    _table(
+    _lacking(
         key="hoodie.table.storage.layout",
         aliases=("hoodie.storage.layout.type",),
         doc="How file groups are laid out in storage.",
         default="DEFAULT",
-        status=Status.UNSUPPORTED,
     ),
-    _table(
+    _lacking(
         key="hoodie.table.format",
         doc="Format of the table's own metadata.",
         default="native",
-        status=Status.UNSUPPORTED,
     ),
-    _table(
+    _lacking(
         key="hoodie.bootstrap.base.path",
         doc="Table of plain files that this one was bootstrapped from.",
-        status=Status.UNSUPPORTED,
     ),
     _flag(key="hoodie.bootstrap.index.enable", doc="Whether a bootstrapped table has an index.", default=True),
     _table(key="hoodie.bootstrap.index.class", doc="Index of a bootstrapped table, by class."),
@@ -281,18 +278,16 @@ _MERGING = (
 )
 
 _FEATURES = (
-    _table(
+    _lacking(
         key="hoodie.table.metadata.partitions",
         doc="Partitions of the metadata table that readers may use.",
         default="",
-        status=Status.UNSUPPORTED,
         instead="hoodie.metadata.enable=true makes a metadata table",
     ),
-    _table(
+    _lacking(
         key="hoodie.table.metadata.partitions.inflight",
         doc="Partitions of the metadata table that are being built.",
         default="",
-        status=Status.UNSUPPORTED,
         instead="hoodie.metadata.enable=true makes a metadata table",
     ),
     _table(key="hoodie.table.index.defs.path", doc="File of index definitions, relative to the table's root."),
@@ -306,5 +301,5 @@ _FEATURES = (
     ),
 )
 
-TABLE_OPTIONS: tuple[Option, ...] = (*_IDENTITY, *_FIELDS, *_FILES, *_TIMELINE, *_MERGING, *_FEATURES)
+TABLE_OPTIONS: tuple[Option[Any], ...] = (*_IDENTITY, *_FIELDS, *_FILES, *_TIMELINE, *_MERGING, *_FEATURES)
 """Every setting of the table, in the order of the option page."""

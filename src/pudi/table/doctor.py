@@ -9,7 +9,7 @@ from pudi.action.leftovers import find_leftovers
 from pudi.action.mdt.client import open_metadata
 from pudi.action.rollback import pending_writes
 from pudi.concurrency import Liveness
-from pudi.config import CLOCK_TOLERANCE, Options, WriteOptions
+from pudi.config import Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
@@ -56,7 +56,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     timeline = meta.store.load()
     facts = {partition: [i for i in infos if _is_data(i.path)] for partition, infos in folders.items()}
     slices, problem = _slices(meta, timeline)
-    small = options.integer("hoodie.parquet.small.file.limit")
+    small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
     pending = tuple(_pending(meta, options))
     found = Diagnosis(
@@ -66,7 +66,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         files=files,
         pending=pending,
         metadata=_metadata(meta, timeline),
-        future=_future(meta, timeline, options.integer(CLOCK_TOLERANCE)),
+        future=_future(meta, timeline, options[WriteOptions.clock_tolerance_ms]),
         leftovers=tuple(path for path, _ in find_leftovers(meta, folders).told()),
         problem=problem,
     )

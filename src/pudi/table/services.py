@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.config import Options
+from pudi.config import CompactionOptions, Options, resolve_only
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
 from pudi.format import Action
@@ -33,7 +33,7 @@ _SCHEDULED = {
 }
 _INDEXES = frozenset({"record_index", "column_stats", "bloom_filters"})
 """Indexes that can be planned without more being said."""
-_TRIGGER = "hoodie.compact.inline."
+_TRIGGER = (CompactionOptions.trigger, CompactionOptions.max_delta_commits, CompactionOptions.max_delta_seconds)
 
 
 class Services:
@@ -188,4 +188,4 @@ class Services:
 
 
 def _names_trigger(options: Mapping[str, str] | None) -> bool:
-    return any(key.startswith(_TRIGGER) for key in options or ())
+    return bool(resolve_only(options or {}, _TRIGGER).given)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.config import CLOCK_TOLERANCE, METADATA_KEY, POSITIONS, Options, resolve
+from pudi.action import OPENING_OPTIONS, CommitResult, MetaClient
+from pudi.config import Options, resolve, resolve_only
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -25,16 +25,6 @@ else:
     replace_action = lazy_module("pudi.action.replace")
     spark_engine = lazy_module("pudi.engine.spark.engine")
     merge_builder = lazy_module("pudi.table.merge")
-
-_OPENED_WITH = (
-    "hoodie.write.lock.",
-    "hoodie.write.concurrency.mode",
-    "hoodie.memory.",
-    METADATA_KEY,
-    POSITIONS,
-    CLOCK_TOLERANCE,
-)
-"""Options that a table is opened with: a verb that's given such opens it anew."""
 
 
 class Verbs:
@@ -201,7 +191,7 @@ class Verbs:
         """The table and the options of one call."""
         resolved = resolve(options, self._options)
         meta = self._meta
-        if options and any(key.startswith(_OPENED_WITH) for key in options):
+        if options and resolve_only(options, OPENING_OPTIONS).given:
             meta = meta.for_verb({**self._options, **options})
         return meta, resolved
 

@@ -14,7 +14,7 @@ from pudi.config import MergeMemory
 from pudi.engine.local import reader
 
 BATCH = pa.RecordBatch.from_pydict({"n": list(range(1000))})
-MEMORY = MergeMemory(16 * BATCH.nbytes)
+MEMORY = MergeMemory({"hoodie.memory.merge.max.size": 16 * BATCH.nbytes})
 
 
 class Slices:

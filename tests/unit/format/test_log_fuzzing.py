@@ -214,7 +214,7 @@ def read(whole: Whole, data: bytes, *, windows: bool) -> int:
     ordering = ("ts",) if "ts" in whole.schema.names else ()
     rule = MergeRule(MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME, ordering)
     scope = LogScope(whole.instants, start="1")
-    merging = Merging(rule, scope, memory=MergeMemory(1 << 20))
+    merging = Merging(rule, scope, memory=MergeMemory({"hoodie.memory.merge.max.size": 1 << 20}))
     log = LogFile("", name, len(data))
     blocks = read_log_blocks(storage, [log], scope, 0 if windows else None)  # type: ignore[arg-type]
     versions = LogVersions(storage, merging)  # type: ignore[arg-type]

@@ -6,13 +6,14 @@ Sources: the configuration classes of Apache Hudi 1.2's write client and Spark d
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from pudi.config.option import Option, Scope, Status
+from pudi.config.option import Declare, Option, Scope, Status
 
-_harmless = partial(Option, scope=Scope.WRITE, status=Status.HARMLESS)
-_ignored = partial(Option, scope=Scope.WRITE, status=Status.IGNORED)
-_lacking = partial(Option, scope=Scope.WRITE, status=Status.UNSUPPORTED)
-_lacking_flag = partial(_lacking, kind=bool, default=False)
+_harmless = Declare(Scope.WRITE, Status.HARMLESS)
+_ignored = Declare(Scope.WRITE, Status.IGNORED)
+_lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
+_lacking_flag = partial(_lacking, default=False)
 
 _NO_CLEANING = "Old file slices stay, since there is no cleaning yet; have Apache Hudi clean the table."
 _NO_SERVICES = "table services come in a later release; call Hudi's for now"
@@ -103,6 +104,16 @@ _WRITING = (
     _harmless(key="hoodie.write.markers.type", doc="How files of a write are marked; one marker file each."),
 )  # fmt: skip
 
+_PARALLELISM = tuple(
+    _harmless(
+        key=f"hoodie.{operation}.shuffle.parallelism",
+        doc="Tasks of this operation; the engine decides, by the files to write.",
+        default=0,
+        minimum=0,
+    )
+    for operation in ("upsert", "insert", "delete")
+)
+
 _MACHINERY = tuple(
     _harmless(key=key, doc="Inner workings of Hudi's own writer.")
     for key in (
@@ -123,5 +134,5 @@ _MACHINERY = tuple(
     )
 )  # fmt: skip
 
-JOB_OPTIONS: tuple[Option, ...] = (*_SYNC, *_SERVICES, *_MERGING, *_SCHEMA, *_WRITING, *_MACHINERY)
+JOB_OPTIONS: tuple[Option[Any], ...] = (*_SYNC, *_SERVICES, *_MERGING, *_SCHEMA, *_WRITING, *_PARALLELISM, *_MACHINERY)
 """Every further setting of a writer that is known, in the order of the option page."""

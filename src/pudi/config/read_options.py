@@ -5,18 +5,36 @@ Sources: `DataSourceReadOptions`, `HoodieReaderConfig` of Apache Hudi 1.2.
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
-from pudi.config.option import Option, Scope, Status
+from pudi.config.option import Declare, Option, OptionsView, Scope, Status
 
-_argument = partial(Option, scope=Scope.READ, status=Status.UNSUPPORTED)
-_harmless = partial(Option, scope=Scope.READ, status=Status.HARMLESS)
-_setting = partial(Option, scope=Scope.READ)
+_option = Declare(Scope.READ)
+_argument = Declare(Scope.READ, Status.UNSUPPORTED)
+_harmless = Declare(Scope.READ, Status.HARMLESS)
 
-POSITIONS = "hoodie.merge.use.record.positions"
-"""Key of the option for reading by position."""
 
-READ_OPTIONS: tuple[Option, ...] = (
+class ReadOptions(OptionsView):
+    """What a reader may leave out."""
+
+    __slots__ = ()
+
+    data_skipping = _option(
+        "hoodie.enable.data.skipping",
+        "Whether files are skipped by the statistics in the metadata table; those in the files themselves always "
+        "count.",
+        default=True,
+    )
+    by_position = _option(
+        "hoodie.merge.use.record.positions",
+        "Whether reads match log records with rows of the base file by the positions that log blocks say, where "
+        "all of a slice's do and mean that base file; else by key.",
+        default=True,
+    )
+
+
+READ_OPTIONS: tuple[Option[Any], ...] = (
+    *ReadOptions.declared,
     _argument(key="as.of.instant", doc="Instant to travel back to.", instead="use table.scan(as_of=…)"),
     _argument(
         key="hoodie.datasource.query.type",
@@ -61,7 +79,6 @@ READ_OPTIONS: tuple[Option, ...] = (
     _argument(
         key="hoodie.datasource.read.extract.partition.values.from.path",
         doc="Whether partition columns are taken from the path instead of the files.",
-        kind=bool,
         default=False,
     ),
     _argument(
@@ -78,21 +95,6 @@ READ_OPTIONS: tuple[Option, ...] = (
     _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),
     _harmless(key="hoodie.file.index.*", doc="How Hudi lists files in Spark."),
     _harmless(key="hoodie.file.group.reader.enabled", doc="Which of Hudi's readers is used.", kind=bool),
-    _setting(
-        key="hoodie.enable.data.skipping",
-        doc="Whether files are skipped by the statistics in the metadata table; those in the files themselves always "
-        "count.",
-        kind=bool,
-        default=True,
-    ),
-    Option(
-        key=POSITIONS,
-        scope=Scope.READ,
-        doc="Whether reads match log records with rows of the base file by the positions that log blocks say, where "
-        "all of a slice's do and mean that base file; else by key.",
-        kind=bool,
-        default=True,
-    ),
     _harmless(key="hoodie.hfile.block.cache.*", doc="Cache of Hudi's HFile reader."),
     _harmless(key="hoodie.read.*", doc="How Hudi's reader handles holes in a timeline and large objects."),
 )
