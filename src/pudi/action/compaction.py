@@ -96,7 +96,7 @@ def schedule(
             return None
         busy = busy_groups(meta.store, timeline, log_compactions=action is Action.LOGCOMPACTION)
         slices = meta.view(timeline).all_slices()
-        size = resolved.integer("hoodie.parquet.max.file.size")
+        size = resolved[WriteOptions.max_file_size]
         if action is Action.COMPACTION:
             today = datetime.fromtimestamp(meta.context.clock.now_ms() / 1000, timezone.utc).astimezone().date()
             plan = plan_compaction(slices, options, busy=busy, max_file_size=size, today=today)

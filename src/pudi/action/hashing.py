@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
+from pudi.config import IndexOptions
 from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
@@ -110,7 +111,7 @@ def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions:
             if decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) != ring:
                 raise BlockedError(
                     f"another writer divided partition {partition!r} into other buckets; write again without "
-                    "hoodie.bucket.index.num.buckets",
+                    f"{IndexOptions.bucket_count}",
                     table=meta.storage.root,
                 ) from error
 

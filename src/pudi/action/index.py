@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.action.hashing import read_rings
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
-from pudi.config import Options, TableConfig
+from pudi.config import IndexOptions, Options, TableConfig
 from pudi.config.table_registry import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
@@ -31,18 +31,15 @@ from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
 from pudi.timeline import Timeline
 
-TYPE_KEY = "hoodie.index.type"
-ENGINE_KEY = "hoodie.index.bucket.engine"
-COUNT_KEY = "hoodie.bucket.index.num.buckets"
-FIELDS_KEY = "hoodie.bucket.index.hash.field"
-_KEYS = (TYPE_KEY, ENGINE_KEY, COUNT_KEY, FIELDS_KEY)
+_TYPE, _ENGINE = IndexOptions.index_type, IndexOptions.bucket_engine
+_COUNT, _FIELDS = IndexOptions.bucket_count, IndexOptions.bucket_hash_fields
 _CONSISTENT = "CONSISTENT_HASHING"
 
 _MOVES = {
-    "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
-    "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
-    "RECORD_INDEX": "hoodie.record.index.update.partition.path",
-    "GLOBAL_RECORD_LEVEL_INDEX": "hoodie.record.index.update.partition.path",
+    "GLOBAL_SIMPLE": IndexOptions.simple_index_moves,
+    "GLOBAL_BLOOM": IndexOptions.bloom_index_moves,
+    "RECORD_INDEX": IndexOptions.record_index_moves,
+    "GLOBAL_RECORD_LEVEL_INDEX": IndexOptions.record_index_moves,
 }
 _BY_RECORDS = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
 _SAMPLE_COMMITS = 10
@@ -58,7 +55,7 @@ _PLAUSIBLE_BUCKETS = 100_000
 
 def names_index(options: Options) -> bool:
     """Whether options say something about the index that the table may contradict."""
-    return any(key in options.given for key in _KEYS)
+    return any(options.explicit(option) is not None for option in (_TYPE, _ENGINE, _COUNT, _FIELDS))
 
 
 def check_index_options(config: TableConfig, options: Options, table: str) -> None:
@@ -69,13 +66,13 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
         NotSupportedError: consistent hashing on a copy-on-write table.
     """
     _kind(config, options, table)
-    if options.given.get(ENGINE_KEY) == _CONSISTENT:
+    if options.explicit(_ENGINE) == _CONSISTENT:
         _check_consistent(config, table)
     fields = _hash_fields(config, options)
     beyond = [name for name in fields if name not in config.record_key_fields]
     if beyond:
         raise InvalidArgumentError(
-            f"option {FIELDS_KEY} names {beyond[0]!r}, which is not a column of the record key "
+            f"option {_FIELDS} names {beyond[0]!r}, which is not a column of the record key "
             f"({', '.join(config.record_key_fields)}): equal keys must be in one bucket",
             table=table,
         )
@@ -84,7 +81,7 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
 def _check_consistent(config: TableConfig, table: str) -> None:
     if config.table_type != MERGE_ON_READ:
         raise NotSupportedError(
-            f"{ENGINE_KEY}={_CONSISTENT} is for merge-on-read tables: Apache Hudi has it for no others; use SIMPLE",
+            f"{_ENGINE}={_CONSISTENT} is for merge-on-read tables: Apache Hudi has it for no others; use SIMPLE",
             table=table,
         )
 
@@ -118,7 +115,7 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
     found = _Finder(meta, timeline, options).find()
     if found is None:
         raise InvalidArgumentError(
-            f"nothing says how many buckets a partition has: give option {COUNT_KEY}, in the first write",
+            f"nothing says how many buckets a partition has: give option {_COUNT}, in the first write",
             table=meta.storage.root,
         )
     return found
@@ -135,17 +132,17 @@ def key_scope(index: Index, operation: Operation) -> KeyScope | None:
 
 def _kind(config: TableConfig, options: Options, table: str) -> str | None:
     """The index that options or properties name."""
-    given = options.given.get(TYPE_KEY)
-    persisted = config.raw.get(TYPE_KEY)
+    given = options.explicit(_TYPE)
+    persisted = config.raw.get(_TYPE.key)
     if given is not None and persisted is not None and str(given) != persisted.strip().upper():
         raise InvalidArgumentError(
-            f"option {TYPE_KEY}={given} contradicts the table, which has {persisted}: leave the option out", table=table
+            f"option {_TYPE}={given} contradicts the table, which has {persisted}: leave the option out", table=table
         )
     return str(given) if given is not None else persisted.strip().upper() if persisted is not None else None
 
 
 def _hash_fields(config: TableConfig, options: Options) -> tuple[str, ...]:
-    text = options.optional_text(FIELDS_KEY) or config.raw.get(FIELDS_KEY)
+    text = options[_FIELDS] or config.raw.get(_FIELDS.key)
     return tuple(text.split(",")) if text else config.record_key_fields
 
 
@@ -200,13 +197,13 @@ class _Finder:
         table = self.meta.storage.root
         kind = _kind(self.meta.config, self.options, table)
         fields = _hash_fields(self.meta.config, self.options)
-        wanted = (self.options.given.get(ENGINE_KEY) or self.meta.config.raw.get(ENGINE_KEY)) == _CONSISTENT
+        wanted = (self.options.explicit(_ENGINE) or self.meta.config.raw.get(_ENGINE.key)) == _CONSISTENT
         if wanted or self.meta.merges_on_read:  # elsewhere there are none, and a listing costs
             rings = [info.path for info in self.meta.storage.list(CONSISTENT_HASHING_DIR)]
             if rings or (wanted and kind == "BUCKET"):
                 return self._consistent(kind, fields, rings)
         seen = self._evidence(fields)
-        if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options.get(FIELDS_KEY) is None:
+        if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options[_FIELDS] is None:
             # the same, should only some columns of the key have been hashed
             parts = (part for size in range(1, len(fields)) for part in itertools.combinations(fields, size))
             tried = ((self._evidence(part), part) for part in itertools.islice(parts, _SAMPLE_FIELDS))
@@ -217,15 +214,15 @@ class _Finder:
             self._check_one_numbering(seen)
         if seen.looks_divided:
             raise InvalidArgumentError(
-                f"{TYPE_KEY}={kind} contradicts the table, whose files are buckets: inserts would go to buckets where "
-                f"they are not found; use {TYPE_KEY}=BUCKET",
+                f"{_TYPE}={kind} contradicts the table, whose files are buckets: inserts would go to buckets where "
+                f"they are not found; use {_TYPE}=BUCKET",
                 table=table,
             )
         if kind not in {None, "SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", *_BY_RECORDS}:
-            raise NotSupportedError(f"a table with {TYPE_KEY}={kind} can't be written yet", table=table)
+            raise NotSupportedError(f"a table with {_TYPE}={kind} can't be written yet", table=table)
         if kind not in _MOVES:
             return Index(bloom=kind == "BLOOM", records=kind in _BY_RECORDS)
-        moves = bool(self.meta.config.partition_fields) and self.options.flag(_MOVES[kind])
+        moves = bool(self.meta.config.partition_fields) and self.options[_MOVES[kind]]
         return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM", records=kind in _BY_RECORDS)
 
     def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
@@ -233,15 +230,15 @@ class _Finder:
         table = self.meta.storage.root
         if seen.files and not seen.divided:
             raise InvalidArgumentError(
-                f"{TYPE_KEY}=BUCKET contradicts the table, whose files are no buckets: their keys would not be found; "
+                f"{_TYPE}=BUCKET contradicts the table, whose files are no buckets: their keys would not be found; "
                 "use the index that wrote them, or write the records to a new table",
                 table=table,
             )
         self._check_one_numbering(seen)
-        given = self.options.get(COUNT_KEY) or self.meta.config.raw.get(COUNT_KEY)
+        given = self.options[_COUNT] or self.meta.config.raw.get(_COUNT.key)
         counts = seen.counts()
         if not seen.fits or (given is not None and not seen.allows(int(given))):
-            told = f"{COUNT_KEY}={given}" if seen.fits else f"{FIELDS_KEY}={','.join(fields)}"
+            told = f"{_COUNT}={given}" if seen.fits else f"{_FIELDS}={','.join(fields)}"
             hint = f"it has {counts[0]} buckets" if len(counts) == 1 else "keys do not lie where it would put them"
             raise InvalidArgumentError(
                 f"{told} contradicts the table: {hint}; buckets are fixed by the first write", table=table
@@ -252,23 +249,23 @@ class _Finder:
 
     def _consistent(self, kind: str | None, fields: tuple[str, ...], paths: Sequence[str]) -> Index | None:
         """The bucket index by consistent hashing, with the ring of each partition."""
-        table, engine = self.meta.storage.root, self.options.given.get(ENGINE_KEY)
+        table, engine = self.meta.storage.root, self.options.explicit(_ENGINE)
         if kind not in {None, "BUCKET"} or engine not in {None, _CONSISTENT}:
             raise InvalidArgumentError(
-                f"{TYPE_KEY}={kind or 'BUCKET'} and {ENGINE_KEY}={engine or 'SIMPLE'} contradict the table, which has "
+                f"{_TYPE}={kind or 'BUCKET'} and {_ENGINE}={engine or 'SIMPLE'} contradict the table, which has "
                 f"consistent hashing; use BUCKET and {_CONSISTENT}",
                 table=table,
             )
         _check_consistent(self.meta.config, table)
         if not paths and next(self._written(), None):
             raise InvalidArgumentError(
-                f"{ENGINE_KEY}={_CONSISTENT} contradicts the table, whose files are of another index: their keys would "
+                f"{_ENGINE}={_CONSISTENT} contradicts the table, whose files are of another index: their keys would "
                 "not be found; use the index that wrote them, or write the records to a new table",
                 table=table,
             )
         rings = read_rings(self.meta, self.timeline, paths)
         known = [len(ring.values) for _, ring in sorted(rings.items())]
-        given = self.options.get(COUNT_KEY) or self.meta.config.raw.get(COUNT_KEY)
+        given = self.options[_COUNT] or self.meta.config.raw.get(_COUNT.key)
         if given is None and not known:
             return None
         return Index(buckets=ConsistentBuckets(known[0] if given is None else int(given), fields, rings))

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pudi.action.mdt.being_built import plan_of
-from pudi.action.mdt.build_index import BY_PARTITION
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.meta_client import MetaClient
-from pudi.config import Options
+from pudi.config import KEY_PREFIXES, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, State
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
@@ -76,7 +75,7 @@ class IndexRequest:
         if self.columns and kind is not IndexKind.COLUMN_STATS:
             raise InvalidArgumentError(f"an index {kind.value} is over record keys: it takes no columns", table=table)
         if kind is IndexKind.RECORD_INDEX:
-            return record_index_spec(partitioned=options.given.get(BY_PARTITION) is True)
+            return record_index_spec(partitioned=options.explicit(MetadataOptions.partitioned_record_index) is True)
         return IndexSpec(kind, kind.value, self.columns, version=kind.version(table_version))
 
     def _of_expression(self, method: IndexKind, table_version: int, table: str) -> IndexSpec:
@@ -169,7 +168,7 @@ def _info(spec: IndexSpec, state: str, instant: str | None) -> IndexInfo:
 
 def split_options(given: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """A user's options: those of Hudi and pudi, and settings of an index, which have no such prefix."""
-    options = {key: value for key, value in (given or {}).items() if key.startswith(("hoodie.", "pudi."))}
+    options = {key: value for key, value in (given or {}).items() if key.startswith(KEY_PREFIXES)}
     return options, {key: value for key, value in (given or {}).items() if key not in options}
 
 

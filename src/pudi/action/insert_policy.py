@@ -55,7 +55,7 @@ def without_known(tagged: Any, options: WriteOptions, table: str) -> Any:
     if known and options.duplicates == "fail":
         raise InvalidArgumentError(
             f"{known} records have a key that the table holds already; nothing was written. Use upsert, or "
-            "hoodie.datasource.insert.dup.policy=drop to leave them out",
+            f"{WriteOptions.duplicate_policy}=drop to leave them out",
             table=table,
         )
     return tagged.new_only() if known else tagged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.spec import combines
-from pudi.config import Options, WriteOptions
+from pudi.config import IndexOptions, Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.plan import Operation
@@ -38,7 +38,7 @@ def rule_of(
     if everywhere and (rule.mixes or rule.binlog or rule.batches_by_order):
         raise NotSupportedError(
             "a global index with partial updates, a merger or a change stream's payload class: versions of "
-            "a record would have to meet across partitions; use hoodie.index.type=SIMPLE, BLOOM or BUCKET",
+            f"a record would have to meet across partitions; use {IndexOptions.index_type}=SIMPLE, BLOOM or BUCKET",
             table=root,
         )
     return rule

@@ -195,7 +195,7 @@ class MetaClient:
         error = self._listed.damage[1]
         raise CorruptError(
             "the metadata table's list of files is damaged, and nothing more is added to it; have it made anew (`pudi "
-            f"repair`), or taken away (hoodie.metadata.enable=false): {error.message}",
+            f"repair`), or taken away ({MetadataOptions.enabled}=false): {error.message}",
             table=self.storage.root,
             path=f"{METADATA_DIR}/{error.path}",
             offset=error.offset,

@@ -88,7 +88,7 @@ class Retries:
 
 def _told(error: ConflictError, attempts: int) -> ConflictError:
     return type(error)(
-        f"{error.message} (attempt {attempts}, the last one; hoodie.write.num.retries.on.conflict.failures says how "
+        f"{error.message} (attempt {attempts}, the last one; {WriteOptions.conflict_retries} says how "
         "often a write that lost is repeated)",
         table=error.table,
         path=error.path,

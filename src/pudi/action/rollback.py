@@ -181,7 +181,8 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
     if found is Liveness.UNKNOWN:
         raise BlockedError(
             "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it "
-            "may be alive. Wait for it, or, if you know it's dead, write with hoodie.clean.failed.writes.policy=EAGER",
+            "may be alive. Wait for it, or, if you know it's dead, write with "
+            f"{WriteOptions.failed_writes_policy}=EAGER",
             table=meta.storage.root,
             instant=instant.requested,
         )

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.config import Options
+from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.record import column_of, key_text
 from pudi.schema import RECORD_KEY
 from pudi.timeline import Timeline
 
-_OPTION = "hoodie.write.complex.keygen.new.encoding"
+_OPTION = WriteOptions.complex_keygen_new_encoding
 _SINCE = 9
 """Table version from which the name is always there (KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen)."""
 
@@ -38,7 +38,7 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
     single = config.key_generator_type.startswith("COMPLEX") and len(config.record_key_fields) == 1
     if not single or config.version >= _SINCE:
         return True
-    given = options.given.get(_OPTION)
+    given = options[_OPTION]
     found = _found(meta, meta.view(timeline).all_slices(), config.record_key_fields[0])
     if len(found) > 1:
         raise NotSupportedError(

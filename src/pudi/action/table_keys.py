@@ -64,6 +64,6 @@ def check_generated(keys: KeyGenerator, operation: Operation, options: WriteOpti
         )
     if options.combine_before_insert:
         raise InvalidArgumentError(
-            "hoodie.combine.before.insert=true combines records by key, and this table generates its keys",
+            f"{WriteOptions.combine_before_insert}=true combines records by key, and this table generates its keys",
             table=table,
         )

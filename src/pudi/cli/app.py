@@ -17,8 +17,10 @@ from pudi.context.lazy import lazy_module
 from pudi.version import __version__
 
 if TYPE_CHECKING:
+    from pudi import config
     from pudi.action import index_request
 else:
+    config = lazy_module("pudi.config")
     index_request = lazy_module("pudi.action.index_request")
 
 app = typer.Typer(
@@ -67,9 +69,9 @@ def compact(
             register(merger)
         options = pairs("--option", option)
         if strategy is not None:
-            options["hoodie.compaction.strategy"] = strategy
+            options[config.CompactionOptions.strategy.key] = strategy
         if verify:
-            options["pudi.compaction.verify"] = "true"
+            options[config.CompactionOptions.verify.key] = "true"
         table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
         if plan_only:
             instant = table.schedule("log_compaction" if log else "compaction", options=options)

@@ -139,7 +139,7 @@ class FileSystemLock(TableLock):
         """
         if self._content() != self._note:
             raise ConflictError(
-                "the table's lock was lost: it expired while it was held (hoodie.write.lock.filesystem.expire)",
+                f"the table's lock was lost: it expired while it was held ({LockSettings.expire_minutes})",
                 table=self._table,
                 path=self._path,
             )

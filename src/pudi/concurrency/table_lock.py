@@ -116,7 +116,7 @@ class TableLock(ABC):
     def _not_free(self, holder: str) -> UnavailableError:
         return UnavailableError(
             f"the table's lock was not free within {self._settings.wait_ms / 1000:g} s, it's held by {holder}; "
-            "try again, or wait longer (hoodie.write.lock.wait_time_ms)",
+            f"try again, or wait longer ({LockSettings.wait_ms})",
             table=self._table,
         )
 

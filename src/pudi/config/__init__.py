@@ -8,6 +8,7 @@ from pudi.config.checks import (
     check_writable,
 )
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.index_options import IndexOptions
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy
@@ -23,7 +24,7 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
 from pudi.config.read_options import ReadOptions
-from pudi.config.resolve import ALL_OPTIONS, Options, find_option, option, resolve, resolve_only
+from pudi.config.resolve import ALL_OPTIONS, KEY_PREFIXES, Options, find_option, option, resolve, resolve_only
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.timebased import Timebased, timebased
@@ -31,7 +32,9 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "KEY_PREFIXES",
     "CompactionOptions",
+    "IndexOptions",
     "LockSettings",
     "MergeMemory",
     "MergeSemantics",

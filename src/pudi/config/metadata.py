@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, names_in
@@ -13,7 +14,7 @@ from pudi.errors import NotSupportedError
 _KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
 _KEPT_BY_NAME = ("secondary_index_", "expr_index_")
 """What the partitions of indexes that have names of their own begin with."""
-_SWITCHES: Mapping[str, Option[bool] | Option[bool | None]] = {
+_SWITCHES: Mapping[str, Option[Any]] = {
     "column_stats": MetadataOptions.column_stats,
     "partition_stats": MetadataOptions.column_stats,
     "bloom_filters": MetadataOptions.bloom_filters,

@@ -23,6 +23,9 @@ from pudi.errors import InvalidArgumentError
 _T = TypeVar("_T", bound=Value | None)
 _V = TypeVar("_V", str, int, float, bool)
 
+KEY_PREFIXES = ("hoodie.", "pudi.")
+"""What the keys of options begin with, those of Spark's readers apart."""
+
 _log = logging.getLogger("pudi.config")
 
 ALL_OPTIONS: tuple[Option[Any], ...] = (

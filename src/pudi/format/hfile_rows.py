@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format.avro_bytes import BadAvro, cut
 from pudi.format.avro_encode import encode_records
@@ -124,7 +125,7 @@ def _check_unique(keys: pa.Array) -> None:
     if len(again):
         raise InvalidArgumentError(
             f"record key {keys[int(again[0])].as_py()!r} comes twice in a file, and an HFile holds each key once: "
-            "upsert, or give the records with hoodie.combine.before.insert=true"
+            f"upsert, or give the records with {WriteOptions.combine_before_insert}=true"
         )
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import MetadataOptions
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
@@ -86,7 +87,7 @@ class RecordShards:
                 kind = "by partition" if partitioned else "over the whole table"
                 raise CorruptError(
                     f"file group {known[owner][0].file_id!r} is none of a record index {kind}; write with "
-                    "hoodie.metadata.index.drop=record_index, which takes it away, and make it anew",
+                    f"{MetadataOptions.drop}=record_index, which takes it away, and make it anew",
                     table=storage.root,
                 )
             ranges[owner] = (len(ordered), len(known[owner]))

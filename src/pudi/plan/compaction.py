@@ -183,7 +183,8 @@ def _day(partition: str) -> date:
     except ValueError:
         pass
     raise InvalidArgumentError(
-        f"partition {partition!r} is no date such as 2026/11/21: choose a hoodie.compaction.strategy that isn't by day"
+        f"partition {partition!r} is no date such as 2026/11/21: choose a "
+        f"{CompactionOptions.strategy} that isn't by day"
     )
 
 

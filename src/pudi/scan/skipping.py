@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pudi.action import MetaClient
 from pudi.action.mdt.expression import index_value
 from pudi.action.mdt.index_defs import defined_index
-from pudi.config import Options, metadata_switched_off
+from pudi.config import Options, ReadOptions, metadata_switched_off
 from pudi.errors import PudiError
 from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX, MetadataTable
 from pudi.plan import IndexSource, ReadPlan, skip_slices
@@ -17,8 +17,6 @@ from pudi.plan.lookup import MOST_VALUES
 from pudi.scan.lookup import Places, keys_asked, look_up
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
-
-SKIPPING = "hoodie.enable.data.skipping"
 
 _log = logging.getLogger("pudi.scan")
 
@@ -115,6 +113,6 @@ def skipper(
     useful = {COLUMN_STATS, RECORD_INDEX, BLOOM_FILTERS}
     if not any(name in useful or name.startswith(EXPRESSION_INDEX_PREFIX) for name in meta.config.metadata_partitions):
         return None
-    if metadata_switched_off(options) or not options.flag(SKIPPING):
+    if metadata_switched_off(options) or not options[ReadOptions.data_skipping]:
         return None
     return Skipper(meta, timeline, seen, newest)

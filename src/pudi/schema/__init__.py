@@ -19,13 +19,12 @@ from pudi.schema.fields import (
 from pudi.schema.nested import FieldNames
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
-from pudi.schema.writing import FILL_MISSING, retyped, written_schema
+from pudi.schema.writing import retyped, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
     "COMMIT_TIME",
     "FILE_NAME",
-    "FILL_MISSING",
     "META_FIELDS",
     "PARTITION_PATH",
     "RECORD_KEY",

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from pudi.config import WriteOptions
 from pudi.errors import SchemaError
 from pudi.schema.fields import META_FIELDS
 from pudi.schema.types import TIMESTAMP, is_any_list, list_of, map_of, normalise_type
-
-FILL_MISSING = "hoodie.write.set.null.for.missing.columns"
-"""The option under which data may lack columns (HoodieCommonConfig.SET_NULL_FOR_MISSING_COLUMNS)."""
 
 
 def written_schema(
@@ -44,7 +42,8 @@ def written_schema(
         keys: record key fields, `a.b` for one in a struct.
         partitions: partition fields, alike.
         ordering: ordering fields.
-        fill_missing: whether columns that the data lacks become null (`FILL_MISSING`), instead of an error.
+        fill_missing: whether columns that the data lacks become null instead of an error
+            (HoodieCommonConfig.SET_NULL_FOR_MISSING_COLUMNS).
         root: location of the table, for errors.
 
     Raises:
@@ -215,5 +214,7 @@ class _Merge:
         if twins:
             parts.append(f"names differ in case: {', '.join(f'{new} for {prefix}{old}' for new, old in twins)}")
         if parts:
-            advice = "rename or add them, or give option " + FILL_MISSING + "=true, which makes missing ones null"
+            advice = (
+                f"rename or add them, or give option {WriteOptions.fill_missing}=true, which makes missing ones null"
+            )
             raise SchemaError("; ".join([*parts, advice]))

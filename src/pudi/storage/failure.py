@@ -17,6 +17,7 @@ from obstore.exceptions import (
 )
 from obstore.exceptions import NotSupportedError as StoreNotSupportedError
 
+from pudi.config import WriteOptions
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
@@ -47,7 +48,7 @@ _ADVICE = {
     errno.ENOSPC: "the disk is full: make room, then call again",
     errno.EDQUOT: "the user's quota on the disk is used up: make room, then call again",
     errno.EFBIG: "the file is larger than the file system or the process's limit (ulimit -f) allows: raise the limit, "
-    "or write smaller files (hoodie.parquet.max.file.size)",
+    f"or write smaller files ({WriteOptions.max_file_size})",
     errno.EROFS: "the file system is read-only: mount it for writing",
     errno.EACCES: "{user} has no rights there: grant them, or run as another user",
     errno.EPERM: "{user} has no rights there: grant them, or run as another user",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, cast
 
+from pudi.config import MergeMemory
 from pudi.errors import RefusedError
 
 
@@ -31,6 +32,6 @@ def temporary_errors(folder: str | None) -> Iterator[None]:
     except OSError as error:
         raise RefusedError(
             "what doesn't fit in memory while a file slice is merged can't be kept in "
-            f"{folder or tempfile.gettempdir()}: {error}; set hoodie.memory.spillable.map.path to a folder with room, "
-            "or hoodie.memory.merge.max.size higher"
+            f"{folder or tempfile.gettempdir()}: {error}; set {MergeMemory.spillable_map_path} to a folder with room, "
+            f"or {MergeMemory.limit} higher"
         ) from error

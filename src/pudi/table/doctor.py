@@ -9,7 +9,7 @@ from pudi.action.leftovers import find_leftovers
 from pudi.action.mdt.client import open_metadata
 from pudi.action.rollback import pending_writes
 from pudi.concurrency import Liveness
-from pudi.config import Options, WriteOptions
+from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
@@ -217,7 +217,9 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             "does unless an instant is pending",
         )
     if found.metadata is None and found.files.partitions > 1:
-        yield Advice(Level.HINT, "there's no metadata table: write with hoodie.metadata.enable=true to list files fast")
+        yield Advice(
+            Level.HINT, f"there's no metadata table: write with {MetadataOptions.enabled}=true to list files fast"
+        )
     elif found.metadata is not None and FILES not in found.facts["metadata table"]:
         yield Advice(Level.WARNING, "the metadata table doesn't list files; run pudi repair")
     for access in found.access:

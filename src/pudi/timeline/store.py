@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pudi.config import WriteOptions
 from pudi.context import Context, Lock, OneProcessLock, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, RefusedError, UnavailableError
 from pudi.format import (
@@ -253,7 +254,7 @@ class TimelineStore:
             if current is None or current.state is not State.INFLIGHT:
                 raise ConflictError(
                     "another writer took this write for dead and rolled it back; nothing of it is visible: write "
-                    "again, with the same failed-writes policy for both (hoodie.clean.failed.writes.policy=LAZY)",
+                    f"again, with the same failed-writes policy for both ({WriteOptions.failed_writes_policy}=LAZY)",
                     table=self.storage.root,
                     instant=instant.requested,
                 )

@@ -6,6 +6,7 @@ which overlap the later one to look sees the other's, pending or completed.
 
 from __future__ import annotations
 
+from pudi.config import WriteOptions
 from pudi.context import Lock, OneProcessLock
 from pudi.errors import ConflictError
 from pudi.format import State
@@ -42,9 +43,9 @@ def refuse_strangers(lock: Lock, own: Instant | None, seen: Timeline, now: Timel
         if at_work or (_name(other), other.state) not in known:
             raise ConflictError(
                 f"another process writes this table: its {other.action.value} {other.requested} is "
-                f"{other.state.name.lower()}, and hoodie.write.concurrency.mode=single_writer says that there is no "
-                "other. Nothing of this write is visible. Leave out that option and "
-                "hoodie.write.lock.provider=InProcessLockProvider in all writers, and write again",
+                f"{other.state.name.lower()}, and {WriteOptions.concurrency_mode}=single_writer says that there "
+                "is no other. Nothing of this write is visible. Leave out that option and "
+                f"{WriteOptions.lock_provider}=InProcessLockProvider in all writers, and write again",
                 table=table,
                 instant=None if own is None else own.requested,
             )

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pudi.action.meta_client import MetaClient
-from pudi.config import Options
+from pudi.config import MetadataOptions, Options
 from pudi.filegroup import Markers
 from pudi.format import Action, State
 from pudi.timeline import Instant, Timeline, archive
 
-_MOST, _LEAST = "hoodie.keep.max.commits", "hoodie.keep.min.commits"
 _PENDING = (State.REQUESTED, State.INFLIGHT)
 _COMMITS = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.CLUSTERING)
 _BESIDE = (Action.CLEAN, Action.ROLLBACK)
@@ -35,8 +34,8 @@ def archive_metadata(meta: MetaClient, mdt: MetaClient, seen: Timeline, options:
     Raises:
         CorruptError: an instant or the archive can't be read.
     """
-    least = options.integer(_LEAST) + 1
-    most = max(options.integer(_MOST) + 1, least)
+    least = options[MetadataOptions.keep_min_commits] + 1
+    most = max(options[MetadataOptions.keep_max_commits] + 1, least)
     if len(seen.commits) <= most:
         return 0
     with mdt.lock:

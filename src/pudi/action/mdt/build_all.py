@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pudi.action.mdt.being_built import being_built
 from pudi.action.mdt.build import build_metadata, drop_if_disturbed, next_instant, set_partitions
-from pudi.action.mdt.build_index import BY_PARTITION, GLOBAL
 from pudi.action.mdt.build_named import named_indexes_asked
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.index_defs import write_definition
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
-from pudi.config import Options
+from pudi.config import MetadataOptions, Option, Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.format import staging_dir
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
@@ -22,10 +22,9 @@ from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Timeline
 
-_BEAT = "hoodie.client.heartbeat.interval_in_ms"
-_SWITCHES = {
-    "hoodie.metadata.index.column.stats.enable": IndexKind.COLUMN_STATS,
-    "hoodie.metadata.index.bloom.filter.enable": IndexKind.BLOOM_FILTERS,
+_SWITCHES: dict[Option[Any], IndexKind] = {
+    MetadataOptions.column_stats: IndexKind.COLUMN_STATS,
+    MetadataOptions.bloom_filters: IndexKind.BLOOM_FILTERS,
 }
 """Options that ask for an index of one kind."""
 
@@ -55,13 +54,14 @@ def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: T
 
 def _asked(options: Options, table: str) -> Iterator[IndexSpec]:
     """The indexes that options ask for."""
-    of_partitions, of_all = (options.given.get(key) is True for key in (BY_PARTITION, GLOBAL))
+    by_partition, of_table = MetadataOptions.partitioned_record_index, MetadataOptions.record_index
+    of_partitions, of_all = (options.explicit(option) is True for option in (by_partition, of_table))
     if of_partitions and of_all:
-        raise InvalidArgumentError(f"{BY_PARTITION} and {GLOBAL}: choose one of them", table=table)
+        raise InvalidArgumentError(f"{by_partition} and {of_table}: choose one of them", table=table)
     if of_partitions or of_all:
         yield record_index_spec(partitioned=of_partitions)
-    for key, kind in _SWITCHES.items():
-        if options.given.get(key) is True:
+    for option, kind in _SWITCHES.items():
+        if options.explicit(option) is True:
             yield IndexSpec(kind, kind.value)
 
 
@@ -80,7 +80,7 @@ def _build(meta: MetaClient, engine: Engine, options: Options, asked: IndexSpec)
     builder = builder_of(Building(meta, engine, options, spec, timeline, requested))
     ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
     set_partitions(meta, ready=ready, building={*others, spec.partition})
-    heart = Heartbeat(meta.storage, requested, meta.context, options.integer(_BEAT))
+    heart = Heartbeat(meta.storage, requested, meta.context, options[WriteOptions.heartbeat_interval_ms])
     heart.start()
     try:
         made = build_whole(builder)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pudi.action.mdt.build import group_ids
 from pudi.action.mdt.building import Building, Stats
+from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
@@ -19,7 +20,6 @@ from pudi.task.blooms import BloomShardTask, BloomTask
 from pudi.task.index_keys import StagedKeys, portions_by_shard
 from pudi.timeline import Timeline
 
-_GROUPS = "hoodie.metadata.index.bloom.filter.file.group.count"
 _TASKS = 64
 """Most tasks that look at files."""
 
@@ -41,7 +41,7 @@ class BloomFiltersBuilder:
 
     def groups(self) -> Sequence[str]:
         """As many as the option says."""
-        return group_ids(BLOOM_FILTERS, self.work.options.integer(_GROUPS))
+        return group_ids(BLOOM_FILTERS, self.work.options[MetadataOptions.bloom_filters_groups])
 
     def fill(self) -> Stats:
         """Write what the files' footers, or their keys, say."""

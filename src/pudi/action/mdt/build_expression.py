@@ -17,6 +17,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.expression import expression_spec, kept_of, stats_of_kept, together
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import of_whole_partitions
+from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.metadata import column_stats_records, partition_stats_records
@@ -29,7 +30,6 @@ from pudi.schema import avro_to_arrow
 from pudi.task.expression_values import ExpressionSpec, Kept
 
 _FIRST_WITH_EXPRESSIONS = 8
-_GROUPS = "hoodie.metadata.index.expression.file.group.count"
 _EXPRESSION = "expr"
 """The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
 
@@ -74,7 +74,7 @@ class ExpressionIndexBuilder:
 
     def groups(self) -> Sequence[str]:
         """As many as the option says."""
-        return group_ids(self.work.spec.partition, self.work.options.integer(_GROUPS))
+        return group_ids(self.work.spec.partition, self.work.options[MetadataOptions.expression_index_groups])
 
     def fill(self) -> Stats:
         """Write what the rows of the table's files say, and what follows from them about whole partitions."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pudi.action.mdt.building import Building, Stats
-from pudi.action.mdt.record_index import LEAST_BY_PARTITION, key_reading
+from pudi.action.mdt.record_index import key_reading
+from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, instant_to_millis, staging_dir
@@ -22,19 +23,6 @@ from pudi.metadata.shards import WHOLE_TABLE, shard_id
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
 from pudi.timeline import Timeline
 
-GLOBAL, BY_PARTITION = (
-    "hoodie.metadata.global.record.level.index.enable",
-    "hoodie.metadata.record.level.index.enable",
-)
-"""Options that ask for a record index: over the whole table, and for each partition by itself."""
-
-_LEAST, _MOST = (
-    "hoodie.metadata.global.record.level.index.min.filegroup.count",
-    "hoodie.metadata.global.record.level.index.max.filegroup.count",
-)
-_MOST_BY_PARTITION = "hoodie.metadata.record.level.index.max.filegroup.count"
-_MOST_BYTES = "hoodie.metadata.record.index.max.filegroup.size"
-_GROWTH = "hoodie.metadata.record.index.growth.factor"
 _RECORD_BYTES = 48
 """Bytes of an average record of the index (RECORD_INDEX_AVERAGE_RECORD_SIZE)."""
 
@@ -75,9 +63,10 @@ class RecordIndexBuilder:
 
     def _counted(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
         """How many file groups the index gets, over the table or for each partition (estimateFileGroupCount)."""
-        option = self.work.options.integer
-        least, most = (LEAST_BY_PARTITION, _MOST_BY_PARTITION) if self._partitioned else (_LEAST, _MOST)
-        low, high = option(least), option(most)
+        options = MetadataOptions.of(self.work.options)
+        low, high = options.record_index_min_groups, options.record_index_max_groups
+        if self._partitioned:
+            low, high = options.partitioned_record_index_min_groups, options.partitioned_record_index_max_groups
         scopes: dict[str | None, list[FileSlice]] = {} if self._partitioned else {WHOLE_TABLE: []}
         for each in slices:
             scopes.setdefault(self._scope(each), []).append(each)
@@ -86,8 +75,8 @@ class RecordIndexBuilder:
         found = {}
         for scope, group in scopes.items():
             records = self._records(group) if sum(s.size for s in group) >= _COUNTED_FROM else 0
-            expected = math.ceil(records * self.work.options.number(_GROWTH))
-            number = expected // max(1, option(_MOST_BYTES) // _RECORD_BYTES)
+            expected = math.ceil(records * options.record_index_growth)
+            number = expected // max(1, options.record_index_max_group_bytes // _RECORD_BYTES)
             found[scope] = max(1, min(max(number, low), high))
         return found
 

@@ -6,14 +6,12 @@ Source: HoodieTableMetadataUtil.getIndexPartitionsToInit, getSecondaryOrExpressi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.config import Options
+from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.metadata.index_spec import IndexKind, IndexSpec
-
-_PREFIX = "hoodie.metadata.index"
-_KINDS = {"secondary": IndexKind.SECONDARY_INDEX, "expression": IndexKind.EXPRESSION_INDEX}
 
 
 def named_indexes_asked(meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
@@ -26,25 +24,20 @@ def named_indexes_asked(meta: MetaClient, options: Options) -> Iterator[IndexSpe
     Raises:
         InvalidArgumentError: settings make no sense.
     """
-    for word, kind in _KINDS.items():
-        column = options.optional_text(f"{_PREFIX}.{word}.column")
-        enabled = options.given.get(f"{_PREFIX}.{word}.enable")
-        if not column or enabled is False or (kind is IndexKind.EXPRESSION_INDEX and enabled is not True):
-            continue
-        name = options.optional_text(f"{_PREFIX}.{word}.name") or column
-        partition = name if name.startswith(kind.value) else kind.value + name
-        spec = IndexSpec(kind, partition, (column,), version=kind.version(meta.config.version))
-        if kind is IndexKind.EXPRESSION_INDEX:
-            spec = _of_expression(spec, options, meta.storage.root)
-        yield spec
+    asked = MetadataOptions.of(options)
+    if asked.secondary_index and (column := asked.secondary_index_column):
+        yield _spec(meta, IndexKind.SECONDARY_INDEX, column, asked.secondary_index_name)
+    if asked.expression_index and (column := asked.expression_index_column):
+        spec = _spec(meta, IndexKind.EXPRESSION_INDEX, column, asked.expression_index_name)
+        settings = _settings(asked.expression_index_options or "", meta.storage.root)
+        method = (asked.expression_index_type or MetadataOptions.expression_index_type.default).lower()
+        yield replace(spec, method=method, function=settings.get("expr", "identity"), options=settings)
 
 
-def _of_expression(spec: IndexSpec, options: Options, table: str) -> IndexSpec:
-    settings = _settings(options.optional_text(f"{_PREFIX}.expression.options") or "", table)
-    method = (options.optional_text(f"{_PREFIX}.expression.type") or "column_stats").lower()
-    return IndexSpec(
-        spec.kind, spec.partition, spec.columns, method, settings.get("expr", "identity"), settings, spec.version
-    )
+def _spec(meta: MetaClient, kind: IndexKind, column: str, name: str | None) -> IndexSpec:
+    name = name or column
+    partition = name if name.startswith(kind.value) else kind.value + name
+    return IndexSpec(kind, partition, (column,), version=kind.version(meta.config.version))
 
 
 def _settings(text: str, table: str) -> Mapping[str, str]:
@@ -53,6 +46,8 @@ def _settings(text: str, table: str) -> Mapping[str, str]:
     for pair in filter(None, text.split(",")):
         name, sign, value = pair.partition("=")
         if not sign:
-            raise InvalidArgumentError(f"{_PREFIX}.expression.options: {pair!r} is no name=value", table=table)
+            raise InvalidArgumentError(
+                f"{MetadataOptions.expression_index_options}: {pair!r} is no name=value", table=table
+            )
         found[name.strip()] = value.strip()
     return found

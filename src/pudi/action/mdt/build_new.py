@@ -14,7 +14,7 @@ from pudi.action.mdt.building import Building, NoEngine, build_whole
 from pudi.action.mdt.client import create_metadata
 from pudi.action.mdt.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.action.meta_client import MetaClient
-from pudi.config import Options, column_stats_by_default, metadata_by_default
+from pudi.config import MetadataOptions, Options, column_stats_by_default, metadata_by_default
 from pudi.errors import PudiError
 from pudi.format import INDEX_DEFS, METADATA_DIR
 from pudi.metadata.changes import files_changes
@@ -45,8 +45,11 @@ def build_for_new(meta: MetaClient, options: Options) -> None:
             if not timeline.instants:  # another process that writes already has other things to tell it
                 _build(meta, options, timeline)
     except PudiError as error:
-        _log.warning("the table was made without a metadata table; a write with hoodie.metadata.enable=true makes it: "
-                     "%s", error)  # fmt: skip
+        _log.warning(
+            "the table was made without a metadata table; a write with %s=true makes it: %s",
+            MetadataOptions.enabled,
+            error,
+        )
 
 
 def _build(meta: MetaClient, options: Options, timeline: Timeline) -> None:

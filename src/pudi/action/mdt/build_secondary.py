@@ -14,6 +14,7 @@ from pudi.action.mdt.build_index import RecordIndexBuilder
 from pudi.action.mdt.building import Building, Stats
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.secondary import hashes_whole_keys
+from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, staging_dir
@@ -60,7 +61,7 @@ class SecondaryIndexBuilder:
         if RECORD_INDEX not in meta.config.metadata_partitions:
             raise InvalidArgumentError(
                 f"{name}: a secondary index leads to record keys, which a record index finds; make that one first, "
-                "or give option hoodie.metadata.global.record.level.index.enable=true",
+                f"or give option {MetadataOptions.record_index}=true",
                 table=root,
             )
         return replace(work.spec, function=IDENTITY)

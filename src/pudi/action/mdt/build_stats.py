@@ -16,6 +16,7 @@ from pudi.action.mdt.building import Building, Stats
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
+from pudi.config import MetadataOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, stated_sizes
@@ -35,10 +36,6 @@ from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task.index_stats import StatsTask
 from pudi.timeline import Timeline
 
-_COLUMNS = "hoodie.metadata.index.column.stats.column.list"
-_MOST_COLUMNS = "hoodie.metadata.index.column.stats.max.columns.to.index"
-_GROUPS = "hoodie.metadata.index.column.stats.file.group.count"
-_PARTITION_GROUPS = "hoodie.metadata.index.partition.stats.file.group.count"
 _TASKS = 64
 """Most tasks that look at files."""
 _FIRST_WITH_PARTITIONS = 8
@@ -54,8 +51,8 @@ class ColumnStatsBuilder:
 
     def spec(self) -> IndexSpec:
         """The columns: those that the user names, or the option, or the first ones."""
-        work, option = self.work, self.work.options.optional_text(_COLUMNS) or ""
-        named = work.spec.columns or tuple(name.strip() for name in option.split(",") if name.strip())
+        work = self.work
+        named = work.spec.columns or names_in(work.options[MetadataOptions.column_stats_columns])
         version = IndexKind.COLUMN_STATS.version(work.meta.config.version)
         found = self._columns(named, version)
         lacking = [name for name in work.spec.columns if name not in found.columns]
@@ -69,7 +66,7 @@ class ColumnStatsBuilder:
 
     def groups(self) -> Sequence[str]:
         """As many as the option says."""
-        return group_ids(COLUMN_STATS, self.work.options.integer(_GROUPS))
+        return group_ids(COLUMN_STATS, self.work.options[MetadataOptions.column_stats_groups])
 
     def fill(self) -> Stats:
         """Write what the files' footers and log blocks say."""
@@ -95,7 +92,7 @@ class ColumnStatsBuilder:
         stats = pa.concat_tables([self._stats, self._of(fresh)])
         whole = of_whole_partitions(stats, slices, self._schema)
         changes = encode_changes(partition_stats_records(whole, self._columns_kept.version))
-        ids = group_ids(PARTITION_STATS, work.options.integer(_PARTITION_GROUPS))
+        ids = group_ids(PARTITION_STATS, work.options[MetadataOptions.partition_stats_groups])
         work.make_groups(ids, PARTITION_STATS)
         return {PARTITION_STATS: write_bases(self._mdt, work.requested, PARTITION_STATS, ids, changes)}
 
@@ -117,7 +114,7 @@ class ColumnStatsBuilder:
             version,
             populated=self.work.meta.config.populate_meta_fields,
             named=named,
-            most=self.work.options.integer(_MOST_COLUMNS),
+            most=self.work.options[MetadataOptions.column_stats_max_columns],
         )
 
     def _file(self, partition: str, info: FileInfo) -> BaseFile | LogFile | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import create_properties, read_properties
-from pudi.config import TableConfig
+from pudi.config import MetadataOptions, TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
 from pudi.metadata import FILES
@@ -38,7 +38,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         properties = read_properties(storage, meta.context)
     except TableNotFoundError as error:
         raise CorruptError(
-            "the properties name a metadata table that isn't there; write with hoodie.metadata.enable=false, which "
+            f"the properties name a metadata table that isn't there; write with {MetadataOptions.enabled}=false, which "
             "takes it out of the properties, and it's made anew by the next write with true",
             table=meta.storage.root,
         ) from error
@@ -46,7 +46,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
     if config.layout_version != meta.config.layout_version:
         raise CorruptError(
             f"the metadata table has a timeline of layout {config.layout_version}, the table one of "
-            f"{meta.config.layout_version}; write with hoodie.metadata.enable=false, which takes the metadata table "
+            f"{meta.config.layout_version}; write with {MetadataOptions.enabled}=false, which takes the metadata table "
             "away, and it's made anew by the next write with true",
             table=meta.storage.root,
         )

@@ -17,6 +17,7 @@ from pudi.action.mdt.being_built import as_built
 from pudi.action.mdt.record_index import ShardWork, Staged
 from pudi.action.mdt.rollback import withdraw
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, WriteStat
@@ -104,8 +105,8 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     """The changes by file group, those that get none left out; the slices are in the order of their numbers."""
     if not slices:
         raise CorruptError(
-            f"partition {partition} of the metadata table has no file groups; write with hoodie.metadata.enable=false, "
-            "which takes the metadata table away",
+            f"partition {partition} of the metadata table has no file groups; write with "
+            f"{MetadataOptions.enabled}=false, which takes the metadata table away",
             table=mdt.storage.root,
         )
     shards, gone = shard_of(changes.keys, len(slices)), shard_of(changes.gone, len(slices))

@@ -216,7 +216,7 @@ def _build(meta: MetaClient, engine: Engine, options: Options, spec: IndexSpec) 
     requested = next_instant(meta, timeline)
     builder = builder_of(Building(meta, engine, options, spec, timeline, requested))
     ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
-    interval = options.integer("hoodie.client.heartbeat.interval_in_ms")
+    interval = options[WriteOptions.heartbeat_interval_ms]
     heart = Heartbeat(meta.storage, requested, meta.context, interval)
     heart.start()
     try:

@@ -20,7 +20,7 @@ from pudi.action.mdt.index_defs import is_partitioned
 from pudi.action.mdt.taken_back import stays_empty
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
-from pudi.config import Options
+from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import ConflictError, InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice, LogFile
 from pudi.format import (
@@ -51,9 +51,6 @@ from pudi.task.metadata_files import DEFAULT_TOKEN
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
 _log = logging.getLogger(__name__)
-
-LEAST_BY_PARTITION = "hoodie.metadata.record.level.index.min.filegroup.count"
-"""Option: file groups for each partition of the table that an index by partition doesn't know yet."""
 
 _UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every key where it is."""
@@ -94,7 +91,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     if shards.ranges and shards.partitioned == index.is_global:
         kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
         raise InvalidArgumentError(
-            f"the table has a record index {other}: use hoodie.index.type={kind}", table=meta.storage.root
+            f"the table has a record index {other}: use {IndexOptions.index_type}={kind}", table=meta.storage.root
         )
     return shards
 
@@ -269,7 +266,8 @@ def stage_keys(
 
     def spread(partition: str) -> int:
         scope = partition if known.partitioned else WHOLE_TABLE
-        shards[scope] = known.ranges[scope][1] if scope in known.ranges else options.integer(LEAST_BY_PARTITION)
+        least = options[MetadataOptions.partitioned_record_index_min_groups]
+        shards[scope] = known.ranges[scope][1] if scope in known.ranges else least
         return shards[scope]
 
     jobs = [replace(task, number=number, shards=spread(task.partition)) for number, task in enumerate(tasks.all())]

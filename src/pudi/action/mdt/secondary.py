@@ -14,6 +14,7 @@ from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
 from pudi.action.mdt.taken_back import stays_empty
 from pudi.action.meta_client import MetaClient
+from pudi.config import MetadataOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
@@ -38,7 +39,7 @@ def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
     for spec in specs:
         if len(spec.columns) != 1:
             raise CorruptError(
-                f"nothing says what the index {spec.partition} is over; write with hoodie.metadata.index.drop="
+                f"nothing says what the index {spec.partition} is over; write with {MetadataOptions.drop}="
                 f"{spec.partition}, which takes it away, and make it anew",
                 table=meta.storage.root,
             )

@@ -20,7 +20,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import take_back
-from pudi.config import Options, WriteOptions
+from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import ConflictError
 from pudi.filegroup import Markers, compaction_plan
 from pudi.format import Action, CommitMetadata, CompactionPlan, State, WriteStat, encode_compaction_plan
@@ -32,9 +32,6 @@ from pudi.task.compact import sizes_of
 from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
 from pudi.timeline import Instant, Timeline
 
-_TRIGGER = "hoodie.metadata.compact.max.delta.commits"
-_LOGS = "hoodie.metadata.log.compaction.enable"
-_LOGS_TRIGGER = "hoodie.metadata.log.compaction.blocks.threshold"
 _COMPACT, _LOG_COMPACT = "COMPACT", "LOG_COMPACT"
 _SUFFIX = "001"
 """What compactions are named by below version 8, behind the newest delta commit."""
@@ -96,14 +93,14 @@ class _Services:
             return False
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
         since = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
-        return len(since) >= self.options.integer(_TRIGGER)
+        return len(since) >= self.options[MetadataOptions.max_delta_commits]
 
     def _are_logs_due(self, mdt: MetaClient, timeline: Timeline) -> bool:
         """Whether so many delta commits came since the last compaction, and the last log compaction."""
         # in layout 1 those that Hudi has planned are run, none is planned
-        if timeline.layout == 1 or not self.options.flag(_LOGS) or _is_one_pending(timeline):
+        if timeline.layout == 1 or not self.options[MetadataOptions.log_compaction] or _is_one_pending(timeline):
             return False
-        least = self.options.integer(_LOGS_TRIGGER)
+        least = self.options[MetadataOptions.log_blocks_threshold]
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
         deltas = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
         if len(deltas) < least:
@@ -128,7 +125,7 @@ class _Services:
             timeline = mdt.store.load()
             if not self._are_logs_due(mdt, timeline) or _must_wait(self.meta.store.load(), timeline):
                 return None
-            least = self.options.integer(_LOGS_TRIGGER)
+            least = self.options[MetadataOptions.log_blocks_threshold]
             slices = [each for each in mdt.view(timeline, sizes=False).all_slices() if len(each.logs) >= least]
             if not slices:
                 return None
