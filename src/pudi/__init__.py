@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.context.lazy import load_export
 from pudi.errors import (
+    ChangedSinceError,
     ConflictError,
     CorruptError,
     InvalidArgumentError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pudi.table.table import Table
 
 __all__ = [
+    "ChangedSinceError",
     "CommitResult",
     "ConflictError",
     "CorruptError",

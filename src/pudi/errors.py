@@ -110,6 +110,15 @@ class ConflictError(PudiError):
     retryable = True
 
 
+class ChangedSinceError(ConflictError):
+    """The table has changed since the instant that a write was based on (`if_unchanged_since`): nothing was written.
+
+    The same call fails again. Read the table again, and write what comes of that with its instant.
+    """
+
+    retryable = False
+
+
 class BlockedError(ConflictError):
     """What another writer has pending is in the way: the same call may succeed when that is over, not right away."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pudi.action.log_merging import merging_of
@@ -11,6 +12,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
+from pudi.concurrency import Reads
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
@@ -21,7 +23,12 @@ from pudi.timeline import Timeline
 
 
 def change_where(
-    meta: MetaClient, engine: Engine, values: Mapping[str, object] | None, where: str | None, resolved: Options
+    meta: MetaClient,
+    engine: Engine,
+    values: Mapping[str, object] | None,
+    where: str | None,
+    resolved: Options,
+    since: str | None = None,
 ) -> CommitResult | None:
     """Update or delete the records that a predicate is true for.
 
@@ -31,6 +38,7 @@ def change_where(
         values: by column, SQL text of its new value or a constant that is no text; None deletes.
         where: SQL predicate; None for all records, which only an update takes.
         resolved: the writer's options.
+        since: the instant that what it reads must not have changed since; None for none.
 
     Returns:
         What was done, or None when the predicate is true for no record.
@@ -39,6 +47,7 @@ def change_where(
         InvalidArgumentError: an unknown column, one of the key or the partition is set, a wrong expression.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
+        ChangedSinceError: the table has changed since `since`; nothing was written.
     """
     if where is None and values is None:
         raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
@@ -46,7 +55,9 @@ def change_where(
     options = WriteOptions.of(resolved)
     retries = Retries.of(meta, options, by_default=True)
     return retries.run(
-        lambda: _Change(meta, engine, operation, resolved, options, {}, values=values, where=where).run(None)
+        lambda: _Change(meta, engine, operation, resolved, options, {}, since=since, values=values, where=where).run(
+            None
+        )
     )
 
 
@@ -77,6 +88,11 @@ class _Change(WriteWithoutInput):
         with self._phase("list"):
             slices = read.with_slices(self._slices(timeline, None), meta.keys).slices
         return records, WritePlan(tuple(self._task(n, s) for n, s in enumerate(slices)))
+
+    @property
+    def _reads(self) -> Reads | None:
+        assert self._change is not None
+        return partial(self._change.read.prune_partitions, keys=self.meta.keys)
 
     def _task(self, number: int, file_slice: FileSlice) -> FileTask:
         if self.meta.merges_on_read:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +15,12 @@ from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
 from pudi.action.schema_history import read_history
 from pudi.action.write import Write
+from pudi.concurrency import Reads
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
-from pudi.plan import Operation, plan_read
+from pudi.plan import Operation, ReadPlan, plan_read
 from pudi.plan.change import bind_assignments, bind_one
 from pudi.plan.merge import SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.task import Engine
@@ -57,7 +59,9 @@ class MergeRequest:
     target: str = TARGET
 
 
-def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, resolved: Options) -> CommitResult | None:
+def merge(
+    meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, resolved: Options, since: str | None = None
+) -> CommitResult | None:
     """Merge a source into a table in one commit.
 
     Args:
@@ -66,6 +70,7 @@ def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, re
         data: the source, in a form that the engine takes.
         request: how, and what comes of it.
         resolved: the writer's options.
+        since: the instant that what it reads must not have changed since; None for none.
 
     Returns:
         What was done, or None when no clause takes a row.
@@ -75,12 +80,13 @@ def merge(meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, re
             update would change its key or partition.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
+        ChangedSinceError: the table has changed since `since`; nothing was written.
     """
     root, options = meta.storage.root, WriteOptions.of(resolved)
     source, columns = engine.merge_source(data, root)
 
     def attempt() -> CommitResult | None:
-        return _attempt(meta, engine, source, columns, request, resolved, options)
+        return _attempt(meta, engine, source, columns, request, resolved, options, since)
 
     return Retries.of(meta, options, by_default=True).run(attempt)
 
@@ -93,6 +99,7 @@ def _attempt(
     request: MergeRequest,
     resolved: Options,
     options: WriteOptions,
+    since: str | None,
 ) -> CommitResult | None:
     meta.reload()
     check_writable(meta.config, meta.storage.root, resolved)
@@ -100,7 +107,18 @@ def _attempt(
     join = _Binder(meta, meta.schema(timeline), columns, request).join(timeline)
     made = engine.merge_rows(source, meta.storage, join)
     try:
-        write = _Merge(meta, engine, Operation.UPSERT, resolved, options, {}, flagged=True, seen=timeline)
+        write = _Merge(
+            meta,
+            engine,
+            Operation.UPSERT,
+            resolved,
+            options,
+            {},
+            flagged=True,
+            since=since,
+            seen=timeline,
+            read=made.read,
+        )
         return write.run(made.data)
     finally:
         made.release()
@@ -109,6 +127,11 @@ def _attempt(
 @dataclass
 class _Merge(Write):
     seen: Timeline | None = None
+    read: ReadPlan | None = None
+
+    @property
+    def _reads(self) -> Reads | None:
+        return None if self.read is None else partial(self.read.prune_partitions, keys=self.meta.keys)
 
     def _plan(self, timeline: Timeline, records: Any) -> Any:
         changed = set() if self.seen is None else set(self.seen.commits) ^ set(timeline.commits)

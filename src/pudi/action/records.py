@@ -25,6 +25,7 @@ def write(
     operation: Operation,
     resolved: Options,
     extra_metadata: Mapping[str, str] | None = None,
+    since: str | None = None,
 ) -> CommitResult | None:
     """Write `data` in one commit.
 
@@ -35,6 +36,7 @@ def write(
         operation: what to do with them.
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
+        since: the instant that what is written to must not have changed since; None for none.
 
     Returns:
         What was done, or None when there are no records.
@@ -43,6 +45,7 @@ def write(
         NotSupportedError: the table is of a kind that this release can't write.
         InvalidArgumentError: the data doesn't fit the table; nothing was written.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
+        ChangedSinceError: the table has changed since `since`; nothing was written.
     """
     options, root = WriteOptions.of(resolved), meta.storage.root
     if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
@@ -53,4 +56,4 @@ def write(
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
     records = engine.repeatable(data, root) if retries.some else data
     extra = dict(extra_metadata or {})
-    return retries.run(lambda: Write(meta, engine, operation, resolved, options, extra).run(records))
+    return retries.run(lambda: Write(meta, engine, operation, resolved, options, extra, since=since).run(records))

@@ -21,6 +21,7 @@ from pudi.action.no_input import WriteWithoutInput
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
 from pudi.action.write import Write
+from pudi.concurrency import Reads
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, bind, columns, evaluate, parse
@@ -50,6 +51,7 @@ def overwrite(
     resolved: Options,
     partitions: Iterable[str] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
+    since: str | None = None,
 ) -> CommitResult | None:
     """Write records in place of what the partitions hold that they fall into, or all of the table.
 
@@ -62,6 +64,7 @@ def overwrite(
             table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
         partitions: partition paths that are replaced whether records fall into them or not, and no others.
         extra_metadata: more to say in the commit.
+        since: the instant that what is replaced must not have changed since; None for none.
 
     Returns:
         What was done, or None when there was nothing to write and nothing to replace.
@@ -78,9 +81,12 @@ def overwrite(
     extra = dict(extra_metadata or {})
     retries = Retries.of(meta, options, by_default=False)
     records = engine.repeatable(data, meta.storage.root) if retries.some else data
-    return retries.run(
-        lambda: _Overwrite(meta, engine, operation, resolved, options, extra, partitions=chosen).run(records)
-    )
+
+    def attempt() -> CommitResult | None:
+        job = _Overwrite(meta, engine, operation, resolved, options, extra, since=since, partitions=chosen)
+        return job.run(records)
+
+    return retries.run(attempt)
 
 
 def delete_partitions(
@@ -90,6 +96,7 @@ def delete_partitions(
     where: str | None,
     resolved: Options,
     extra_metadata: Mapping[str, str] | None = None,
+    since: str | None = None,
 ) -> CommitResult | None:
     """Take all that some partitions hold out of the table.
 
@@ -100,6 +107,7 @@ def delete_partitions(
         where: in their place, a predicate over partition columns alone.
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
+        since: the instant that what is replaced must not have changed since; None for none.
 
     Returns:
         What was done, or None when the partitions hold nothing.
@@ -121,7 +129,9 @@ def delete_partitions(
     extra = dict(extra_metadata or {})
 
     def attempt() -> CommitResult | None:
-        job = _DeletePartitions(meta, engine, operation, resolved, options, extra, partitions=chosen, where=where)
+        job = _DeletePartitions(
+            meta, engine, operation, resolved, options, extra, since=since, partitions=chosen, where=where
+        )
         return job.run(None)
 
     return Retries.of(meta, options, by_default=False).run(attempt)
@@ -149,6 +159,11 @@ class _Replace(Write):
     @property
     def _replaced(self) -> Mapping[str, tuple[str, ...]]:
         return self._groups
+
+    @property
+    def _reads(self) -> Reads:
+        whole = self.operation is Operation.INSERT_OVERWRITE_TABLE
+        return lambda partitions: [each for each in partitions if whole or each in self._groups]
 
     def _take_out(self, partitions: Iterable[str], slices: Sequence[FileSlice]) -> None:
         """Note the file groups of `slices`; partitions without any are named too, as Hudi does."""

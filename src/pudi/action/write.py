@@ -39,8 +39,9 @@ from pudi.action.spec import combines, file_options, log_options, next_schema, s
 from pudi.action.steps import add_partitions, commit_metadata, remove_leftovers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
+from pudi.action.unchanged import planned, unchanged_since
 from pudi.action.verify import SchemaSeen, verify
-from pudi.concurrency import ConflictCheck
+from pudi.concurrency import ConflictCheck, Reads, Unchanged
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import FileSlice, Markers
@@ -84,6 +85,7 @@ class Write(Timed):
         extra_metadata: more to say in the commit.
         flagged: whether records come with a flag for deletes, see `WriteSpec`.
         failed: what failed behind the commit, by service.
+        since: the instant that what it touches must not have changed since; None for none.
     """
 
     meta: MetaClient
@@ -100,6 +102,8 @@ class Write(Timed):
     history: SchemaHistory | None = None
     flagged: bool = False
     failed: dict[str, str] = field(default_factory=dict)
+    since: str | None = None
+    unchanged: Unchanged | None = field(init=False, default=None)
 
     def run(self, data: Any) -> CommitResult | None:
         """Write.
@@ -117,6 +121,8 @@ class Write(Timed):
         check_consistent(meta.config, self.resolved, meta.storage.root)
         CompactionOptions.of(self.resolved)  # a wrong one is told before anything is written
         first = meta.store.load()
+        if self.since is not None:
+            self.unchanged = unchanged_since(meta, first, self.since)
         self.schema_seen = SchemaSeen.of(meta, first)
         schema = writable_schema(self.schema_before, meta.storage.root)
         self.index = find_index(meta, first, self.resolved)
@@ -165,8 +171,11 @@ class Write(Timed):
         if not counted:
             return self._commit(timeline, schema_json, records, None)
         tagged, plan = self._plan(timeline, records)
-        if isinstance(plan, WritePlan) and not plan.tasks and not self._replaces_some:
-            return None
+        if isinstance(plan, WritePlan):
+            if self.unchanged is not None:  # and again with what was written, under the lock
+                self.unchanged.check(planned(plan, key_scope(self.index, self.operation), self._reads), timeline)
+            if not plan.tasks and not self._replaces_some:
+                return None
         return self._commit(timeline, schema_json, tagged, plan)
 
     def _take_in(self, data: Any, schema: pa.Schema) -> Any:
@@ -180,6 +189,11 @@ class Write(Timed):
     @property
     def _replaced(self) -> Mapping[str, tuple[str, ...]] | None:
         """Ids of the file groups that this write takes out of the table, by partition path; None for plain commits."""
+        return None
+
+    @property
+    def _reads(self) -> Reads | None:
+        """Which partitions are read; None where what is written doesn't depend on what is there."""
         return None
 
     @property
@@ -363,7 +377,8 @@ class Write(Timed):
 
     def _check_still_right(self, own: Instant, written: CommitMetadata, seen: Timeline, now: Timeline) -> None:
         """Under the lock, just before the commit."""
-        check = ConflictCheck(self.meta.store, own, written, seen, key_scope(self.index, self.operation))
+        scope = key_scope(self.index, self.operation)
+        check = ConflictCheck(self.meta.store, own, written, seen, scope, self.unchanged, self._reads)
         verify(self.meta, self.resolved, self.schema_seen, check, now)
 
     @property

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from pudi.concurrency.pending_plans import clustered_groups, compacted_groups
+from pudi.concurrency.touched import (
+    Group,
+    KeyScope,
+    Reads,
+    Touched,
+    groups_of,
+    insert_partitions,
+    owned,
+    replaced_groups,
+)
+from pudi.concurrency.unchanged import Unchanged
 from pudi.errors import BlockedError, ConflictError, CorruptError
-from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, parse_log_file
+from pudi.format import Action, CommitMetadata, State, parse_log_file
 from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
 
 _ADVICE = "nothing of this write is visible; read the table again and retry"
-
-_Group = tuple[str, str]
-"""Partition path and file id."""
-
-
-class KeyScope(Enum):
-    """Within what a record key lives in one file group."""
-
-    BUCKET = auto()
-    """In its partition, and its hash says in which group (BucketIndexConcurrentFileWrites…Strategy)."""
-    RING = auto()
-    """Likewise, by consistent hashing: a write that replaces a partition's file groups gives new ones to its hashes."""
-    PARTITION = auto()
-    TABLE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,8 @@ class ConflictCheck:
         written: what it wrote.
         seen: the timeline that it planned from.
         keys_unique: where our operation promises that a key lives in one file group; None where it doesn't.
+        unchanged: what the user says must not have changed; None where nothing is said.
+        reads: which partitions our write read; None for none.
     """
 
     store: TimelineStore
@@ -50,6 +48,8 @@ class ConflictCheck:
     written: CommitMetadata
     seen: Timeline
     keys_unique: KeyScope | None
+    unchanged: Unchanged | None = None
+    reads: Reads | None = None
 
     def run(self, now: Timeline) -> None:
         """Compare with the timeline as it is under the table's lock.
@@ -57,6 +57,8 @@ class ConflictCheck:
         Raises:
             ConflictError: naming the other instant and what it did to our write.
         """
+        if self.unchanged is not None:
+            self.unchanged.check(Touched.of(self.written, self.keys_unique, self.reads), now, self.own.requested)
         for other in self.new_commits(now):
             self._check_commit(other)
         for other in now.of(Action.CLUSTERING, State.REQUESTED) + now.of(Action.CLUSTERING, State.INFLIGHT):
@@ -72,8 +74,8 @@ class ConflictCheck:
 
     def _check_commit(self, other: Instant) -> None:
         theirs = self.store.commit_metadata(other)
-        mine = self._owned(_groups(self.written) | _replaced(self.written))
-        both = mine & self._owned(_groups(theirs) | _replaced(theirs))
+        mine = owned(groups_of(self.written) | replaced_groups(self.written), self.keys_unique)
+        both = mine & owned(groups_of(theirs) | replaced_groups(theirs), self.keys_unique)
         if both:
             partition, file_id = min(both)
             raise self._conflict(
@@ -100,15 +102,9 @@ class ConflictCheck:
                 "perhaps the same keys"
             )
 
-    def _owned(self, groups: set[_Group]) -> set[_Group]:
-        """What nobody else may write beside us: file groups; on bucket tables the buckets that they are."""
-        if self.keys_unique is not KeyScope.BUCKET:
-            return groups
-        return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
-
     def _shared_partitions(self, theirs: CommitMetadata) -> set[str]:
         """Partitions into which both put new keys that may be the same."""
-        mine, others = _insert_partitions(self.written), _insert_partitions(theirs)
+        mine, others = insert_partitions(self.written), insert_partitions(theirs)
         if self.keys_unique is KeyScope.TABLE:
             return mine if others else set()
         return mine & others if self.keys_unique is KeyScope.PARTITION else set()
@@ -123,7 +119,7 @@ class ConflictCheck:
         except CorruptError as error:
             what = f"clustering {other.requested} is pending and its plan can't be read"
             raise self._conflict(what, BlockedError) from error
-        both = (_groups(self.written) | _replaced(self.written)) & planned
+        both = (groups_of(self.written) | replaced_groups(self.written)) & planned
         if both:
             partition, file_id = min(both)
             raise self._conflict(
@@ -161,22 +157,9 @@ class ConflictCheck:
         return kind(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
 
 
-def _groups(metadata: CommitMetadata) -> set[_Group]:
-    return {(p, s.file_id or "") for p, stats in metadata.partition_to_write_stats.items() for s in stats}
-
-
-def _replaced(metadata: CommitMetadata) -> set[_Group]:
-    replaced = metadata.partition_to_replace_file_ids or {}
-    return {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
-
-
-def _insert_partitions(metadata: CommitMetadata) -> set[str]:
-    return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
-
-
-def _appended(metadata: CommitMetadata) -> dict[_Group, str]:
+def _appended(metadata: CommitMetadata) -> dict[Group, str]:
     """File groups to which log files were added, with the least instant that these bear."""
-    found: dict[_Group, str] = {}
+    found: dict[Group, str] = {}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
             log = parse_log_file((stat.path or "").rpartition("/")[2])

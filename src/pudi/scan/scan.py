@@ -35,12 +35,23 @@ class Scan:
     _meta: MetaClient
     _plan: ReadPlan
     _planner: Planner
+    _instant: str
     _planned: ReadPlan | None = field(default=None, repr=False)
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the rows: timestamps in microseconds, UTC where they are points in time."""
         return self._plan.output_schema
+
+    @property
+    def instant(self) -> str:
+        """The instant that the scan is at: what a write of rows computed from it takes as `if_unchanged_since`.
+
+        It's the requested time of the commit that completed last; the completion time where another one was requested
+        later; zeros for a table without commits. Below table version 8, whose timeline doesn't say when a commit
+        completed, it lies before the oldest write that was under way when the scan was made.
+        """
+        return self._instant
 
     @property
     def plan(self) -> ReadPlan:

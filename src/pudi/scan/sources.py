@@ -60,7 +60,8 @@ def snapshot_scan(
     base_only = read_optimized and meta.merges_on_read
     # indexes say where records are with their log files; a base file alone may hold what has moved or gone since
     by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
-    return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index))
+    planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index)
+    return Scan(meta, plan, planner, seen.shown(timeline.pending, instant))
 
 
 def changes_scan(
@@ -111,9 +112,10 @@ def changes_scan(
         merging=merging_of(meta, timeline, end, among=commit_times),
     )
     by_index = skipper(meta, timeline, end, options or Options())
+    shown = end.shown(timeline.pending)
     if everything or (high is None and any(i.archived for i in chosen)):
-        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index))
-    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index))
+        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index), shown)
+    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown)
 
 
 def _earliest(timeline: Timeline, low: str | None) -> str | None:

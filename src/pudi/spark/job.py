@@ -56,8 +56,20 @@ class WriteJob:
     options: Mapping[str, str]
     storage_options: Mapping[str, str] | None = None
 
-    def run(self, frame: Any, mode: SaveMode, extra_metadata: Mapping[str, str] | None = None) -> CommitResult | None:
+    def run(
+        self,
+        frame: Any,
+        mode: SaveMode,
+        extra_metadata: Mapping[str, str] | None = None,
+        since: str | None = None,
+    ) -> CommitResult | None:
         """Write a DataFrame by the operation that the options name, `upsert` by default.
+
+        Args:
+            frame: the records.
+            mode: what to do when there is a table.
+            extra_metadata: more to say in the commit.
+            since: the instant that what is written to must not have changed since; None for none.
 
         Raises:
             InvalidArgumentError: an option or the mode is wrong, or the data doesn't fit.
@@ -75,6 +87,8 @@ class WriteJob:
         deletes = operation in {Operation.DELETE, Operation.DELETE_PARTITION}
         if deletes and mode is not SaveMode.APPEND:
             raise InvalidArgumentError("append is the only mode for a delete", table=self.path)
+        if since is not None and mode is not SaveMode.APPEND:
+            raise InvalidArgumentError("append is the only mode for if_unchanged_since", table=self.path)
         table = self.table()
         if table is not None and mode is SaveMode.ERROR:
             raise TableExistsError("there is a table already; use mode append or overwrite", table=self.path)
@@ -86,12 +100,14 @@ class WriteJob:
             self._clear(frame)
             table = None
         if table is None:
-            if deletes:
-                raise TableNotFoundError("there is no table to delete from", table=self.path)
+            if deletes or since is not None:
+                what = "to delete from" if deletes else f"that could be unchanged since {since}"
+                raise TableNotFoundError(f"there is no table {what}", table=self.path)
             table = self._create(frame, resolved)
         if operation is Operation.DELETE_PARTITION:
-            return table.delete_partitions(self._partitions(frame, table, resolved), extra_metadata=extra_metadata)
-        return table.write(frame, operation, extra_metadata=extra_metadata)
+            named = self._partitions(frame, table, resolved)
+            return table.delete_partitions(named, if_unchanged_since=since, extra_metadata=extra_metadata)
+        return table.write(frame, operation, if_unchanged_since=since, extra_metadata=extra_metadata)
 
     def _partitions(self, frame: Any, table: Table, resolved: Options) -> list[str]:
         """The partitions that options name, `*` standing for any text, or those that the records fall into.

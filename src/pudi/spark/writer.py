@@ -69,11 +69,15 @@ class FrameWriter:
         self._partition_by = columns
         return self
 
-    def save(self, path: str | os.PathLike[str] | None = None) -> CommitResult | None:
+    def save(
+        self, path: str | os.PathLike[str] | None = None, *, if_unchanged_since: str | None = None
+    ) -> CommitResult | None:
         """Write; the table is made where there is none.
 
         Args:
             path: the table's root; option `path` where None.
+            if_unchanged_since: the instant of the scan that the frame comes from (`Scan.instant`), in mode `append`:
+                nothing is written where what it touches has changed since; see `Table.insert`.
 
         Returns:
             What was done; None when there was nothing to do.
@@ -83,6 +87,7 @@ class FrameWriter:
             TableExistsError: there is a table, and the mode is `error`.
             NotSupportedError: an option asks for what this release lacks.
             ConflictError: another writer won; nothing of this write is visible.
+            ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         options = dict(self._options)
         target = options.pop("path", None) if path is None else os.fspath(path)
@@ -90,7 +95,7 @@ class FrameWriter:
             raise InvalidArgumentError("save needs a path")
         if self._partition_by and not any(key in options for key in _PARTITION_KEYS):
             options[_PARTITION_KEYS[0]] = ",".join(self._partition_by)
-        return WriteJob(target, options, self._storage_options).run(self._frame, self._mode)
+        return WriteJob(target, options, self._storage_options).run(self._frame, self._mode, since=if_unchanged_since)
 
 
 def write(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> FrameWriter:

@@ -70,6 +70,7 @@ class MergeBuilder:
             SchemaError: source and table don't fit.
             NotSupportedError: SQL beyond the subset; a table that this release can't write.
             ConflictError: other writers won, this one's further attempts too; nothing of this merge is visible.
+            ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         return self._run(self._request)
 

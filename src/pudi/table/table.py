@@ -119,11 +119,16 @@ class Table(Verbs, Indexes, Services):
         self._meta = self._meta.reopen(self._options)
         return self
 
-    def insert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+    def insert(
+        self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
         """Add records without looking for their keys; small files are filled first. A key may come to be there twice.
 
         Args:
             data: records: a Spark DataFrame, or anything that offers an Arrow stream.
+            if_unchanged_since: the instant of the scan that the records come from (`Scan.instant`). Nothing is written
+                where what they touch has changed since: a file group that they go to, or, for new keys, any key of the
+                partition. Compactions and clusterings change nothing.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -134,21 +139,29 @@ class Table(Verbs, Indexes, Services):
             InvalidArgumentError: null keys, a partition value outside the table, a wrong option.
             NotSupportedError: the table can't be written by this release.
             ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
+            ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
+            NotFoundError: what has changed since then can't be known, as the timeline's history is gone.
         """
-        return self._write(data, Operation.INSERT, options)
+        return self._write(data, Operation.INSERT, options, since=if_unchanged_since)
 
-    def bulk_insert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+    def bulk_insert(
+        self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
         """Add records to new files in one pass, the fastest way in; arguments, result and errors as `insert`."""
-        return self._write(data, Operation.BULK_INSERT, options)
+        return self._write(data, Operation.BULK_INSERT, options, since=if_unchanged_since)
 
-    def upsert(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+    def upsert(
+        self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
         """Update the records whose key is there and insert the others; arguments, result and errors as `insert`.
 
         Versions of one key within `data` are combined first. With an ordering column, a version that is older than
         the stored one changes nothing. Where another writer wins, nothing is repeated, unless
         `hoodie.write.num.retries.on.conflict.failures` says so: the records may come from what that writer changed.
+        Read, change and write is safe with `if_unchanged_since`:
+        `scan = table.scan(); table.upsert(raised(scan.to_arrow()), if_unchanged_since=scan.instant)`.
         """
-        return self._write(data, Operation.UPSERT, options)
+        return self._write(data, Operation.UPSERT, options, since=if_unchanged_since)
 
     def delete(
         self,
@@ -156,6 +169,7 @@ class Table(Verbs, Indexes, Services):
         *,
         where: str | None = None,
         spark: Any = None,
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Delete records by key or by predicate, whatever their ordering value; keys not there are no error.
@@ -164,6 +178,7 @@ class Table(Verbs, Indexes, Services):
             data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
             where: in their place, a SQL predicate; only files that may hold such records are read and rewritten.
             spark: a session to delete by predicate on; None for this machine.
+            if_unchanged_since: as in `insert`; by predicate the partitions that are read count as a whole.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -175,6 +190,7 @@ class Table(Verbs, Indexes, Services):
             NotSupportedError: SQL beyond the subset, or the table can't be written by this release.
             SchemaError: a key or partition column is missing.
             ConflictError: other writers won; nothing of this write is visible.
+            ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         if isinstance(data, str):
             raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
@@ -182,8 +198,8 @@ class Table(Verbs, Indexes, Services):
             raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
             meta, resolved = self._for_call(options)
-            return change_action.change_where(meta, engine_of(data, spark), None, where, resolved)
-        return self._write(data, Operation.DELETE, options)
+            return change_action.change_where(meta, engine_of(data, spark), None, where, resolved, if_unchanged_since)
+        return self._write(data, Operation.DELETE, options, since=if_unchanged_since)
 
     def scan(
         self,
@@ -247,11 +263,12 @@ class Table(Verbs, Indexes, Services):
         data: Any,
         operation: Operation,
         *,
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name."""
-        return self._write(data, operation, options, extra_metadata)
+        return self._write(data, operation, options, extra_metadata, if_unchanged_since)
 
     def add_column(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Add a nullable column behind the others; no file is touched, old records have null in it.
@@ -328,13 +345,14 @@ class Table(Verbs, Indexes, Services):
         operation: Operation,
         options: Mapping[str, str] | None,
         extra_metadata: Mapping[str, str] | None = None,
+        since: str | None = None,
     ) -> CommitResult | None:
         meta, resolved = self._for_call(options)
         if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
             return replace_action.overwrite(
-                meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata
+                meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata, since=since
             )
-        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata)
+        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since)
 
     def __getattr__(self, name: str) -> Callable[..., NoReturn]:
         """Verbs that are to come say so when they're called."""

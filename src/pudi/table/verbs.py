@@ -38,6 +38,7 @@ class Verbs:
         data: Any,
         *,
         partitions: Iterable[str] | None = None,
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Write records in place of all that is in the partitions they fall into; other partitions stay.
@@ -51,6 +52,8 @@ class Verbs:
             partitions: paths of the partitions to replace, whether records fall into them or not (Spark's static
                 overwrite). None: those that records fall into (dynamic), or all of the table with
                 `hoodie.datasource.overwrite.mode=static`.
+            if_unchanged_since: the instant of the scan that the records come from (`Scan.instant`): nothing is written
+                where a partition that is replaced has changed since.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -61,23 +64,31 @@ class Verbs:
             InvalidArgumentError: null keys, a record outside of `partitions`, a wrong option.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed what would be replaced; nothing of this write is visible.
+            ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was written.
         """
         meta, resolved = self._for_call(options)
-        return replace_action.overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions)
+        return replace_action.overwrite(
+            meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions, since=if_unchanged_since
+        )
 
-    def insert_overwrite_table(self, data: Any, *, options: Mapping[str, str] | None = None) -> CommitResult | None:
+    def insert_overwrite_table(
+        self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult | None:
         """Write records in place of all that is in the table; no records empty it.
 
         Arguments, result and errors as `insert_overwrite`. Schema, properties and history of the table stay.
         """
         meta, resolved = self._for_call(options)
-        return replace_action.overwrite(meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved)
+        return replace_action.overwrite(
+            meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved, since=if_unchanged_since
+        )
 
     def delete_partitions(
         self,
         partitions: Iterable[str] | None = None,
         *,
         where: str | None = None,
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
@@ -86,6 +97,8 @@ class Verbs:
         Args:
             partitions: partition paths as `partitions()` gives them; those that aren't there are no error.
             where: in their place, a SQL predicate over partition columns alone.
+            if_unchanged_since: an instant (`Scan.instant`): nothing is deleted where one of the partitions has changed
+                since.
             options: this call's options, over those of the `Table`.
             extra_metadata: more to say in the commit.
 
@@ -98,9 +111,12 @@ class Verbs:
             NotSupportedError: the predicate uses SQL beyond the subset or is true for some records of a partition
                 only; the table can't be written by this release.
             ConflictError: another writer changed what would be deleted; nothing of this write is visible.
+            ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was deleted.
         """
         meta, resolved = self._for_call(options)
-        return replace_action.delete_partitions(meta, LocalEngine(), partitions, where, resolved, extra_metadata)
+        return replace_action.delete_partitions(
+            meta, LocalEngine(), partitions, where, resolved, extra_metadata, if_unchanged_since
+        )
 
     def update(
         self,
@@ -108,6 +124,7 @@ class Verbs:
         where: str | None = None,
         *,
         spark: Any = None,
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
         """Set columns of the records that a predicate is true for: `update({"fare": "fare * 2"}, where="ts > 9")`.
@@ -120,6 +137,8 @@ class Verbs:
             set: by column, SQL text of its new value, or a constant that is no text (a text is `"'nyc'"`).
             where: SQL predicate; None for all records.
             spark: a session to run on; None for this machine.
+            if_unchanged_since: an instant (`Scan.instant`): nothing is written where a partition that is read has
+                changed since.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -130,9 +149,10 @@ class Verbs:
                 value that can't be computed.
             NotSupportedError: SQL beyond the subset; the table can't be written by this release.
             ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
+            ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         meta, resolved = self._for_call(options)
-        return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved)
+        return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved, if_unchanged_since)
 
     def merge(
         self,
@@ -141,6 +161,7 @@ class Verbs:
         *,
         source_alias: str = "source",
         target_alias: str = "target",
+        if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> merge_builder.MergeBuilder:
         """Merge records by clauses, in one commit.
@@ -156,6 +177,8 @@ class Verbs:
                 AND. None for the record key, with the partition columns that the source has.
             source_alias: what conditions and values call the source.
             target_alias: what they call the table.
+            if_unchanged_since: an instant (`Scan.instant`): nothing is written where a partition that is compared with
+                the source has changed since.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -166,7 +189,7 @@ class Verbs:
         keys = on if on is None or isinstance(on, str) else tuple(on)
         request = merge_action.MergeRequest(keys, (), source_alias, target_alias)
         return merge_builder.MergeBuilder(
-            request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved)
+            request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved, if_unchanged_since)
         )
 
     def partitions_of(self, data: Any) -> list[str]:

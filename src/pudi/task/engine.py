@@ -14,6 +14,7 @@ from pudi.index import Buckets
 from pudi.merge import MergeRule
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
+from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import written_schema
@@ -106,6 +107,10 @@ class MergedRows(Protocol):
     @property
     def data(self) -> Any:
         """The records, in the form that `prepare` takes."""
+
+    @property
+    def read(self) -> ReadPlan:
+        """What was read of the table."""
 
     def release(self) -> None:
         """Give back what keeps them."""

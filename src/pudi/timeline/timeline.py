@@ -9,6 +9,9 @@ from pudi.context import FileInfo
 from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
 from pudi.timeline.instant import Instant
 
+NOTHING = "0" * 17
+"""The instant of a table before its first commit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -71,6 +74,49 @@ class Timeline:
         It's the completion time, and in layout 1 the requested time, as in Hudi: file times are none to rely on.
         """
         return instant.requested if self.layout == 1 or instant.completion is None else instant.completion
+
+    def done(self, instant: Instant) -> str:
+        """The time by which it's told whether a completed instant came before another one.
+
+        It's `order`, but for instants that are left from layout 1 in a table that was upgraded since: all of them came
+        before any other, and what is known of their completion is the file's time.
+        """
+        return instant.requested if instant.layout == 1 else self.order(instant)
+
+    def unseen(self, since: str) -> list[Instant]:
+        """Completed instants whose effects a reader at `since` may not have seen, oldest requested time first.
+
+        Those that completed after the commit of that instant, or, where there's none, after that time, and those that
+        were requested after it: reads of the past go by requested times. In layout 1 nothing else is known.
+        """
+        commit = self.commit(since)
+        end = since if commit is None else self.done(commit)
+        completed = (i for i in self.instants if i.is_completed and i.requested != since)
+        return [i for i in completed if i.requested > since or self.done(i) > end]
+
+    def shown(self, pending: Iterable[Instant], until: str | None = None) -> str:
+        """An instant that stands for what a reader of this timeline sees; zeros where that is nothing.
+
+        Every commit of the timeline was requested at or before it, and had completed when the commit of that instant
+        did, if there is one, else by that very time. What completes later did not, and is told by that. In layout 1,
+        where nothing says when a commit completed, it lies before the oldest write that is pending: that may complete
+        unseen.
+
+        Args:
+            pending: instants under way when the timeline was read.
+            until: the greatest requested time that the reader sees; None where it sees all.
+        """
+        changes = (*self.commits, *self.of(Action.RESTORE))
+        if self.layout == 1:
+            open_from = min((i.requested for i in pending if i.is_write or i.action is Action.RESTORE), default=None)
+            sure = [i.requested for i in changes if open_from is None or i.requested < open_from]
+            return max(sure, default=NOTHING)
+        last = max(changes, key=lambda i: (self.done(i), i.requested), default=None)
+        if last is None:
+            return NOTHING
+        newest = max(i.requested for i in changes)
+        found = last.requested if last.is_write and newest == last.requested else self.done(last)
+        return found if until is None or found <= until else newest
 
     @property
     def start(self) -> str | None:

@@ -110,7 +110,7 @@ class LocalEngine:
 
     def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
-        return MergedRows(merge_rows(source, storage, join, self._map))
+        return merge_rows(source, storage, join, self._map)
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context

@@ -29,9 +29,11 @@ class MergedRows:
 
     Attributes:
         data: the records.
+        read: what was read of the table.
     """
 
     data: pa.Table
+    read: ReadPlan
 
     def release(self) -> None:
         """Nothing is held outside this object."""
@@ -44,7 +46,7 @@ def source_of(rows: pa.Table, table: str) -> tuple[pa.Table, pa.Schema]:
     return conform(rows, schema, table=table), schema
 
 
-def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spread = map) -> pa.Table:
+def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spread = map) -> MergedRows:
     """The records that a merge writes: the table's columns and a flag for deletes.
 
     Args:
@@ -75,7 +77,7 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
         made += _apply(join.matched, joined, join)
     if join.not_matched and not met.all():
         made += _apply(join.not_matched, pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))}), join)
-    return pa.concat_tables(made) if made else join.schema.empty_table()
+    return MergedRows(pa.concat_tables(made) if made else join.schema.empty_table(), read)
 
 
 def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:

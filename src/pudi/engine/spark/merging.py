@@ -16,6 +16,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import to_spark_sql
 from pudi.expr.tree import Literal
 from pudi.merge import DELETED
+from pudi.plan import ReadPlan
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.schema import META_FIELDS, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import quote
@@ -38,8 +39,10 @@ class MergedRows:
 
     Attributes:
         data: a lazy frame of them.
+        read: what is read of the table.
     """
 
+    read: ReadPlan
     data: Any = None
     _kept: list[Any] = field(default_factory=list)
 
@@ -56,7 +59,7 @@ class MergedRows:
 
 def merge_rows(source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
     """The records that a merge writes; see `pudi.task.engine.Engine`."""
-    merged = MergedRows()
+    merged = MergedRows(join.read)
     try:
         with spark_errors(join.read.table, "merging"):
             _merge(source, storage, join, merged)
@@ -73,7 +76,8 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         sql.monotonically_increasing_id().alias(_SOURCE_ROW),
     )
     rows = merged.keep(rows)
-    target = read_frame(storage, join.within(_spans(sql, rows, join)), source.sparkSession)
+    merged.read = join.within(_spans(sql, rows, join))
+    target = read_frame(storage, merged.read, source.sparkSession)
     stored = target.select(
         sql.struct(*(sql.col(quote(name)) for name in target.columns)).alias(TARGET),
         sql.monotonically_increasing_id().alias(_TARGET_ROW),

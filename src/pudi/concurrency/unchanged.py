@@ -1,0 +1,135 @@
+"""What must not have changed since a user read a table, so that what was computed from it may be written.
+
+A commit is *unseen* if it completed after the commit of that instant did, or was requested after it: a snapshot shows
+what had completed, a read of the past what had been requested. In layout 1 requested times alone count, as nothing else
+is told there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pudi.concurrency.touched import KeyScope, Touched, groups_of, insert_partitions, owned, replaced_groups
+from pudi.errors import ChangedSinceError
+from pudi.format import Action, CommitMetadata
+from pudi.timeline import Instant, Timeline, TimelineStore
+from pudi.timeline.instant import WRITE_ACTIONS
+
+_SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
+"""Operations after which file groups hold what they held."""
+_CLUSTER = "CLUSTER"
+"""The operation that puts the same records into other file groups."""
+_DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    instant: Instant
+    done: CommitMetadata
+
+    @property
+    def groups(self) -> set[tuple[str, str]]:
+        return groups_of(self.done) | replaced_groups(self.done)
+
+    @property
+    def replaced(self) -> set[str]:
+        """Partitions that file groups were taken out of."""
+        return {partition for partition, _ in replaced_groups(self.done)}
+
+    @property
+    def keys(self) -> set[str]:
+        """Partitions in which a key came or went."""
+        stats = self.done.partition_to_write_stats
+        gone = {p for p, each in stats.items() if any(s.num_deletes for s in each)}
+        if self.done.operation_type in _DELETES:
+            gone = set(stats)
+        return insert_partitions(self.done) | gone | self.replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A user's word that what is written comes from the table as it was at an instant.
+
+    Attributes:
+        store: the table's timeline.
+        since: the instant.
+        unseen: commits and restores that the user hasn't seen, oldest first, as of when the write began.
+        known: requested times of all that were completed by then.
+    """
+
+    store: TimelineStore
+    since: str
+    unseen: tuple[Instant, ...]
+    known: frozenset[str]
+
+    def check(self, touched: Touched, now: Timeline, own: str | None = None) -> None:
+        """Raise where what a write touches has changed.
+
+        Compactions don't count, they keep all records. What was put into other file groups since, by a clustering or an
+        overwrite, can't be compared by these: there partitions are.
+
+        Args:
+            touched: what the write does.
+            now: the timeline now.
+            own: requested time of the write's instant.
+
+        Raises:
+            ChangedSinceError: naming the commits.
+        """
+        found = list(self._changes(touched, now, own))
+        if not found:
+            return
+        names = [f"{instant.action.value} {instant.requested} {what}" for instant, what in found[:_MOST_NAMED]]
+        more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        raise self.changed(", ".join(names) + more, found[-1][0].requested)
+
+    def changed(self, what: str, instant: str) -> ChangedSinceError:
+        """The error that says what has changed."""
+        return ChangedSinceError(
+            f"the table has changed since {self.since}, which this write is based on: {what}. Nothing of this write is "
+            "visible: read the table again, and write what comes of that with the new scan's instant",
+            table=self.store.storage.root,
+            instant=instant,
+        )
+
+    def _changes(self, touched: Touched, now: Timeline, own: str | None) -> Iterator[tuple[Instant, str]]:
+        """The instants that contradict the write, oldest first, and what each did."""
+        new = [i for i in now.instants if counts(i) and i.requested not in self.known and i.requested != own]
+        commits = []
+        for instant in (*self.unseen, *new):
+            if instant.action is Action.RESTORE:
+                yield instant, "went back to an earlier state"
+                continue
+            metadata = self.store.commit_metadata(instant)
+            if metadata.operation_type not in _SAME_RECORDS and not metadata.compacted:
+                commits.append(_Commit(instant, metadata))
+        moved = {p for each in commits if each.done.operation_type == _CLUSTER for p in each.replaced}
+        for commit in commits:
+            what = None if commit.done.operation_type == _CLUSTER else _contradiction(commit, touched, moved)
+            if what is not None:
+                yield commit.instant, what
+
+
+def counts(instant: Instant) -> bool:
+    """Whether an instant may have changed records."""
+    return instant.is_completed and (instant.action in WRITE_ACTIONS or instant.action is Action.RESTORE)
+
+
+def _contradiction(commit: _Commit, touched: Touched, moved: set[str]) -> str | None:
+    """What a commit did to what a write touches."""
+    theirs = {partition for partition, _ in commit.groups}
+    both = owned(touched.groups, touched.scope) & owned(commit.groups, touched.scope)
+    if both:
+        partition, file_id = min(both)
+        return f"wrote file group {file_id} of partition {partition!r}"
+    whole = touched.partitions & (commit.replaced | (theirs & moved))
+    if whole:
+        return f"changed partition {min(whole)!r}, whose records are in other file groups by now"
+    if touched.inserts and touched.scope not in {KeyScope.BUCKET, KeyScope.RING}:
+        keys = commit.keys if touched.scope is KeyScope.TABLE else commit.keys & touched.inserts
+        if keys:
+            return f"inserted or deleted records in partition {min(keys)!r}"
+    read = () if touched.reads is None or not theirs else touched.reads(sorted(theirs))
+    return f"changed partition {min(read)!r}" if read else None
