@@ -148,8 +148,8 @@ def _die_before_a_compaction_of_the_metadata_table(path: Path) -> None:
     """A write goes through, and plans a compaction of the metadata table that nobody runs."""
 
     class Dying(FaultStorage):
-        def create(self, path: str, content: bytes) -> None:
-            super().create(path, content)
+        def create(self, path: str, content: bytes, *, durable: bool = False) -> None:
+            super().create(path, content, durable=durable)
             if path.startswith(".hoodie/metadata/.hoodie/") and path.endswith(".compaction.requested"):
                 raise SimulatedCrash(path)
 

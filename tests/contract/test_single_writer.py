@@ -40,8 +40,8 @@ class Watched(StorageWrapper):
     at = ""
     then: Callable[[], None] = staticmethod(lambda: None)
 
-    def create(self, path: str, data: bytes) -> None:
-        self.inner.create(path, data)
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        self.inner.create(path, data, durable=durable)
         if self.at and path.startswith(TIMELINE) and path.endswith(self.at):
             self.at = ""
             self.then()

@@ -23,8 +23,8 @@ class Beside(StorageWrapper):
         super().__init__(inner)
         self.then: list[Callable[[], object]] = []
 
-    def create(self, path: str, data: bytes) -> None:
-        super().create(path, data)
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        super().create(path, data, durable=durable)
         if self.then and _BEGUN.fullmatch(path):
             self.then.pop(0)()
 

@@ -31,11 +31,11 @@ class _TickingClock(ManualClock):
 class _DyingStorage(StorageWrapper):
     """The process dies when it would create the file of a completed instant."""
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file, unless it completes something."""
         if path.startswith(".hoodie/timeline/") and not path.endswith((".requested", ".inflight")):
             raise SimulatedCrash(path)
-        super().create(path, data)
+        super().create(path, data, durable=durable)
 
 
 def _make(root: Path, kind: str, version: str, **options: str) -> pudi.Table:

@@ -17,8 +17,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, NotFoundError, PudiError
-from pudi.filegroup import Markers
+from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, write_token
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 _RUNS = 1 << 30
@@ -60,9 +61,7 @@ class Claim:
     def keep(self, written: Sequence[str]) -> None:
         """Note which files the run has made, and delete those of attempts that did not count; other runs' stay."""
         self.written[:] = written
-        extra = sorted(set(self.own_files()) - set(written))
-        if extra:
-            self.meta.storage.delete(extra)
+        delete_for_good(self.meta.storage, sorted(set(self.own_files()) - set(written)))
 
     def own_files(self) -> list[str]:
         """The files that this run may have made; not those of another one of the same plan."""
@@ -135,7 +134,10 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
             table=meta.storage.root,
             instant=instant.requested,
         )
-    return give_back(meta, current) if current.state is State.INFLIGHT else current
+    if current.state is State.INFLIGHT:
+        current = give_back(meta, current)
+    delete_for_good(meta.storage, unmarked_files(meta.storage, current.requested, meta.store.layout))
+    return current
 
 
 def give_back(meta: MetaClient, instant: Instant) -> Instant:
@@ -147,10 +149,9 @@ def give_back(meta: MetaClient, instant: Instant) -> Instant:
     with meta.lock:
         markers = Markers(meta.storage, instant.requested)
         files = markers.files()
-        if files:
-            meta.storage.delete(files)
+        delete_for_good(meta.storage, files)
         taken_back(meta, instant.requested)
-        meta.storage.delete([meta.store.path(instant, State.INFLIGHT)])
+        delete_for_good(meta.storage, [meta.store.path(instant, State.INFLIGHT)])
         markers.delete()
         meta.storage.delete([heartbeat_path(instant.requested)])
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)
@@ -166,7 +167,7 @@ def _undo(claim: Claim) -> None:
             if done is not None:  # by this run, whose answer was lost, or by another one of the same plan
                 stats = meta.store.commit_metadata(done).partition_to_write_stats.values()
                 own -= {stat.path or "" for group in stats for stat in group}
-            meta.storage.delete(sorted(own))
+            delete_for_good(meta.storage, sorted(own))
             found = timeline.find(instant.requested, instant.action)
             others = set(Markers(meta.storage, instant.requested).all_files()) - own
             if done is None and not others and found is not None and found.state is State.INFLIGHT:

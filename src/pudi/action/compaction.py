@@ -352,7 +352,7 @@ def _taken_off(meta: MetaClient, instant: Instant, options: WriteOptions) -> boo
             return False  # the claim will say so
         later = any(i.requested > instant.requested for i in _compactions(meta, timeline))
         if current.state is State.INFLIGHT or later:
-            take_back(meta, current)
+            take_back(meta, current, dead=True)
             return True
     return False
 

@@ -78,7 +78,7 @@ def create_table(
     check_no_table(storage)
     _check_no_timeline(meta)
     _make_timeline_folder(meta)
-    create_properties(storage, config.to_properties(), context)
+    create_properties(meta.storage, config.to_properties(), context)
     build_for_new(meta, resolved)
     return meta
 
@@ -104,6 +104,7 @@ def _make_timeline_folder(meta: MetaClient) -> None:
         except OSError as error:
             root = meta.storage.root
             raise system_error(error, "the table's folder can't be made", table=root, path=meta.store.folder) from error
+        meta.storage.sync([meta.store.folder])
 
 
 def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table: str) -> None:

@@ -76,7 +76,7 @@ def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[
     if isinstance(index.buckets, ConsistentBuckets):
         for partition in sorted(partition for partition, ids in replaced.items() if ids):
             ring = encode_ring(partition, index.buckets.ring(partition), instant)
-            meta.storage.create(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring)
+            meta.storage.create(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring, durable=True)
 
 
 def settle_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
@@ -85,7 +85,7 @@ def settle_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping
         return
     try:
         for partition in sorted(partition for partition, ids in replaced.items() if ids):
-            meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"")
+            meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"", durable=True)
     except PudiError as error:  # the commit is done; as long as it's on the timeline that says the same
         _log.warning("it could not be written down that the new buckets of commit %s count: %s", instant, error)
 
@@ -106,7 +106,7 @@ def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions:
             continue
         path, ring = f"{_folder(partition)}/{FIRST_INSTANT}{HASHING_SUFFIX}", buckets.ring(partition)
         try:
-            meta.storage.create(path, encode_ring(partition, ring))
+            meta.storage.create(path, encode_ring(partition, ring), durable=True)
         except TableExistsError as error:
             if decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) != ring:
                 raise BlockedError(

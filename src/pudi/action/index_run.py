@@ -159,8 +159,10 @@ class IndexRun(Timed):
                 groups = builder.groups()
             instant = meta.store.start(instant)
             mdt = open_metadata(meta)
-            mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
+            own = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
             builder.work.make_groups(groups)
+            meta.storage.sync([meta.store.path(instant)])  # what the properties are going to name is whole
+            mdt.storage.sync([partition, mdt.store.path(own)])
             ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
             set_partitions(meta, ready=ready, building={*building, partition})
         return instant
@@ -189,7 +191,7 @@ class IndexRun(Timed):
             if set(stats) - {partition}:  # what comes with it is to be kept in step from now on too, should we die
                 building = {*config.metadata_partitions_inflight, *stats}
                 set_partitions(meta, ready=config.metadata_partitions, building=building)
-            mdt.store.complete(own, commit_metadata(stats, BULK_INSERT))
+            mdt.store.complete(own, commit_metadata(stats, BULK_INSERT), also=list(stats))
             return complete_index(meta, instant, stats), stats
 
     def _check_kept(self, builder: IndexBuilder, now: Timeline) -> None:

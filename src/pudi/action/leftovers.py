@@ -24,7 +24,7 @@ from pudi.format import (
     is_instant_time,
     parse_data_file,
 )
-from pudi.storage import delete_folder
+from pudi.storage import delete_folder, delete_for_good
 from pudi.timeline import Timeline
 
 
@@ -118,8 +118,7 @@ def remove_leftovers(meta: MetaClient) -> Leftovers:
         if found.backup:
             recover_properties(meta.storage)
             meta.reload()
-        if found.orphans:
-            meta.storage.delete(list(found.orphans))
+        delete_for_good(meta.storage, found.orphans)
         for folder in (*found.markers, *found.metadata):
             delete_folder(meta.storage, folder)
     return found

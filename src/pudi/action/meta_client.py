@@ -31,7 +31,7 @@ from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
-from pudi.storage import open_storage
+from pudi.storage import open_storage, synced
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 SCHEMA_KEY = "schema"
@@ -47,6 +47,7 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
     WriteOptions.lock_provider,
     WriteOptions.concurrency_mode,
     WriteOptions.clock_tolerance_ms,
+    WriteOptions.sync,
     ReadOptions.by_position,
     MetadataOptions.enabled,
     *LockSettings.declared,
@@ -114,6 +115,7 @@ class MetaClient:
     def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
         """The table whose configuration is known already."""
         given = resolve_only(options, OPENING_OPTIONS)
+        storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
         layout: Layout = 1 if config.layout_version == 1 else 2
         folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"

@@ -19,7 +19,7 @@ def create_properties(storage: Storage, properties: Mapping[str, str], context: 
         TableExistsError: there is a table already.
     """
     try:
-        storage.create(PROPERTIES, encode_table_properties(properties, context.clock.now_ms()))
+        storage.create(PROPERTIES, encode_table_properties(properties, context.clock.now_ms()), durable=True)
     except TableExistsError:
         raise TableExistsError("there is a table already; open it with pudi.Table(path)", table=storage.root) from None
 
@@ -81,9 +81,9 @@ def update_properties(
     recover_properties(storage)
     before = storage.read(PROPERTIES, MaxBytes.PROPERTIES)
     after = dict(change(decode_table_properties(before, path=PROPERTIES)))
-    storage.create(PROPERTIES_BACKUP, before)
+    storage.create(PROPERTIES_BACKUP, before, durable=True)
     storage.delete([PROPERTIES])
-    storage.create(PROPERTIES, encode_table_properties(after, context.clock.now_ms()))
+    storage.create(PROPERTIES, encode_table_properties(after, context.clock.now_ms()), durable=True)
     storage.delete([PROPERTIES_BACKUP])
     return after
 
@@ -96,7 +96,7 @@ def recover_properties(storage: Storage) -> None:
     current = _try_read(storage, PROPERTIES)
     if current is None or not _is_valid(current):
         decode_table_properties(backup, path=PROPERTIES_BACKUP)
-        storage.put(PROPERTIES, backup)
+        storage.put(PROPERTIES, backup, durable=True)
     storage.delete([PROPERTIES_BACKUP])
 
 

@@ -11,9 +11,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
-from pudi.context import FileInfo, Storage
+from pudi.context import FileInfo
 from pudi.errors import BlockedError, CorruptError, NotFoundError, NotSupportedError
-from pudi.filegroup import Markers
+from pudi.filegroup import Markers, unmarked_files, unmarked_logs
 from pudi.format import (
     HEARTBEAT_DIR,
     Action,
@@ -28,6 +28,7 @@ from pudi.format import (
     encode_rollback_plan,
     heartbeat_path,
 )
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
@@ -103,15 +104,20 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
         CorruptError: its markers can't be read; nothing was deleted.
     """
     with meta.lock:
-        plan = _plan(meta.storage, target)
+        plan = _plan(meta, target)
         rollback = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
         _execute(meta, meta.store.start(rollback), plan)
 
 
-def take_back(meta: MetaClient, target: Instant) -> None:
+def take_back(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
     """Take a write of this very process back, as if it had never begun: no rollback instant tells of it.
 
     Below version 8, where log files stay behind, a rollback tells a metadata table of them.
+
+    Args:
+        meta: the table.
+        target: the write, pending.
+        dead: whether it's that of another process, which died.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -122,8 +128,9 @@ def take_back(meta: MetaClient, target: Instant) -> None:
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table is to know them
             roll_back(meta, target)
             return
-        if files:
-            meta.storage.delete(files)
+        delete_for_good(meta.storage, files)
+        if dead:
+            delete_for_good(meta.storage, unmarked_files(meta.storage, target.requested, meta.store.layout))
         take_blocks_back(meta.storage, target.requested, target.requested, blocks)
         taken_back(meta, target.requested)
         meta.store.discard(target)
@@ -142,9 +149,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     if timeline.is_pending(instant) or _liveness(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:
         return
     markers = Markers(meta.storage, instant)
-    files = [] if known else markers.files()
-    if files:
-        meta.storage.delete(files)
+    delete_for_good(meta.storage, [] if known else markers.files())
     blocks = [] if known else block_requests(meta.storage, markers.appended())
     take_blocks_back(meta.storage, instant, instant, blocks)
     markers.delete()
@@ -214,16 +219,17 @@ def _resume(meta: MetaClient, rollback: Instant) -> None:
     _execute(meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path))
 
 
-def _plan(storage: Storage, target: Instant) -> RollbackPlan:
+def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:
     by_partition: dict[str, list[str]] = {}
-    markers = Markers(storage, target.requested)
-    for path in markers.files():
+    storage, markers = meta.storage, Markers(meta.storage, target.requested)
+    for path in (*markers.files(), *unmarked_files(storage, target.requested, meta.store.layout)):
         by_partition.setdefault(path.rpartition("/")[0], []).append(path)
     requests = tuple(
         RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(f"{storage.root}/{path}" for path in paths))
         for partition, paths in sorted(by_partition.items())
     )
-    blocks = tuple(block_requests(storage, markers.appended()))
+    appended = {*markers.appended(), *unmarked_logs(meta.store, target.requested)}
+    blocks = tuple(block_requests(storage, sorted(appended)))
     return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
 
 
@@ -231,7 +237,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     began_ms = meta.context.clock.now_ms()
     target = _target(meta, rollback, plan)
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
-    meta.storage.delete(doomed)
+    delete_for_good(meta.storage, doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
     commands = take_blocks_back(meta.storage, target.commit_time, rollback.requested, blocks)
     deleted: dict[str, tuple[str, ...]] = {}
@@ -258,7 +264,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     rolled_back(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
     found = meta.store.load().find(target.commit_time, Action(target.action))
     if found is not None and found.action is Action.COMPACTION:  # its plan stays
-        meta.storage.delete([meta.store.path(found, State.INFLIGHT)])
+        delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
     elif found is not None and not found.is_completed:
         meta.store.discard(found)
     meta.store.complete(rollback, encode_rollback_metadata(metadata))

@@ -72,7 +72,7 @@ def take_blocks_back(
         name = _next_name(storage, partition, file_id, base_instant, said_by)
         path = f"{partition}/{name}" if partition else name
         try:
-            storage.create(path, content)
+            storage.create(path, content, durable=True)
         except TableExistsError:  # by an attempt that died
             continue
         written.setdefault(partition, {})[path] = len(content)

@@ -48,7 +48,7 @@ def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> Non
     done = pending.completed(completion if layout == 2 else None)
     texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
     for file, text in texts:
-        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(layout)}", text.encode())
+        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(layout)}", text.encode(), durable=bool(text))
 
 
 def _layout(meta: MetaClient) -> Layout:

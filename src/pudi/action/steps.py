@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.errors import TableExistsError
@@ -14,8 +15,10 @@ from pudi.format import (
     encode_partition_metadata,
     partition_metadata_path,
 )
+from pudi.metadata.table import at_once
 from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 
@@ -24,21 +27,23 @@ def remove_leftovers(meta: MetaClient, instant: Instant, stats: Sequence[WriteSt
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
     extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
-    if extra:
-        meta.storage.delete(extra)
+    delete_for_good(meta.storage, extra)
 
 
 def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Say that a folder is a partition, for those that may be new."""
     begun = [s for s in stats if s.prev_base_file is None and (s.num_inserts or s.log_version is None)]
-    created = sorted({s.partition_path or "" for s in begun})
-    for partition in created:
+
+    def add(file: tuple[str, bytes]) -> None:
+        with suppress(TableExistsError):
+            meta.storage.create(*file, durable=True)
+
+    files = []
+    for partition in sorted({s.partition_path or "" for s in begun}):
         depth = len(partition.split("/")) if partition else 0
         content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())
-        try:
-            meta.storage.create(partition_metadata_path(partition), content)
-        except TableExistsError:
-            continue
+        files.append((partition_metadata_path(partition), content))
+    at_once(add, files)
 
 
 def commit_metadata(

@@ -261,6 +261,12 @@ class WriteOptions(IndexOptions):
         kind=int,
         minimum=0,
     )
+    sync = _option(
+        "pudi.write.sync",
+        "Whether on local disks a commit is brought to the disk (fsync) before it's told as done, so that a loss of "
+        "power can't take it or damage the table.",
+        default=True,
+    )
     clock_tolerance_ms = _option(
         "pudi.write.clock.tolerance.ms",
         "Milliseconds that this machine's clock may be apart from an object store's, by the time it gives to the "

@@ -57,15 +57,28 @@ class Storage(Protocol):
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file, each whole; ranges past the end raise `CorruptError`."""
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there, atomically: all of `data` at once or nothing; of many racers one wins.
+
+        Args:
+            path: the file.
+            data: its content.
+            durable: whether a loss of power finds it whole or not at all, and after this call there. Without it, it's
+                safe after `sync` only; where the store keeps what it has confirmed, it always is.
 
         Raises:
             TableExistsError: the file is there already (with other content than this very call wrote).
         """
 
-    def put(self, path: str, data: bytes) -> None:
-        """Create or replace a file, atomically for readers."""
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create or replace a file, atomically for readers; `durable` as for `create`."""
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files safe from a loss of power, with the folders that they lie in; their content first.
+
+        Of a path that leads to a folder, all files directly in it; of a file that is gone, that it's gone. There's
+        nothing to do where the store keeps what it has confirmed.
+        """
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files; those that are not there are no error."""

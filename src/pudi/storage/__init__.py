@@ -8,6 +8,7 @@ from pudi.storage.capability import (
     TailReads,
     connection_options,
     delete_folder,
+    delete_for_good,
     has_own_clock,
     local_path,
     open_local,
@@ -22,7 +23,7 @@ from pudi.storage.location import StorageKind, canonical_root, open_storage, pla
 from pudi.storage.objects import ObjectStorage
 from pudi.storage.retry import RetryPolicy
 from pudi.storage.temporary import temporary_errors, temporary_file
-from pudi.storage.wrapper import CountingStorage, StorageWrapper
+from pudi.storage.wrapper import CountingStorage, StorageWrapper, UnsyncedStorage, synced
 
 __all__ = [
     "CountingStorage",
@@ -38,9 +39,11 @@ __all__ = [
     "StorageKind",
     "StorageWrapper",
     "TailReads",
+    "UnsyncedStorage",
     "canonical_root",
     "connection_options",
     "delete_folder",
+    "delete_for_good",
     "has_own_clock",
     "local_path",
     "open_input",
@@ -52,6 +55,7 @@ __all__ = [
     "remove_folders",
     "replacing",
     "storage_kind",
+    "synced",
     "system_error",
     "temporary_errors",
     "temporary_file",

@@ -59,13 +59,17 @@ class StorageBelow:
         """The last `length` bytes of a file, and its size."""
         return read_tail(self.inner, self._inside(path), length)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there."""
-        self.inner.create(self._inside(path), data)
+        self.inner.create(self._inside(path), data, durable=durable)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create or replace a file."""
-        self.inner.put(self._inside(path), data)
+        self.inner.put(self._inside(path), data, durable=durable)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files safe from a loss of power."""
+        self.inner.sync([self._inside(path) for path in paths])
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pudi.context import Storage
@@ -129,6 +129,13 @@ def remove_folders(storage: Storage, prefix: str) -> None:
     """Remove the empty folders in folder `prefix`, and it too; nothing to do where folders are just names."""
     if isinstance(storage, Folders):
         storage.remove_folders(prefix)
+
+
+def delete_for_good(storage: Storage, paths: Sequence[str]) -> None:
+    """Delete files so that a loss of power doesn't bring them back."""
+    if paths:
+        storage.delete(paths)
+        storage.sync(paths)
 
 
 def delete_folder(storage: Storage, prefix: str) -> int:

@@ -20,8 +20,10 @@ from pudi.errors import (
     NotFoundError,
     PudiError,
     TableExistsError,
+    UnavailableError,
 )
 from pudi.storage.failure import system_error
+from pudi.storage.flush import Flush, Flusher, flush_descriptor
 from pudi.storage.path import check_path, check_prefix
 from pudi.storage.ranges import check_lengths, check_size
 from pudi.storage.staging import HIDDEN, Stager, drop_checksum
@@ -44,13 +46,15 @@ class LocalStorage:
     Args:
         root: the folder as the user named it, a path or a `file:` URL; it need not be there.
         context: source of staged files' names.
+        flush: brings an open file or folder to the disk.
     """
 
-    def __init__(self, root: str, context: Context | None = None) -> None:
+    def __init__(self, root: str, context: Context | None = None, flush: Flush = flush_descriptor) -> None:
         path = re.sub(r"^file:(//)?(?=/)", "", root)
         self._base = os.path.realpath(path)
         self._root = (root if path != root else str(Path(path).absolute())).rstrip("/") or "/"
-        self._stager = Stager(context or Context())
+        self._flusher = Flusher(self._base, flush)
+        self._stager = Stager(context or Context(), self._flusher)
         self._inside: set[str] = set()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -132,25 +136,38 @@ class LocalStorage:
         finally:
             os.close(descriptor)
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there, and the folders it lies in. `data` may be any buffer of bytes."""
         folder, full = self._target(path)
         try:
-            self._stager.create(folder, full, data)
+            self._stager.create(folder, full, data, durable=durable)
         except FileExistsError as error:
             raise TableExistsError(
                 "the file must be new and is there already: another writer made it", table=self._root, path=path
             ) from error
         except OSError as error:
             raise self._failure(error, path) from error
+        if durable:
+            self._flush_folder(folder, path)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create or replace a file, and the folders it lies in. `data` may be any buffer of bytes."""
         folder, full = self._target(path)
         try:
-            self._stager.replace(folder, full, data)
+            self._stager.replace(folder, full, data, durable=durable)
         except OSError as error:
             raise self._failure(error, path) from error
+        if durable:
+            self._flush_folder(folder, path)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files safe from a loss of power, with the folders that they lie in, up to the root of the disk."""
+        if not paths:
+            return
+        try:
+            self._flusher.flush([self._locate(path) for path in paths])
+        except OSError as error:
+            raise self._lost(error, paths[0]) from error
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files; those that are not there are no error."""
@@ -306,6 +323,17 @@ class LocalStorage:
         if error.errno in _UNUSABLE_NAME:
             return InvalidArgumentError(f"the path can't be used here: {error}", table=self._root, path=path)
         return system_error(error, "the disk gave an error", table=self._root, path=path)
+
+    def _flush_folder(self, folder: str, path: str) -> None:
+        try:
+            self._flusher.flush_folders([folder])
+        except OSError as error:
+            raise self._lost(error, path) from error
+
+    def _lost(self, error: OSError, path: str) -> PudiError:
+        """What was written is there for now, and whether it stays can't be known."""
+        what = f"the disk didn't confirm what was written ({type(error).__name__}), a loss of power may take it"
+        return UnavailableError(f"{what}: {error}", table=self._root, path=path)
 
     def _irregular(self, kind: str, path: str) -> CorruptError:
         return CorruptError(

@@ -157,17 +157,22 @@ class ObjectStorage:
                 raise
             return b"", 0
 
-    def create(self, path: str, data: bytes) -> None:
-        """Create a file that must not be there. `data` may be any buffer of bytes."""
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create a file that must not be there. `data` may be any buffer of bytes. What is stored is safe."""
+        del durable
         if self._write_if(path, data, "create") is None:
             raise TableExistsError(
                 "the file must be new and is there already: another writer made it", table=self._root, path=path
             )
 
-    def put(self, path: str, data: bytes) -> None:
-        """Create or replace a file. `data` may be any buffer of bytes."""
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create or replace a file. `data` may be any buffer of bytes. What is stored is safe."""
+        del durable
         key = self._key(path)
         self._run(path, lambda: obstore.put(self._store, key, octets(data), use_multipart=False))
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Nothing: a store keeps what it has confirmed."""
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files, many in one request; those that are not there are no error."""

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from pudi.context import Context
+from pudi.storage.flush import Flusher
 from pudi.storage.ranges import octets
 
 HIDDEN = re.compile(r"\.[0-9a-f-]{36}\.pudi-staged|\..*\.crc", re.DOTALL)
@@ -29,14 +30,22 @@ class Stager:
 
     Args:
         context: source of the hidden names.
+        flusher: brings files to the disk.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, flusher: Flusher) -> None:
         self._context = context
+        self._flusher = flusher
         self._nameless = bool(_NAMELESS) and Path(_OPEN_FILES).is_dir()
 
-    def create(self, folder: str, full: str, data: bytes) -> None:
+    def create(self, folder: str, full: str, data: bytes, *, durable: bool = False) -> None:
         """Make the file `full` in `folder`, which is made too when it isn't there.
+
+        Args:
+            folder: the folder.
+            full: the file.
+            data: its content.
+            durable: whether the content is brought to the disk before the file gets its name.
 
         Raises:
             FileExistsError: `full` is there.
@@ -44,22 +53,22 @@ class Stager:
         """
         if self._nameless:
             try:
-                return self._link_nameless(folder, full, data)
+                return self._link_nameless(folder, full, data, durable)
             except FileExistsError:
                 raise
             except OSError as error:
                 if error.errno not in _UNABLE:
                     raise
                 self._nameless = False
-        return self._link_named(folder, full, data)
+        return self._link_named(folder, full, data, durable)
 
-    def replace(self, folder: str, full: str, data: bytes) -> None:
-        """Make or replace the file `full` in `folder`, which is made too when it isn't there.
+    def replace(self, folder: str, full: str, data: bytes, *, durable: bool = False) -> None:
+        """Make or replace the file `full` in `folder`, which is made too when it isn't there; arguments as of `create`.
 
         Raises:
             OSError: the system says no.
         """
-        staged = self._stage(folder, data)
+        staged = self._stage(folder, data, durable)
         try:
             drop_checksum(folder, full)
             Path(staged).replace(full)
@@ -67,10 +76,10 @@ class Stager:
             Path(staged).unlink(missing_ok=True)
             raise
 
-    def _link_nameless(self, folder: str, full: str, data: bytes) -> None:
-        descriptor = _open(folder, ".", _WRITE | _NAMELESS)
+    def _link_nameless(self, folder: str, full: str, data: bytes, durable: bool) -> None:
+        descriptor = self._open(folder, ".", _WRITE | _NAMELESS)
         try:
-            _write(descriptor, data)
+            self._write(descriptor, data, durable)
             drop_checksum(folder, full)
             try:
                 # With a descriptor given, Python calls linkat(), which follows the link that /proc keeps to the file.
@@ -81,8 +90,8 @@ class Stager:
         finally:
             os.close(descriptor)
 
-    def _link_named(self, folder: str, full: str, data: bytes) -> None:
-        staged = self._stage(folder, data)
+    def _link_named(self, folder: str, full: str, data: bytes, durable: bool) -> None:
+        staged = self._stage(folder, data, durable)
         try:
             drop_checksum(folder, full)
             try:
@@ -93,18 +102,32 @@ class Stager:
         finally:
             Path(staged).unlink(missing_ok=True)
 
-    def _stage(self, folder: str, data: bytes) -> str:
+    def _stage(self, folder: str, data: bytes, durable: bool) -> str:
         name = f".{self._context.new_id()}.pudi-staged"
-        descriptor = _open(folder, name, _WRITE | os.O_CREAT | os.O_EXCL)
+        descriptor = self._open(folder, name, _WRITE | os.O_CREAT | os.O_EXCL)
         staged = f"{folder}/{name}"
         try:
-            _write(descriptor, data)
+            self._write(descriptor, data, durable)
         except BaseException:
             Path(staged).unlink(missing_ok=True)
             raise
         finally:
             os.close(descriptor)
         return staged
+
+    def _open(self, folder: str, name: str, flags: int) -> int:
+        try:
+            return os.open(f"{folder}/{name}", flags, 0o666)
+        except FileNotFoundError:
+            self._flusher.make_folder(folder)
+            return os.open(f"{folder}/{name}", flags, 0o666)
+
+    def _write(self, descriptor: int, data: bytes, durable: bool) -> None:
+        rest = whole = octets(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if durable and whole:
+            self._flusher.open_file(descriptor)
 
 
 def drop_checksum(folder: str, full: str) -> None:
@@ -114,17 +137,3 @@ def drop_checksum(folder: str, full: str) -> None:
         os.unlink(f"{folder}/.{name}.crc")  # noqa: PTH108 - a Path object costs as much as the call
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return
-
-
-def _open(folder: str, name: str, flags: int) -> int:
-    try:
-        return os.open(f"{folder}/{name}", flags, 0o666)
-    except FileNotFoundError:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        return os.open(f"{folder}/{name}", flags, 0o666)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = octets(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

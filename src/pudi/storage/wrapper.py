@@ -81,13 +81,18 @@ class StorageWrapper:
         """The byte ranges `(start, length)` of a file."""
         return self._call("read_ranges", path, lambda: self.inner.read_ranges(path, ranges))
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there."""
-        return self._call("create", path, lambda: self.inner.create(path, data))
+        return self._call("create", path, lambda: self.inner.create(path, data, durable=durable))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create or replace a file."""
-        return self._call("put", path, lambda: self.inner.put(path, data))
+        return self._call("put", path, lambda: self.inner.put(path, data, durable=durable))
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files safe from a loss of power. It's a call only where there's something to do."""
+        if paths and local_path(self.inner, paths[0]) is not None:
+            self._call("sync", paths[0], lambda: self.inner.sync(paths))
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files."""
@@ -128,6 +133,37 @@ class StorageWrapper:
         return able
 
 
+class UnsyncedStorage(StorageWrapper):
+    """A storage whose files are left to the system to bring to the disk, when it comes to it."""
+
+    def __repr__(self) -> str:
+        return f"UnsyncedStorage({self.inner!r})"
+
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create a file that must not be there; a loss of power may take it."""
+        del durable
+        self.inner.create(path, data)
+
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create or replace a file; a loss of power may take it."""
+        del durable
+        self.inner.put(path, data)
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Nothing."""
+
+
+def synced(storage: Storage, wanted: bool) -> Storage:
+    """The storage with what is durable brought to the disk, or with nothing brought there.
+
+    Args:
+        storage: the storage, or what this function made of it before.
+        wanted: whether.
+    """
+    plain = storage.inner if isinstance(storage, UnsyncedStorage) else storage
+    return plain if wanted else UnsyncedStorage(plain)
+
+
 class CountingStorage(StorageWrapper):
     """A storage that counts its calls by kind, so that a test can hold a request budget.
 
@@ -153,6 +189,11 @@ class CountingStorage(StorageWrapper):
         """Calls made so far by kind; kinds never called are left out."""
         with self._guard:
             return dict(self._counter)
+
+    @property
+    def requests(self) -> int:
+        """How many of them an object store would have been asked for: `sync` is none there."""
+        return sum(count for kind, count in self.calls.items() if kind != "sync")
 
     def reset(self) -> None:
         """Count from zero again."""

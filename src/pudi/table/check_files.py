@@ -30,8 +30,8 @@ def listing_differences(
 ) -> Iterator[Difference]:
     """Files that are listed and aren't there, are there and aren't listed, or have another size.
 
-    What writes that are pending, or died, left behind is in no list; nor need it be while a clean is under way that
-    what it deletes is still there.
+    What writes that are pending, or died, left behind is in no list, be it a partition; nor need it be while a clean is
+    under way that what it deletes is still there.
 
     Args:
         meta: the table.
@@ -41,7 +41,7 @@ def listing_differences(
         slices: its latest slices by its folders.
     """
     listed = files_listed(table)
-    for partition in sorted(folders.keys() - listed.keys()):
+    for partition in sorted({each.partition for each in slices} - listed.keys()):
         yield Difference(FILES, partition, "the partition is not listed")
     needed = {path for each in slices for path in paths_of(each)}
     done = {i.requested for i in timeline.instants if i.is_completed}

@@ -6,7 +6,18 @@ Needs pytest.
 from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
 from pudi.testing.locks import LockTests
 from pudi.testing.mergers import MergerTests
+from pudi.testing.power import Outcome, PowerStorage
 from pudi.testing.race import race
 from pudi.testing.storages import StorageTests
 
-__all__ = ["FaultMode", "FaultStorage", "LockTests", "MergerTests", "SimulatedCrash", "StorageTests", "race"]
+__all__ = [
+    "FaultMode",
+    "FaultStorage",
+    "LockTests",
+    "MergerTests",
+    "Outcome",
+    "PowerStorage",
+    "SimulatedCrash",
+    "StorageTests",
+    "race",
+]

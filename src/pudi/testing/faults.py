@@ -84,7 +84,7 @@ class FaultStorage(StorageWrapper):
             self._log.append((kind, path))
             number = len(self._log)
             faulty = number == self.fail_at
-            self._dead = faulty and self.mode == "crash"
+            self._dead = faulty and self.mode == "crash" and not self._crash_after
         if not faulty:
             return do()
         if self.mode == "delay":
@@ -97,5 +97,6 @@ class FaultStorage(StorageWrapper):
             if self._crash_after:
                 with contextlib.suppress(PudiError):  # who hears of an error is dead
                     do()
+                self._dead = True
             raise SimulatedCrash(f"call {number}: {kind} {path}")
         raise UnavailableError(f"simulated: no answer to call {number}, {kind}", table=self.root, path=path)

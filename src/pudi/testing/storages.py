@@ -142,6 +142,7 @@ class StorageTests:
             lambda p: storage.create(p, b"x"),
             lambda p: storage.put(p, b"x"),
             lambda p: storage.delete([p]),
+            lambda p: storage.create(p, b"x", durable=True),
             lambda p: open_input(storage, p),
         ):
             with pytest.raises(InvalidArgumentError):
@@ -192,6 +193,23 @@ class StorageTests:
         storage.delete(["a/1"])
         storage.delete([])
         assert [info.path for info in storage.list()] == ["a/2"]
+
+    def test_what_is_durable_is_a_file_like_any_other(self, storage: Storage) -> None:
+        """Made durable as it's written or later; what is gone by then, and a folder, can be named too."""
+        storage.create("a/new/1", b"1", durable=True)
+        storage.put("a/2", b"two", durable=True)
+        storage.put("a/2", b"2", durable=True)
+        storage.create("empty", b"", durable=True)
+        with pytest.raises(TableExistsError):
+            storage.create("a/2", b"3", durable=True)
+        storage.create("a/later", b"4")
+        storage.create("gone/5", b"5")
+        delete_folder(storage, "gone")
+        storage.sync(["a/later", "gone/5", "none", "a/new", "a/later"])
+        storage.sync([])
+        assert {info.path: storage.read(info.path) for info in storage.list()} == {
+            "a/new/1": b"1", "a/2": b"2", "empty": b"", "a/later": b"4",
+        }  # fmt: skip
 
     def test_delete_folder(self, storage: Storage) -> None:
         """Goes with all that's in it; what only begins alike stays."""

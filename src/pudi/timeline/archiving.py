@@ -41,7 +41,7 @@ from pudi.format import (
     parse_log_file,
 )
 from pudi.format.parquet_pages import open_parquet
-from pudi.storage import open_input
+from pudi.storage import delete_for_good, open_input
 from pudi.timeline.archive import read_manifest
 from pudi.timeline.instant import Instant
 from pudi.timeline.store import TimelineStore
@@ -77,7 +77,8 @@ def archive(store: TimelineStore, instants: Sequence[Instant]) -> None:
         _to_log(store, chosen)
     else:
         _to_history(store, chosen)
-    store.storage.delete([info.path for each in chosen for file, info in each if file.state is not State.COMPLETED])
+    pending = [info.path for each in chosen for file, info in each if file.state is not State.COMPLETED]
+    delete_for_good(store.storage, pending)  # none comes back without the completed one
     for each in chosen:  # oldest first: what is missing for a moment is always the beginning
         store.storage.delete([info.path for file, info in each if file.state is State.COMPLETED])
 
@@ -108,7 +109,7 @@ def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileI
     ]
     if entries:
         name = LogFileName(ARCHIVE_FILE_ID, "", newest + 1, _TOKEN, extension="archive").name
-        store.storage.create(f"{store.history}/{name}", encode_archive_log(entries))
+        store.storage.create(f"{store.history}/{name}", encode_archive_log(entries), durable=True)
 
 
 def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str, Any]:
@@ -185,14 +186,14 @@ class _History:
     def add(self, name: str, content: bytes, instead: Iterable[str] = ()) -> None:
         """Put a file in the archive, in the place of some; what a run that died left under the name goes first."""
         path = f"{self.folder}/{name}"
-        self.storage.put(path, content)
+        self.storage.put(path, content, durable=True)
         gone = set(instead)
         self.files = {**{each: size for each, size in self.files.items() if each not in gone}, name: len(content)}
         self.version += 1
         entries = [{"fileName": each, "fileLen": size} for each, size in self.files.items()]
         manifest = json.dumps({"files": entries}, indent=2)
-        self.storage.put(f"{self.folder}/{history_manifest(self.version)}", manifest.encode())
-        self.storage.put(f"{self.folder}/{HISTORY_VERSION}", str(self.version).encode())
+        self.storage.put(f"{self.folder}/{history_manifest(self.version)}", manifest.encode(), durable=True)
+        self.storage.put(f"{self.folder}/{HISTORY_VERSION}", str(self.version).encode(), durable=True)
 
     def compact(self) -> None:
         """Make one file of many of a level, level by level, and delete what no manifest names that stays."""

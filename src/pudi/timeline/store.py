@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,12 +22,16 @@ from pudi.format import (
     decode_requested_replace_metadata,
     encode_commit_metadata,
 )
+from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.clock_check import ClockCheck
+from pudi.timeline.flush import written_files
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.timeline import Timeline
+
+_log = logging.getLogger(__name__)
 
 CLUSTER = "CLUSTER"
 """The operation that a clustering's plan names (WriteOperationType)."""
@@ -207,7 +212,7 @@ class TimelineStore:
             self.lock.verify()
             note_own(self.lock, instant)
             clocks = ClockCheck(self.storage, self.context, 0 if at else self.clock_tolerance_ms)
-            self.storage.create(self.path(instant), content)
+            self.storage.create(self.path(instant), content, durable=True)  # no file outlives what it was written for
             try:
                 clocks.compare(self.path(instant))
                 if seen is not None:
@@ -220,7 +225,8 @@ class TimelineStore:
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
         """Move a requested instant to INFLIGHT."""
         inflight = replace(instant, state=State.INFLIGHT)
-        self.storage.create(self.path(inflight), self._content(instant.action, content))
+        data = self._content(instant.action, content)
+        self.storage.create(self.path(inflight), data, durable=bool(data))  # without content requested says the same
         return inflight
 
     def complete(
@@ -232,8 +238,11 @@ class TimelineStore:
         action: Action | None = None,
         listed: Timeline | None = None,
         seen: Timeline | None = None,
+        also: Sequence[str] = (),
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
+
+        What it relies on is safe from a loss of power before, and it too when this returns.
 
         Args:
             instant: the inflight instant.
@@ -243,11 +252,13 @@ class TimelineStore:
             listed: the timeline as it was listed before the instant was requested, where the lock has been held since
                 then; None lists it now.
             seen: the timeline that the action was planned from; None where another action's check covers it.
+            also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
 
         Raises:
             ConflictError: the instant is no longer inflight: somebody rolled it back. Or `seen` is given, the lock
                 doesn't keep other processes out, and one wrote meanwhile.
         """
+        self.storage.sync([*written_files(content), *also, self.path(instant, State.INFLIGHT)])
         with self.lock:
             timeline = self.load() if listed is None else listed.with_instant(instant)
             current = timeline.find(instant.requested, instant.action)
@@ -273,10 +284,14 @@ class TimelineStore:
     def _create(self, path: str, content: bytes) -> None:
         """Create a completed instant's file; one that's there although the store gave no answer is created."""
         try:
-            self.storage.create(path, content)
+            self.storage.create(path, content, durable=True)
         except UnavailableError:
             if not self._holds(path, content):
                 raise
+            try:
+                self.storage.sync([path])
+            except PudiError as error:  # it's visible: told as failed, it would be done twice
+                _log.error("%s is completed, and may be lost with the power: %s", path, error)
 
     def _holds(self, path: str, content: bytes) -> bool:
         try:
@@ -301,7 +316,7 @@ class TimelineStore:
     def discard(self, instant: Instant) -> None:
         """Take a pending instant off the timeline, its inflight file first, so that no state is ever skipped."""
         for state in (State.INFLIGHT, State.REQUESTED):
-            self.storage.delete([self.path(instant, state)])
+            delete_for_good(self.storage, [self.path(instant, state)])
 
     def modified_ms(self, instant: Instant) -> int:
         """When the file of the instant's own state was made.

@@ -198,7 +198,8 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     ids = group_ids(partition, groups)
     at_once(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
     stats = write_bases(mdt, requested, partition, ids, changes)
-    mdt.store.complete(instant, commit_metadata({partition: stats} if stats else {}, BULK_INSERT))
+    done = commit_metadata({partition: stats} if stats else {}, BULK_INSERT)
+    mdt.store.complete(instant, done, also=[partition])  # file groups without records are named nowhere
 
 
 def group_ids(partition: str, groups: int) -> list[str]:

@@ -139,5 +139,6 @@ def build_whole(builder: IndexBuilder) -> Stats:
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=work.requested))
     work.make_groups(groups)
     stats = {work.spec.partition: (), **builder.fill(), **builder.finish(work.timeline)}
-    mdt.store.complete(instant, commit_metadata({p: s for p, s in stats.items() if s}, BULK_INSERT))
+    done = commit_metadata({p: s for p, s in stats.items() if s}, BULK_INSERT)
+    mdt.store.complete(instant, done, also=list(stats))  # file groups without records are named nowhere
     return stats

@@ -15,6 +15,7 @@ from pudi.context import FileInfo
 from pudi.errors import NotFoundError
 from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
 from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_metadata, encode_clean_plan
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
 RETAINED = 2
@@ -57,7 +58,7 @@ def clean_metadata(mdt: MetaClient, seen: Timeline, options: WriteOptions, retai
         began_ms = mdt.context.clock.now_ms()
         instant = mdt.store.start(mdt.store.request(Action.CLEAN, encode_clean_plan(plan), at=at))
         root = f"{mdt.storage.root}/"
-        mdt.storage.delete([path.removeprefix(root) for paths in plan.files.values() for path in paths])
+        delete_for_good(mdt.storage, [path.removeprefix(root) for paths in plan.files.values() for path in paths])
         took = mdt.context.clock.now_ms() - began_ms
         mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
     return True

@@ -19,7 +19,7 @@ from pudi.config import WriteOptions
 from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
 from pudi.format.index_plan import IndexedPartition, encode_index_commit
 from pudi.metadata.records import FILES
-from pudi.storage import delete_folder
+from pudi.storage import delete_folder, delete_for_good
 from pudi.timeline import Instant
 
 
@@ -72,7 +72,7 @@ def give_back_index(meta: MetaClient, instant: Instant) -> Instant | None:
         withdraw(mdt, instant.requested)
         mdt.storage.delete([heartbeat_path(instant.requested)])
     delete_folder(meta.storage, staging_dir(instant.requested))
-    meta.storage.delete([meta.store.path(instant, State.INFLIGHT)])
+    delete_for_good(meta.storage, [meta.store.path(instant, State.INFLIGHT)])
     meta.storage.delete([heartbeat_path(instant.requested)])
     return replace(instant, state=State.REQUESTED)
 

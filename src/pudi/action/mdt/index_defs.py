@@ -80,7 +80,7 @@ def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
 
 
 def _put(meta: MetaClient, definitions: dict[str, Any]) -> None:
-    meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
+    meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode(), durable=True)
 
 
 def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:

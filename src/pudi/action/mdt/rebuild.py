@@ -173,7 +173,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
                 table=meta.storage.root,
                 instant=instant.requested,
             )
-        take_back(mdt, instant)
+        take_back(mdt, instant, dead=True)
 
 
 def _place(partition: str) -> int:

@@ -26,6 +26,7 @@ from pudi.format import (
     encode_rollback_plan,
     parse_log_file,
 )
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 
@@ -113,7 +114,7 @@ def _metadata(
 def _unpublish(mdt: MetaClient, target: Instant) -> None:
     """Turn a completed delta commit into a pending one."""
     if target.is_completed:
-        mdt.storage.delete([mdt.store.path(target)])
+        delete_for_good(mdt.storage, [mdt.store.path(target)])
 
 
 def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
@@ -171,7 +172,6 @@ def _take_out(
     """Take the commit's blocks out of what readers see; in layout 1 the log files that were written for it."""
     root = f"{mdt.storage.root}/"
     doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
-    if doomed:
-        mdt.storage.delete(doomed)
+    delete_for_good(mdt.storage, doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
     return take_blocks_back(mdt.storage, requested, said_by, blocks)

@@ -72,7 +72,7 @@ class _Services:
         for pending in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
             if is_claimable(mdt, pending, self._claiming):
                 if _leaves_blocks(pending):
-                    take_back(mdt, pending)
+                    take_back(mdt, pending, dead=True)
                 else:
                     self._compact(mdt, pending)
                 timeline = mdt.store.load()

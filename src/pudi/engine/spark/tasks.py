@@ -108,15 +108,15 @@ class FencedStorage(StorageWrapper):
         super().__init__(inner)
         self._instant = instant
 
-    def create(self, path: str, data: bytes) -> None:
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there; ConflictError when the write is over."""
         self._check()
-        super().create(path, data)
+        super().create(path, data, durable=durable)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create or replace a file; ConflictError when the write is over."""
         self._check()
-        super().put(path, data)
+        super().put(path, data, durable=durable)
 
     def _check(self) -> None:
         try:
