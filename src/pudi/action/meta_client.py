@@ -31,7 +31,7 @@ from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
-from pudi.storage import open_storage, synced
+from pudi.storage import StorageBelow, open_storage, synced
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 SCHEMA_KEY = "schema"
@@ -137,6 +137,11 @@ class MetaClient:
         return MetaClient.open(self.storage.root, None, options, self.context, self.storage)
 
     @property
+    def is_metadata(self) -> bool:
+        """Whether it's the metadata table of another table."""
+        return isinstance(self.storage, StorageBelow)
+
+    @property
     def merges_on_read(self) -> bool:
         """Whether it's a merge-on-read table."""
         return self.config.table_type == MERGE_ON_READ
@@ -159,8 +164,13 @@ class MetaClient:
         archived_until: str | None = None,
         opened: MetadataTable | None = None,
         sizes: bool = True,
+        whole: bool | None = None,
     ) -> FileSystemView:
-        """File slices as a reader sees them; see `FileSystemView` and `listing`."""
+        """File slices as a reader sees them; see `FileSystemView` and `listing`.
+
+        That they are whole is made sure by default for those who read log files, if any, of a table that isn't itself
+        a metadata table.
+        """
         listing = self.listing(timeline, opened)
         return FileSystemView(
             timeline,
@@ -170,6 +180,7 @@ class MetaClient:
             archived_until=archived_until,
             logs=self.merges_on_read,
             sizes=sizes,
+            whole=(sizes if whole is None else whole) and not self.is_metadata,
         )
 
     def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:

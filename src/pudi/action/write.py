@@ -288,6 +288,8 @@ class Write(Timed):
         try:
             slices = view.all_slices() if partitions is None else view.slices_of(partitions)
         except NotFoundError as error:
+            if meta.store.load() == timeline:  # it wasn't another writer
+                raise
             raise ConflictError(
                 f"another writer changed the table while this write was planned ({error.message}); retry",
                 table=meta.storage.root,

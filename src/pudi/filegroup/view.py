@@ -12,6 +12,7 @@ from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import compacting_since
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
+from pudi.filegroup.stated_files import check_stated
 from pudi.format import Action, group_file_prefixes
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
@@ -58,6 +59,7 @@ class FileSystemView:
         logs: whether slices may have log files: in merge-on-read tables.
         sizes: whether to find out which sizes commits state of log files, where the listing doesn't say: for those who
             read them.
+        whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class FileSystemView:
         archived_until: str | None = None,
         logs: bool = False,
         sizes: bool = True,
+        whole: bool = False,
     ) -> None:
         self._timeline = timeline
         self._listing = listing
@@ -78,27 +81,30 @@ class FileSystemView:
         self._archived_until = archived_until
         self._has_logs = logs
         self._wants_sizes = sizes
+        self._wants_whole = whole
         self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id.
 
         Raises:
-            NotFoundError: a file group's slice is gone that the reader should see, cleaned since the timeline was read.
+            NotFoundError: a file is gone that the reader should see, cleaned since the timeline was read.
+            CorruptError: a base file isn't the one that its commit wrote.
         """
-        return self._sized(self._latest(partition, self._listing.files(partition)))
+        return self._checked(self._latest(partition, self._listing.files(partition)), {partition})
 
     def all_slices(self) -> list[FileSlice]:
         """Latest slice of each file group in the table, by partition path and file id; raises as `slices`."""
         with collector_held():
             listed = self._listing.all_files()
-            return self._sized([s for partition, files in listed.items() for s in self._latest(partition, files)])
+            return self._checked([s for partition, files in listed.items() for s in self._latest(partition, files)])
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each; raises as `slices`."""
         with collector_held():
             listed = self._listing.files_of(partitions)
-            return self._sized([s for partition, files in listed.items() for s in self._latest(partition, files)])
+            found = [s for partition, files in listed.items() for s in self._latest(partition, files)]
+            return self._checked(found, listed.keys())
 
     def slices_of_groups(self, groups: Iterable[tuple[str, str]]) -> list[FileSlice]:
         """Latest slices of some file groups, by partition path and file id; one listing for each partition.
@@ -116,11 +122,23 @@ class FileSystemView:
                 for file_slice in self._latest(partition, _of_groups(partition, files, wanted[partition]))
                 if file_slice.file_id in wanted[partition]
             ]
-            return self._sized(found)
+            return self._checked(found, wanted.keys(), {(p, file_id) for p, ids in wanted.items() for file_id in ids})
 
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
         return self._replacements.hides(partition, file_id)
+
+    def _checked(
+        self,
+        slices: list[FileSlice],
+        partitions: Collection[str] | None = None,
+        groups: Collection[tuple[str, str]] | None = None,
+    ) -> list[FileSlice]:
+        """Slices, of some partitions and file groups, that lack no file and whose log files say their stated sizes."""
+        slices = self._sized(slices)
+        if self._wants_whole and not self._listing.states_sizes:
+            check_stated(self._store, self._seen, slices, self._replacements.instants, partitions, groups)
+        return slices
 
     def _sized(self, slices: list[FileSlice]) -> list[FileSlice]:
         """Slices whose log files say what commits state of their sizes."""

@@ -163,7 +163,12 @@ class _Snapshot:
     def __call__(self, opened: MetadataTable | None = None, groups: Groups | None = None) -> Sequence[FileSlice]:
         meta = self.meta
         view = meta.view(
-            self.timeline, seen=self.seen, archived_until=self.until, opened=opened, sizes=not self.base_only
+            self.timeline,
+            seen=self.seen,
+            archived_until=self.until,
+            opened=opened,
+            sizes=not self.base_only,
+            whole=True,
         )
         slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
         newest = meta.commits_by_completion(self.seen)[-1:]

@@ -113,6 +113,10 @@ class TimelineStore:
         name = instant.file_name()
         return self._contents.get(name) or self._contents.keep(name, self._commit_metadata(instant))
 
+    def has_read(self, instant: Instant) -> bool:
+        """Whether what a completed commit says is known without asking storage."""
+        return self._contents.get(instant.file_name()) is not None
+
     def decoded(self, instant: Instant, state: State | None = None) -> dict[str, Any]:
         """Content of an instant's timeline file as plain values, for the kinds that pudi only reads.
 

@@ -1,0 +1,180 @@
+"""Files that must be there, and how large base files are, by what completed commits on the timeline state.
+
+It's for those who list folders: a metadata table lists what commits state anyway. Commits that were archived aren't
+asked. Source: HoodieWriteStat (path, and fileSizeInBytes: the length of the file when its writer closed it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup.slices import FileSlice
+from pudi.format import PARTITION_METADATA, Action, LogFileName, WriteStat, parse_data_file
+from pudi.storage import local_path
+from pudi.timeline import Instant, Timeline, TimelineStore
+
+Group = tuple[str, str]
+"""A file group: partition path and file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What commits state of one file group.
+
+    Attributes:
+        instant: requested time of the newest commit that wrote a base file; empty where none did.
+        sizes: the base files of that commit, each with the sizes that are stated of it. A file that was written again
+            within one commit, as Flink's writers do, has several.
+        logs: log files that were written, with the commit of each.
+    """
+
+    instant: str = ""
+    sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    logs: Mapping[str, str] = field(default_factory=dict)
+
+    def with_stat(self, partition: str, stat: WriteStat, requested: str) -> _Stated:
+        """What is stated when a commit, no later than those before, says one thing more."""
+        name = parse_data_file((stat.path or "").rpartition("/")[2])
+        if name is None:
+            return self
+        path = f"{partition}/{name.name}" if partition else name.name
+        if isinstance(name, LogFileName):
+            return self if name.cdc else replace(self, logs={**self.logs, path: requested})
+        if name.instant != requested:
+            return self
+        sizes = self.sizes.get(path, frozenset()) | {stat.file_size_in_bytes}
+        return replace(self, instant=requested, sizes={**self.sizes, path: sizes})
+
+
+def _commits_to_ask(store: TimelineStore, seen: Timeline) -> list[Instant]:
+    """The completed commits on the active timeline that say which files there are.
+
+    On a local disk all of them; where each costs a request, those that were read anyway.
+
+    Args:
+        store: the timeline in storage.
+        seen: the part of the timeline that the reader sees.
+    """
+    active = [instant for instant in seen.commits if not instant.archived]
+    if active and local_path(store.storage, store.folder) is None:
+        return [instant for instant in active if store.has_read(instant)]
+    return active
+
+
+def check_stated(
+    store: TimelineStore,
+    seen: Timeline,
+    slices: Sequence[FileSlice],
+    replaced: Collection[Group],
+    partitions: Collection[str] | None = None,
+    groups: Collection[Group] | None = None,
+) -> None:
+    """Refuse slices that lack a file that a completed commit wrote, or whose base file isn't the one that it wrote.
+
+    A base file is superseded by one of a later commit, a log file by a base file that was requested after its commit:
+    only then, or when its file group was replaced, cleaners take it away.
+
+    Args:
+        store: the timeline in storage.
+        seen: the part of the timeline that the reader sees.
+        slices: latest slices that it sees.
+        replaced: file groups that were taken out of the table.
+        partitions: those that `slices` are of; None for all.
+        groups: file groups that they are of; None for all of the partitions.
+
+    Raises:
+        NotFoundError: a file is gone.
+        CorruptError: a base file has another size than its commit states, or a partition's metadata file is gone.
+    """
+    known = _stated(store, _commits_to_ask(store, seen), partitions, groups)
+    found = {(s.partition, s.file_id): s for s in slices}
+    for group, stated in known.items():
+        if group in replaced:
+            continue
+        base = found[group].base if group in found else None
+        if stated.instant > ("" if base is None else base.instant):
+            _refuse(store, group, stated.instant, next(iter(stated.sizes)))
+        elif base is not None and base.instant == stated.instant:
+            sizes = stated.sizes.get(base.path)
+            if sizes and 0 not in sizes and base.size not in sizes:
+                raise CorruptError(
+                    f"a base file isn't the one that was written: it has {base.size} bytes, where its commit states "
+                    f"{max(sizes)}; restore the file from a copy, or roll the commit back with all after it",
+                    table=store.storage.root,
+                    path=base.path,
+                    instant=base.instant,
+                )
+        if stated.logs:
+            there = {log.path for log in found[group].logs} if group in found else set()
+            for path, requested in stated.logs.items():
+                if path not in there and (base is None or base.instant <= requested):
+                    _refuse(store, group, requested, path)
+
+
+def _refuse(store: TimelineStore, group: Group, requested: str, path: str) -> None:
+    """Raise for a file that is gone, unless an archived replacecommit took its file group out of the table.
+
+    That is so where a savepoint kept the file's commit on the timeline longer than the replacecommit.
+    """
+    if store.has_history() and group in _replaced_since(store, requested):
+        return
+    if _is_there(store.storage, path):
+        raise CorruptError(
+            f"the partition {group[0]!r} isn't listed, though commit {requested} wrote {path}: its "
+            f"{PARTITION_METADATA} is gone; restore it from a copy",
+            table=store.storage.root,
+            path=f"{group[0]}/{PARTITION_METADATA}",
+            instant=requested,
+        )
+    raise NotFoundError(
+        f"the file that commit {requested} wrote is gone, and no later commit that is seen took its place: restore it "
+        "from a copy, or roll the commit back with all after it (if a cleaner or another writer took it away just now, "
+        "read the table again)",
+        table=store.storage.root,
+        path=path,
+        instant=requested,
+    )
+
+
+def _is_there(storage: Storage, path: str) -> bool:
+    try:
+        storage.head(path)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _replaced_since(store: TimelineStore, requested: str) -> set[Group]:
+    """File groups that archived replacecommits took out of the table."""
+    return {
+        (partition, file_id)
+        for instant in store.archived(requested)
+        if instant.action is Action.REPLACECOMMIT
+        for partition, file_ids in (store.commit_metadata(instant).partition_to_replace_file_ids or {}).items()
+        for file_id in file_ids
+    }
+
+
+def _stated(
+    store: TimelineStore,
+    commits: Iterable[Instant],
+    partitions: Collection[str] | None,
+    groups: Collection[Group] | None,
+) -> Mapping[Group, _Stated]:
+    found: dict[Group, _Stated] = {}
+    for instant in sorted(commits, key=lambda each: each.requested, reverse=True):
+        requested = instant.requested
+        stats_of = store.commit_metadata(instant).partition_to_write_stats
+        for partition in stats_of if partitions is None else stats_of.keys() & partitions:
+            for stat in stats_of[partition]:
+                group = (partition, stat.file_id or "")
+                stated = found.get(group)
+                if stated is not None and stated.instant > requested:  # a later base file took in what this one wrote
+                    continue
+                if not (stat.num_writes or stat.num_deletes) or (groups is not None and group not in groups):
+                    continue  # a writer that found nothing to do may state a file that it never made
+                found[group] = (stated or _Stated()).with_stat(partition, stat, requested)
+    return found
