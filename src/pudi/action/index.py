@@ -14,7 +14,7 @@ from pudi.action.hashing import read_rings
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, Options, TableConfig
-from pudi.config.table_registry import MERGE_ON_READ
+from pudi.config.table_options import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
 from pudi.format import (

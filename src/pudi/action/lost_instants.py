@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pudi.action.meta_client import MetaClient
+from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import LogFile, bases_under
 from pudi.format import (
@@ -201,7 +202,7 @@ def _of_plan(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, boo
     except NotFoundError:
         return
     plan = decode_compaction_plan(content, path=meta.store.path(requested))
-    own_names = meta.store.layout == 2 and int(meta.config.raw.get("hoodie.table.initial.version") or 0) >= 8
+    own_names = meta.store.layout == 2 and int(meta.config.raw.get(TableConfig.first_version.key) or 0) >= 8
     for operation in plan.operations:
         for name in operation.log_files:
             parsed = parse_data_file(name)

@@ -23,7 +23,7 @@ from pudi.config import (
     metadata_switched_off,
     resolve_only,
 )
-from pudi.config.table_registry import MERGE_ON_READ
+from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
@@ -244,7 +244,7 @@ class MetaClient:
         if self.config.create_schema:
             return self.config.create_schema
         raise CorruptError(
-            "no commit and no property (hoodie.table.create.schema) says what the table's columns are",
+            f"no commit and no property ({TableConfig.create_schema}) says what the table's columns are",
             table=self.storage.root,
         )
 

@@ -9,6 +9,7 @@ from pudi.config.checks import (
 )
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.index_options import IndexOptions
+from pudi.config.job_options import AUTO_UPGRADE
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy
@@ -27,11 +28,13 @@ from pudi.config.read_options import ReadOptions
 from pudi.config.resolve import ALL_OPTIONS, KEY_PREFIXES, Options, find_option, option, resolve, resolve_only
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
+from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
+    "AUTO_UPGRADE",
     "KEY_PREFIXES",
     "CompactionOptions",
     "IndexOptions",
@@ -42,11 +45,13 @@ __all__ = [
     "Option",
     "Options",
     "OptionsView",
+    "OtherTableOptions",
     "ReadOptions",
     "Scope",
     "Status",
     "TableConfig",
     "Timebased",
+    "TimebasedOptions",
     "Value",
     "WriteOptions",
     "check_compactable",

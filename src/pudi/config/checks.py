@@ -4,80 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pudi.config import key_generators, merging
 from pudi.config.metadata import check_metadata_kept
-from pudi.config.option import Scope, Value, text_of
+from pudi.config.option import Option, Scope, Value, names_in, text_of
 from pudi.config.resolve import Options, option
 from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
-from pudi.config.table_registry import (
+from pudi.config.table_options import (
     COPY_ON_WRITE,
-    DELETE_FIELD,
-    DELETE_MARKER,
     TABLE_VERSIONS,
     WRITABLE_KEY_GENERATORS,
+    OtherTableOptions,
+    TimebasedOptions,
     layout_of_version,
 )
-from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, is_timebased, other_parser, persisted_zone, tells_type
+from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
+_TIMEBASED = {declared.key for declared in TimebasedOptions.declared}
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
 
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """One thing that a table may ask for: its property, what it says, whether that is held here, and what to do."""
+    """One thing that a table may ask for.
 
-    key: str
-    said: Callable[[TableConfig], object]
+    Attributes:
+        option: the property that says it, or properties.
+        held: whether it's within what this release does.
+        advice: what to do where it isn't.
+        said: what the table says; None for the property's value.
+    """
+
+    option: Option[Any] | str
     held: Callable[[TableConfig], bool]
     advice: str = _WITH_HUDI
+    said: Callable[[TableConfig], object] | None = None
+
+    def value(self, config: TableConfig) -> object:
+        if self.said is not None or isinstance(self.option, str):
+            return None if self.said is None else self.said(config)
+        return self.option.value_in(config.given)
 
 
 _READ_LIMITS = (
     _Limit(
-        "hoodie.table.version",
-        lambda config: config.version,
+        TableConfig.version,
         lambda config: config.version in TABLE_VERSIONS,
         "pudi reads versions 6, 8 and 9; bring the table to one of them with Apache Hudi 1.2",
     ),
     _Limit(
-        "hoodie.timeline.layout.version",
-        lambda config: config.layout_version,
+        TableConfig.layout_version,
         lambda config: config.layout_version == layout_of_version(config.version),
         "tables of version 6 have layout 1, those of versions 8 and 9 layout 2; mend the property",
     ),
-    _Limit("hoodie.table.format", lambda config: config.table_format, lambda config: config.table_format == "native"),
+    _Limit(TableConfig.table_format, lambda config: config.table_format == "native"),
     _Limit(
-        "hoodie.table.base.file.format",
-        lambda config: config.base_file_format,
+        TableConfig.base_file_format,
         lambda config: config.base_file_format in {"PARQUET", "ORC", "HFILE"},
         f"pudi reads PARQUET, ORC and HFILE; {_WITH_HUDI}",
     ),
+    _Limit(TableConfig.multiple_base_file_formats, lambda config: not config.multiple_base_file_formats),
     _Limit(
-        "hoodie.table.multiple.base.file.formats.enable",
-        lambda config: config.multiple_base_file_formats,
-        lambda config: not config.multiple_base_file_formats,
-    ),
-    _Limit(
-        "hoodie.table.storage.layout",
-        lambda config: config.storage_layout,
+        TableConfig.layout_type,
         lambda config: config.storage_layout == "DEFAULT",
+        said=lambda config: config.storage_layout,
+    ),
+    _Limit(TableConfig.bootstrap_base_path, lambda config: config.bootstrap_base_path is None),
+    _Limit(
+        TableConfig.partition_metafile_use_base_format, lambda config: not config.partition_metafile_use_base_format
     ),
     _Limit(
-        "hoodie.bootstrap.base.path",
-        lambda config: config.bootstrap_base_path,
-        lambda config: config.bootstrap_base_path is None,
-    ),
-    _Limit(
-        "hoodie.partition.metafile.use.base.format",
-        lambda config: config.partition_metafile_use_base_format,
-        lambda config: not config.partition_metafile_use_base_format,
-    ),
-    _Limit(
-        "hoodie.datasource.write.drop.partition.columns",
-        lambda config: config.drop_partition_columns,
+        TableConfig.drop_partition_columns,
         lambda config: not config.drop_partition_columns,
         f"the partition columns would be missing from the rows; {_WITH_HUDI}",
     ),
@@ -85,58 +85,48 @@ _READ_LIMITS = (
 
 _WRITE_LIMITS = (
     _Limit(
-        "hoodie.table.base.file.format",
-        lambda config: config.base_file_format,
+        TableConfig.base_file_format,
         lambda config: config.base_file_format in {"PARQUET", "HFILE"},
         f"pudi writes PARQUET and HFILE; {_WITH_HUDI}",
     ),
-    _Limit("hoodie.table.cdc.enabled", lambda config: config.cdc_enabled, lambda config: not config.cdc_enabled),
+    _Limit(TableConfig.cdc_enabled, lambda config: not config.cdc_enabled),
+    _Limit(TableConfig.populate_meta_fields, lambda config: config.populate_meta_fields),
     _Limit(
-        "hoodie.populate.meta.fields",
-        lambda config: config.populate_meta_fields,
-        lambda config: config.populate_meta_fields,
-    ),
-    _Limit(
-        "hoodie.table.keygenerator.type",
-        lambda config: config.key_generator_type,
+        TableConfig.key_generator,
         lambda config: config.key_generator_type in WRITABLE_KEY_GENERATORS,
         f"pudi writes SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP and CUSTOM; {_WITH_HUDI}",
+        lambda config: config.key_generator_type,
     ),
     _Limit(
-        "hoodie.keygen.datetime.parser.class",
-        lambda config: other_parser(config.raw),
+        OtherTableOptions.datetime_parser,
         lambda config: other_parser(config.raw) is None,
         f"a class is never loaded by name; {_WITH_HUDI}",
+        lambda config: other_parser(config.raw),
     ),
     _Limit(
-        f"{DELETE_FIELD} or {DELETE_MARKER}",
-        lambda config: config.raw.get(DELETE_FIELD) or config.raw.get(DELETE_MARKER),
-        lambda config: bool(config.raw.get(DELETE_FIELD)) == bool(config.raw.get(DELETE_MARKER)),
+        f"{OtherTableOptions.delete_field} or {OtherTableOptions.delete_marker}",
+        lambda config: len([text for text in _delete_marker(config) if text]) != 1,
         "one is nothing without the other: Hudi refuses it too",
+        lambda config: "".join(_delete_marker(config)),
     ),
-    _Limit(
-        "hoodie.datasource.write.slash.separated.date.partitioning",
-        lambda config: config.slash_separated_dates,
-        lambda config: not config.slash_separated_dates,
-    ),
+    _Limit(TableConfig.slash_separated_dates, lambda config: not config.slash_separated_dates),
 )
 
 _MERGE_LIMITS = (
     _Limit(
-        "hoodie.compaction.payload.class",
-        lambda config: config.payload_class,
+        TableConfig.compaction_payload_class,
         lambda config: merge_semantics(config).payload_class is None,
         f"the class is not known here, and none is loaded by name; {_WITH_HUDI}",
+        lambda config: config.payload_class,
     ),
     _Limit(
-        "hoodie.record.merge.mode",
-        lambda config: f"{config.merge_mode} and hoodie.record.merge.strategy.id={config.merge_strategy_id}",
+        TableConfig.record_merge_mode,
         lambda config: merge_semantics(config).is_known,
         f"the id is of no merger that could be registered; {_WITH_HUDI}",
+        lambda config: f"{config.merge_mode} and {TableConfig.merge_strategy_id}={config.merge_strategy_id}",
     ),
     _Limit(
-        "hoodie.table.partial.update.mode",
-        lambda config: config.partial_update_mode,
+        TableConfig.partial_update_mode,
         lambda config: config.version >= 9 or config.partial_update_mode is None,
         f"below version 9 Hudi takes no notice of it; {_WITH_HUDI}",
     ),
@@ -224,8 +214,8 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
         wanted, persisted = _normalised(key, value), _persisted(config, key)
         if persisted is not None and wanted != persisted:
             raise InvalidArgumentError(
-                f"option {options.name_of(key)}={text_of(value)} contradicts the table, which has {persisted}: it is "
-                "fixed when the table is made",
+                f"option {options.named.get(key, key)}={text_of(value)} contradicts the table, which has {persisted}: "
+                "it is fixed when the table is made",
                 table=table,
             )
 
@@ -233,31 +223,34 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
 def _hold(limits: Iterable[_Limit], config: TableConfig, table: str, done: str) -> None:
     for limit in limits:
         if not limit.held(config):
-            said = limit.said(config)
+            said = limit.value(config)
             value = text_of(said) if isinstance(said, (str, bool, int, float)) else said
             raise NotSupportedError(
-                f"a table with {limit.key}={value} can't be {done} yet: {limit.advice}", table=table
+                f"a table with {limit.option}={value} can't be {done} yet: {limit.advice}", table=table
             )
 
 
+def _delete_marker(config: TableConfig) -> tuple[str, str]:
+    """Column and text of deletes as the properties have them, empty where they have none."""
+    options = (OtherTableOptions.delete_field, OtherTableOptions.delete_marker)
+    column, marker = (config.raw.get(option.key, "") for option in options)
+    return column, marker
+
+
 def _normalised(key: str, value: Value) -> str:
-    if key == "hoodie.table.keygenerator.class":
+    if key == TableConfig.key_generator_class.key:
         return key_generators.type_of_class(str(value)).removesuffix("_AVRO")
-    if key in {"hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"}:
+    if key in {TableConfig.compaction_payload_class.key, TableConfig.legacy_payload_class.key}:
         known = merging.payload(str(value))
         return str(value) if known is None else f"{known.mode} {known.partial_update}"
-    if key == "hoodie.record.merge.strategy.id":
+    if key == TableConfig.merge_strategy_id.key:
         mode = merging.mode_of_strategy(str(value))
         return str(value).lower() if mode == merging.CUSTOM else mode
-    if key == "hoodie.table.partition.fields":
-        return ",".join(name.split(":", 1)[0] for name in _names(str(value)))
-    if key in {"hoodie.table.recordkey.fields", "hoodie.table.ordering.fields"}:
-        return ",".join(_names(str(value)))
-    return text_of(value).removesuffix("_AVRO") if key == "hoodie.table.keygenerator.type" else text_of(value)
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
+    if key == TableConfig.partition_by.key:
+        return ",".join(name.split(":", 1)[0] for name in names_in(str(value)))
+    if key in {TableConfig.record_key.key, TableConfig.ordering.key}:
+        return ",".join(names_in(str(value)))
+    return text_of(value).removesuffix("_AVRO") if key == TableConfig.key_generator.key else text_of(value)
 
 
 def _persisted(config: TableConfig, key: str) -> str | None:
@@ -266,28 +259,30 @@ def _persisted(config: TableConfig, key: str) -> str | None:
     custom = config.merge_mode == merging.CUSTOM and config.merge_strategy_id is not None
     by_payload = merges.payload_class or f"{merges.mode} {merges.partial_update}"
     derived = {
-        "hoodie.table.recordkey.fields": ",".join(config.record_key_fields),
-        "hoodie.table.partition.fields": ",".join(config.partition_fields),
-        "hoodie.table.ordering.fields": ",".join(config.ordering_fields),
-        "hoodie.table.keygenerator.type": config.key_generator_type.removesuffix("_AVRO"),
-        "hoodie.table.keygenerator.class": config.key_generator_type.removesuffix("_AVRO"),
-        "hoodie.record.merge.mode": config.merge_mode,
-        "hoodie.record.merge.strategy.id": str(config.merge_strategy_id).lower() if custom else config.merge_mode,
-        "hoodie.compaction.payload.class": by_payload,
-        "hoodie.table.legacy.payload.class": by_payload,
-        "hoodie.table.version": str(config.version),
-        "hoodie.table.initial.version": str(config.initial_version),
-        "hoodie.timeline.layout.version": str(config.layout_version),
-        "hoodie.database.name": config.database or None,
-        "hoodie.table.checksum": None,
-        "hoodie.table.create.schema": None,
-        "hoodie.table.partition_extractor_class": None,
-        DELETE_FIELD: config.raw.get(DELETE_FIELD, ""),
-        DELETE_MARKER: config.raw.get(DELETE_MARKER, ""),
+        TableConfig.record_key.key: ",".join(config.record_key_fields),
+        TableConfig.partition_by.key: ",".join(config.partition_fields),
+        TableConfig.ordering.key: ",".join(config.ordering_fields),
+        TableConfig.key_generator.key: config.key_generator_type.removesuffix("_AVRO"),
+        TableConfig.key_generator_class.key: config.key_generator_type.removesuffix("_AVRO"),
+        TableConfig.record_merge_mode.key: config.merge_mode,
+        TableConfig.merge_strategy_id.key: str(config.merge_strategy_id).lower() if custom else config.merge_mode,
+        TableConfig.compaction_payload_class.key: by_payload,
+        TableConfig.legacy_payload_class.key: by_payload,
+        TableConfig.version.key: str(config.version),
+        TableConfig.first_version.key: str(config.initial_version),
+        TableConfig.layout_version.key: str(config.layout_version),
+        TableConfig.database.key: config.database or None,
+        OtherTableOptions.checksum.key: None,
+        TableConfig.create_schema.key: None,
+        OtherTableOptions.partition_extractor.key: None,
+        OtherTableOptions.delete_field.key: _delete_marker(config)[0],
+        OtherTableOptions.delete_marker.key: _delete_marker(config)[1],
     }
-    if key in (ZONE, INPUT_ZONE, OUTPUT_ZONE):
-        return persisted_zone(config.raw, OUTPUT_ZONE if key == ZONE else key)
-    if is_timebased(key) and not tells_type(config.raw):
+    if key in {ZONE.key, OUTPUT_ZONE.key}:
+        return persisted_zone(config.raw, OUTPUT_ZONE)
+    if key == INPUT_ZONE.key:
+        return persisted_zone(config.raw, INPUT_ZONE)
+    if key in _TIMEBASED and not tells_type(config.raw):
         return None
     if key in derived:
         return derived[key]

@@ -104,6 +104,8 @@ _WRITING = (
     _harmless(key="hoodie.write.markers.type", doc="How files of a write are marked; one marker file each."),
 )  # fmt: skip
 
+AUTO_UPGRADE = _harmless("hoodie.write.auto.upgrade", "Whether Hudi's writers bring a table to their own version.")
+
 _PARALLELISM = tuple(
     _harmless(
         key=f"hoodie.{operation}.shuffle.parallelism",
@@ -128,11 +130,20 @@ _MACHINERY = tuple(
         "hoodie.record.index.*", "hoodie.record.size.*", "hoodie.release.resource.on.completion.enable",
         "hoodie.sensitive.config.keys", "hoodie.simple.index.*", "hoodie.skip.default.partition.validation",
         "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.time.generator.*", "hoodie.write.application.id",
-        "hoodie.write.auto.upgrade", "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
+        "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
         "hoodie.write.merge.handle.*", "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",
     )
 )  # fmt: skip
 
-JOB_OPTIONS: tuple[Option[Any], ...] = (*_SYNC, *_SERVICES, *_MERGING, *_SCHEMA, *_WRITING, *_PARALLELISM, *_MACHINERY)
+JOB_OPTIONS: tuple[Option[Any], ...] = (
+    *_SYNC,
+    *_SERVICES,
+    *_MERGING,
+    *_SCHEMA,
+    *_WRITING,
+    AUTO_UPGRADE,
+    *_PARALLELISM,
+    *_MACHINERY,
+)
 """Every further setting of a writer that is known, in the order of the option page."""

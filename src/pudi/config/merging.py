@@ -6,12 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pudi.config.table_registry import COMMIT_TIME_ORDERING, DELETE_FIELD, DELETE_MARKER, EVENT_TIME_ORDERING
+from pudi.config.table_options import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, OtherTableOptions, TableOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 CUSTOM = "CUSTOM"
-MERGE_PROPERTY = "hoodie.record.merge.property."
-"""What properties handed to the merger begin with."""
 UNAVAILABLE = "hoodie.write.partial.update.unavailable.value"
 """The merge property that holds FILL_UNAVAILABLE's marker."""
 IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
@@ -52,13 +50,14 @@ class Payload:
 
     def properties(self) -> dict[str, str]:
         """What version 9 stores in its place, beside the mode."""
-        made = {} if self.partial_update is None else {"hoodie.table.partial.update.mode": self.partial_update}
+        made = {} if self.partial_update is None else {TableOptions.partial_update_mode.key: self.partial_update}
         if self.delete_marker is not None:
-            made |= {DELETE_FIELD: self.delete_marker[0], DELETE_MARKER: self.delete_marker[1]}
+            column, marker = self.delete_marker
+            made |= {OtherTableOptions.delete_field.key: column, OtherTableOptions.delete_marker.key: marker}
         if self.unavailable is not None:
-            made[MERGE_PROPERTY + UNAVAILABLE] = self.unavailable
+            made[OtherTableOptions.merge_property.prefix + UNAVAILABLE] = self.unavailable
         if self.ordering:
-            made["hoodie.table.ordering.fields"] = ",".join(self.ordering)
+            made[TableOptions.ordering.key] = ",".join(self.ordering)
         return made
 
 
@@ -136,9 +135,9 @@ class Wanted:
     """How a new table shall merge, as its options say.
 
     Attributes:
-        mode: `hoodie.record.merge.mode`.
-        payload: `hoodie.compaction.payload.class`.
-        strategy_id: `hoodie.record.merge.strategy.id`.
+        mode: the merge mode.
+        payload: the payload class.
+        strategy_id: the id of the merge strategy.
     """
 
     mode: str | None
@@ -172,24 +171,25 @@ class Wanted:
             return self._newest(mode, known)
         by_payload = mode == CUSTOM and known is not None
         stored = {
-            "hoodie.compaction.payload.class": self.payload or _payload_of_mode(mode),
-            "hoodie.record.merge.strategy.id": _PAYLOAD_BASED if by_payload else self._strategy(mode),
+            TableOptions.compaction_payload_class.key: self.payload or _payload_of_mode(mode),
+            TableOptions.merge_strategy_id.key: _PAYLOAD_BASED if by_payload else self._strategy(mode),
         }
-        return stored if version < 8 else {**stored, "hoodie.record.merge.mode": mode}
+        return stored if version < 8 else {**stored, TableOptions.record_merge_mode.key: mode}
 
     def _newest(self, mode: str, known: Payload | None) -> dict[str, str]:
         if known is not None:
-            stored = {"hoodie.record.merge.mode": known.mode, "hoodie.table.legacy.payload.class": str(self.payload)}
-            return stored | known.properties()
-        if mode == CUSTOM:
-            return {"hoodie.record.merge.mode": mode, "hoodie.record.merge.strategy.id": self._strategy(mode)}
-        return {"hoodie.record.merge.mode": mode}
+            mode, stored = known.mode, {TableOptions.legacy_payload_class.key: str(self.payload), **known.properties()}
+        elif mode == CUSTOM:
+            stored = {TableOptions.merge_strategy_id.key: self._strategy(mode)}
+        else:
+            stored = {}
+        return {TableOptions.record_merge_mode.key: mode, **stored}
 
     def _check_known(self, version: int) -> None:
         if self.payload and payload(self.payload) is None:
             raise NotSupportedError(
                 f"payload class {self.payload} is not known here, and a class is never loaded by name: write a "
-                "pudi.RecordMerger and give its hoodie.record.merge.strategy.id"
+                f"pudi.RecordMerger and give its {TableOptions.merge_strategy_id}"
             )
         identifier = self.strategy_id
         if not identifier or identifier.lower() in _STRATEGY_MODES or (self.payload and identifier == _PAYLOAD_BASED):
@@ -201,7 +201,7 @@ class Wanted:
         try:
             uuid.UUID(identifier)
         except ValueError as error:
-            raise InvalidArgumentError(f"hoodie.record.merge.strategy.id={identifier} is no UUID") from error
+            raise InvalidArgumentError(f"{TableOptions.merge_strategy_id}={identifier} is no UUID") from error
         if version < 8:
             raise NotSupportedError(
                 f"strategy id {identifier} in a table of version 6: Hudi reads such by payload class, whatever the id "
@@ -212,9 +212,9 @@ class Wanted:
         """The mode by the rules below version 9, which also decide what contradicts what."""
         by_id = mode_of_strategy(self.strategy_id) if self.strategy_id else None
         implied = {
-            "hoodie.record.merge.mode": self.mode,
-            "hoodie.compaction.payload.class": self._payload_mode(version),
-            "hoodie.record.merge.strategy.id": by_id,
+            TableOptions.record_merge_mode.key: self.mode,
+            TableOptions.compaction_payload_class.key: self._payload_mode(version),
+            TableOptions.merge_strategy_id.key: by_id,
         }
         modes = {value for value in implied.values() if value}
         if len(modes) > 1:
@@ -222,7 +222,7 @@ class Wanted:
             raise InvalidArgumentError(f"the options contradict each other: {said}")
         if self.mode == CUSTOM and not (self.payload or self.strategy_id):
             raise InvalidArgumentError(
-                "CUSTOM needs hoodie.record.merge.strategy.id, the strategy_id of a pudi.RecordMerger, or a payload "
+                f"CUSTOM needs {TableOptions.merge_strategy_id}, the strategy_id of a pudi.RecordMerger, or a payload "
                 "class that is known here"
             )
         if self.mode:

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pudi.config import key_generators, merging
-from pudi.config.option import Scope, Status, text_of
+from pudi.config.option import Option, Scope, Status, names_in, text_of
 from pudi.config.resolve import Options, option
-from pudi.config.table_registry import (
-    NEWEST_VERSION,
+from pudi.config.table_options import (
     TABLE_VERSIONS,
+    OtherTableOptions,
+    TableOptions,
     layout_of_version,
 )
 from pudi.config.timebased import zone_defaults
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _FIXED = {
-    "hoodie.archivelog.folder": "history",
-    "hoodie.datasource.write.drop.partition.columns": "false",
-    "hoodie.datasource.write.hive_style_partitioning": "false",
-    "hoodie.datasource.write.partitionpath.urlencode": "false",
-    "hoodie.partition.metafile.use.base.format": "false",
-    "hoodie.populate.meta.fields": "true",
-    "hoodie.table.base.file.format": "PARQUET",
-    "hoodie.table.cdc.enabled": "false",
-    "hoodie.table.format": "native",
-    "hoodie.table.timeline.timezone": "UTC",
-    "hoodie.timeline.history.path": "history",
-    "hoodie.timeline.path": "timeline",
+    TableOptions.archive_path.key: "history",
+    TableOptions.drop_partition_columns.key: "false",
+    TableOptions.hive_style.key: "false",
+    TableOptions.url_encode.key: "false",
+    TableOptions.partition_metafile_use_base_format.key: "false",
+    TableOptions.populate_meta_fields.key: "true",
+    TableOptions.base_file_format.key: "PARQUET",
+    TableOptions.cdc_enabled.key: "false",
+    TableOptions.table_format.key: "native",
+    TableOptions.timezone.key: "UTC",
+    TableOptions.history_path.key: "history",
+    TableOptions.timeline_path.key: "timeline",
 }
-_SINCE_8 = {"hoodie.table.multiple.base.file.formats.enable": "false"}
-_NOT_BEFORE_8 = {"hoodie.record.merge.mode", "hoodie.table.initial.version", *_SINCE_8}
+_SINCE_8 = {TableOptions.multiple_base_file_formats.key: "false"}
+_NOT_BEFORE_8 = {TableOptions.record_merge_mode.key, TableOptions.first_version.key, *_SINCE_8}
 """Those that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
-_MERGING = (
-    "hoodie.record.merge.mode",
-    "hoodie.compaction.payload.class",
-    "hoodie.record.merge.strategy.id",
-)
 # These decide about others and are not stored as they come.
 _DECIDING = {
-    "hoodie.compaction.payload.class",
-    "hoodie.record.merge.strategy.id",
-    "hoodie.table.keygenerator.class",
-    "hoodie.table.legacy.payload.class",
+    TableOptions.compaction_payload_class.key,
+    TableOptions.merge_strategy_id.key,
+    TableOptions.key_generator_class.key,
+    TableOptions.legacy_payload_class.key,
 }
 
 
@@ -64,57 +61,61 @@ def new_properties(
         InvalidArgumentError: names are empty or repeated, or two settings contradict each other.
         NotSupportedError: a key generator or payload class is not one of the known plain ones.
     """
-    keys = _columns("record_key", record_key, "hoodie.table.recordkey.fields", options)
-    partitions = _columns("partition_by", partition_by, "hoodie.table.partition.fields", options)
-    orderings = _columns("ordering", ordering, "hoodie.table.ordering.fields", options)
+    keys = _columns("record_key", record_key, TableOptions.record_key, options)
+    partitions = _columns("partition_by", partition_by, TableOptions.partition_by, options)
+    orderings = _columns("ordering", ordering, TableOptions.ordering, options)
     given = {
         key: text_of(value)
         for key, value in options.of_scope(Scope.TABLE).items()
         if key not in _DECIDING and option(key).status is not Status.HARMLESS
     }
     properties = {**_FIXED, **_versions(options), **given}
-    if int(properties["hoodie.table.version"]) < 8:
+    if int(properties[TableOptions.version.key]) < 8:
         properties = {key: value for key, value in properties.items() if key not in _NOT_BEFORE_8}
-    properties["hoodie.table.name"] = _agreed("name", name, "hoodie.table.name", options)
-    properties["hoodie.table.type"] = _agreed("table_type", table_type, "hoodie.table.type", options)
-    properties["hoodie.table.create.schema"] = create_schema
-    properties["hoodie.table.partition.fields"] = ",".join(partitions)
+    properties[TableOptions.table_name.key] = _agreed("name", name, TableOptions.table_name, options)
+    properties[TableOptions.table_type.key] = _agreed("table_type", table_type, TableOptions.table_type, options)
+    properties[TableOptions.create_schema.key] = create_schema
+    properties[TableOptions.partition_by.key] = ",".join(partitions)
     if keys:
-        properties["hoodie.table.recordkey.fields"] = ",".join(keys)
+        properties[TableOptions.record_key.key] = ",".join(keys)
     if orderings:
-        properties["hoodie.table.ordering.fields"] = ",".join(orderings)
-    properties["hoodie.table.keygenerator.type"] = _key_generator(keys, partitions, options)
-    if properties["hoodie.table.keygenerator.type"].startswith(("TIMESTAMP", "CUSTOM")):
+        properties[TableOptions.ordering.key] = ",".join(orderings)
+    properties[TableOptions.key_generator.key] = _key_generator(keys, partitions, options)
+    if properties[TableOptions.key_generator.key].startswith(("TIMESTAMP", "CUSTOM")):
         properties.update(zone_defaults(properties))
-    hive_style = properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
+    hive_style = properties[TableOptions.hive_style.key] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
-    properties.setdefault("hoodie.table.partition_extractor_class", extractor)
-    wanted = merging.Wanted(*(options.optional_text(key) for key in _MERGING))
-    properties.update(wanted.stored(orderings, int(properties["hoodie.table.version"])))
+    properties.setdefault(OtherTableOptions.partition_extractor.key, extractor)
+    wanted = merging.Wanted(
+        options[TableOptions.record_merge_mode],
+        options[TableOptions.compaction_payload_class],
+        options[TableOptions.merge_strategy_id],
+    )
+    properties.update(wanted.stored(orderings, int(properties[TableOptions.version.key])))
     return properties
 
 
 def _versions(options: Options) -> dict[str, str]:
     """The properties that say of which version a table is, and those that only tables of that version have."""
-    version = options.given.get("hoodie.table.version", NEWEST_VERSION)
+    version = options[TableOptions.version]
     if version not in TABLE_VERSIONS:
-        raise NotSupportedError(f"hoodie.table.version={version}: pudi writes tables of versions 6, 8 and 9")
-    layout = layout_of_version(int(version))
-    for key, value in (("hoodie.timeline.layout.version", layout), ("hoodie.table.initial.version", version)):
-        if options.given.get(key, value) != value:
+        raise NotSupportedError(f"{TableOptions.version}={version}: pudi writes tables of versions 6, 8 and 9")
+    layout = layout_of_version(version)
+    for fixed, value in ((TableOptions.layout_version, layout), (TableOptions.first_version, version)):
+        given = options.explicit(fixed)
+        if given not in {None, value}:
             raise InvalidArgumentError(
-                f"option {options.name_of(key)}={options.given[key]}: a new table of version {version} has {value}; "
-                "leave it out"
+                f"option {options.name_of(fixed)}={given}: a new table of version {version} has {value}; leave it out"
             )
-    said = {"hoodie.table.version": str(version), "hoodie.timeline.layout.version": str(layout)}
-    return said if version < 8 else {**said, "hoodie.table.initial.version": str(version), **_SINCE_8}
+    said = {TableOptions.version.key: str(version), TableOptions.layout_version.key: str(layout)}
+    return said if version < 8 else {**said, TableOptions.first_version.key: str(version), **_SINCE_8}
 
 
-def _columns(argument: str, names: Sequence[str], key: str, options: Options) -> tuple[str, ...]:
-    from_option = options.optional_text(key)
-    listed = tuple(part.strip() for part in from_option.split(",") if part.strip()) if from_option else ()
+def _columns(argument: str, names: Sequence[str], option: Option[str | None], options: Options) -> tuple[str, ...]:
+    from_option = options[option]
+    listed = names_in(from_option)
     if names and from_option is not None and tuple(names) != listed:
-        raise InvalidArgumentError(f"{argument}={list(names)} and option {key}={from_option} contradict each other")
+        raise InvalidArgumentError(f"{argument}={list(names)} and option {option}={from_option} contradict each other")
     columns = tuple(names) or listed
     if any(not name or "," in name for name in columns):
         raise InvalidArgumentError(f"{argument}={list(columns)}: a column's name is not empty and has no comma")
@@ -123,27 +124,27 @@ def _columns(argument: str, names: Sequence[str], key: str, options: Options) ->
     return columns
 
 
-def _agreed(argument: str, value: str, key: str, options: Options) -> str:
-    from_option = options.given.get(key)
+def _agreed(argument: str, value: str, option: Option[Any], options: Options) -> str:
+    from_option = options.explicit(option)
     if from_option is not None and from_option != value:
-        raise InvalidArgumentError(f"{argument}={value} and option {key}={from_option} contradict each other")
+        raise InvalidArgumentError(f"{argument}={value} and option {option}={from_option} contradict each other")
     if not value:
         raise InvalidArgumentError(f"{argument} is empty")
     return value
 
 
 def _key_generator(keys: Sequence[str], partitions: Sequence[str], options: Options) -> str:
-    named = options.optional_text("hoodie.table.keygenerator.type")
-    class_name = options.optional_text("hoodie.table.keygenerator.class")
+    named = options[TableOptions.key_generator]
+    class_name = options[TableOptions.key_generator_class]
     by_class = key_generators.type_of_class(class_name) if class_name else None
     if by_class == "USER_PROVIDED":
-        raise NotSupportedError(f"option hoodie.table.keygenerator.class={class_name}: a class is never loaded by name")
-    if named and by_class and named != by_class:
-        raise InvalidArgumentError(
-            f"hoodie.table.keygenerator.type={named} and class {class_name} contradict each other"
+        raise NotSupportedError(
+            f"option {TableOptions.key_generator_class}={class_name}: a class is never loaded by name"
         )
+    if named and by_class and named != by_class:
+        raise InvalidArgumentError(f"{TableOptions.key_generator}={named} and class {class_name} contradict each other")
     if by_class:
-        option("hoodie.table.keygenerator.type").refuse_unsupported(by_class)
+        TableOptions.key_generator.refuse_unsupported(by_class)
     kind = named or by_class or key_generators.inferred_type(keys, partitions)
     family = kind.removesuffix("_AVRO")
     if family in {"SIMPLE", "TIMESTAMP"} and (len(keys) > 1 or len(partitions) != 1):

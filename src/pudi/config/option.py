@@ -108,6 +108,11 @@ class Option(Generic[_T]):
         return self.key.endswith(".*")
 
     @property
+    def prefix(self) -> str:
+        """What the keys of a family begin with."""
+        return self.key.removesuffix("*")
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """Every key that names this option, the canonical one first."""
         return (self.key, *self.aliases, *self.job_keys)
@@ -231,8 +236,8 @@ class OptionsView:
     """The options of the class, in the order of their declarations."""
 
     def __init_subclass__(cls) -> None:
-        own = tuple(value for value in vars(cls).values() if isinstance(value, Option))
-        cls.declared = (*cls.declared, *own)
+        own = (value for value in vars(cls).values() if isinstance(value, Option))
+        cls.declared = tuple(dict.fromkeys((*own, *cls.declared)))
 
     @classmethod
     def of(cls, options: Options) -> Self:

@@ -12,7 +12,7 @@ from pudi.config.memory import MergeMemory
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, Status, text_of
 from pudi.config.read_options import READ_OPTIONS
-from pudi.config.table_registry import TABLE_OPTIONS
+from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.write_options import WriteOptions
 
 _INTRO = """\

@@ -16,12 +16,11 @@ from pudi.config.memory import MergeMemory
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, Scope, Status, Value, text_of
 from pudi.config.read_options import READ_OPTIONS
-from pudi.config.table_registry import TABLE_OPTIONS
+from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.write_options import WriteOptions
 from pudi.errors import InvalidArgumentError
 
 _T = TypeVar("_T", bound=Value | None)
-_V = TypeVar("_V", str, int, float, bool)
 
 KEY_PREFIXES = ("hoodie.", "pudi.")
 """What the keys of options begin with, those of Spark's readers apart."""
@@ -42,7 +41,7 @@ ALL_OPTIONS: tuple[Option[Any], ...] = (
 
 _BY_KEY: dict[str, Option[Any]] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
 _FAMILIES: tuple[tuple[str, Option[Any]], ...] = tuple(
-    sorted(((option.key[:-1], option) for option in ALL_OPTIONS if option.is_family), key=lambda pair: -len(pair[0]))
+    sorted(((option.prefix, option) for option in ALL_OPTIONS if option.is_family), key=lambda pair: -len(pair[0]))
 )
 
 
@@ -88,45 +87,13 @@ class Options:
         """The value that was given for an option; None where none was."""
         return self.given.get(option.key)
 
-    def get(self, key: str) -> Value | None:
-        """The value given under canonical `key`, else its default; None where there is neither."""
-        value = self.given.get(key)
-        return option(key).default if value is None else value
-
-    def name_of(self, key: str) -> str:
-        """The key under which the value of canonical `key` was given."""
-        return self.named.get(key, key)
-
-    def text(self, key: str) -> str:
-        """The value of a text option that has a default."""
-        return self._of(key, str)
-
-    def integer(self, key: str) -> int:
-        """The value of a whole-number option that has a default."""
-        return self._of(key, int)
-
-    def number(self, key: str) -> float:
-        """The value of a number option that has a default."""
-        return self._of(key, float)
-
-    def flag(self, key: str) -> bool:
-        """The value of a true-or-false option that has a default."""
-        return self._of(key, bool)
-
-    def optional_text(self, key: str) -> str | None:
-        """The value of a text option; None where it is not given and has no default."""
-        value = self.get(key)
-        return None if value is None else text_of(value)
+    def name_of(self, option: Option[Any]) -> str:
+        """The key under which the value of an option was given."""
+        return self.named.get(option.key, option.key)
 
     def of_scope(self, scope: Scope) -> dict[str, Value]:
         """The values given for options of one scope."""
         return {key: value for key, value in self.given.items() if option(key).scope is scope}
-
-    def _of(self, key: str, kind: type[_V]) -> _V:
-        value = self.get(key)
-        if type(value) is not kind:
-            raise TypeError(f"option {key} is {value!r}, not of type {kind.__name__}")
-        return value
 
 
 def resolve(*layers: Mapping[str, str] | None) -> Options:

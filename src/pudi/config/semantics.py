@@ -50,7 +50,7 @@ def merge_semantics(config: TableConfig) -> MergeSemantics:
     markers of change streams come with the class (`HoodieTableConfig.getTableMergeProperties`).
     """
     properties = config.merge_properties
-    named = config.raw.get("hoodie.compaction.payload.class") if config.version >= 9 else config.payload_class
+    named = config.compaction_payload_class if config.version >= 9 else config.payload_class
     strategy_id = config.merge_strategy_id
     custom_id = strategy_id if strategy_id and not merging.is_own_strategy(strategy_id) else None
     by_id = config.merge_mode == merging.CUSTOM and custom_id is not None and (config.version >= 8 or not named)

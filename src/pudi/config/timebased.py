@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from pudi.config.option import Value, text_of
-from pudi.config.resolve import option
+from pudi.config.option import Option, Value, text_of
+from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.errors import NotSupportedError
 
-_PREFIX = "hoodie.keygen.timebased."
-ZONE, INPUT_ZONE, OUTPUT_ZONE = f"{_PREFIX}timezone", f"{_PREFIX}input.timezone", f"{_PREFIX}output.timezone"
 _DELIMITER = re.compile(r"(?:\\s[*+]?|\\[^\w\s]|\[[^\[\]\\^&]+\]|[^\\.*+?()\[\]{}|^$#])+")
-_PARSER = "hoodie.keygen.datetime.parser.class"
+ZONE, INPUT_ZONE, OUTPUT_ZONE = TimebasedOptions.zone, TimebasedOptions.input_zone, TimebasedOptions.output_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +56,21 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
     """
     settled = tells_type(properties)
 
-    def said(key: str) -> str | None:
-        declared = option(key)
-        text = next((properties[name] for name in (key, *declared.aliases) if properties.get(name)), None)
+    def said(declared: Option[Any]) -> str | None:
+        text = _text(properties, declared)
         if text is not None:
             return text_of(declared.parse(text))
-        value = None if settled else given.get(key)
+        value = None if settled else given.get(declared.key)
         return text_of(value) if value else None
 
-    kind = said(f"{_PREFIX}timestamp.type")
+    kind = said(TimebasedOptions.kind)
     if kind is None:
         return None
     return Timebased(
         kind=kind,
-        unit=said(f"{_PREFIX}timestamp.scalar.time.unit") or "SECONDS",
-        input_formats=_split(
-            said(f"{_PREFIX}input.dateformat") or "", said(f"{_PREFIX}input.dateformat.list.delimiter.regex")
-        ),
-        output_format=said(f"{_PREFIX}output.dateformat") or "",
+        unit=said(TimebasedOptions.unit) or TimebasedOptions.unit.default,
+        input_formats=_split(said(TimebasedOptions.input_format) or "", said(TimebasedOptions.input_delimiter)),
+        output_format=said(TimebasedOptions.output_format) or "",
         input_zone=_zone(properties, given, INPUT_ZONE),
         output_zone=_zone(properties, given, OUTPUT_ZONE),
     )
@@ -82,52 +78,47 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
 
 def tells_type(properties: Mapping[str, str]) -> bool:
     """Whether a table says what its timestamps are, so that what else it leaves out is as Hudi's defaults have it."""
-    declared = option(f"{_PREFIX}timestamp.type")
-    return any(properties.get(name) for name in (declared.key, *declared.aliases))
-
-
-def is_timebased(key: str) -> bool:
-    """Whether a key is of these settings."""
-    return key.startswith(_PREFIX)
+    return _text(properties, TimebasedOptions.kind) is not None
 
 
 def zone_defaults(properties: Mapping[str, str]) -> dict[str, str]:
     """What a new table says beside its properties, so that no JVM takes its own time zone."""
-    if properties.get(ZONE):
+    if properties.get(ZONE.key):
         return {}
-    return {key: "UTC" for key in (INPUT_ZONE, OUTPUT_ZONE) if not properties.get(key)}
+    return {side.key: "UTC" for side in (INPUT_ZONE, OUTPUT_ZONE) if not properties.get(side.key)}
 
 
 def other_parser(properties: Mapping[str, str]) -> str | None:
     """The class that the table parses dates by, where it is not Hudi's own."""
-    declared = option(_PARSER)
-    text = next((properties[name] for name in (_PARSER, *declared.aliases) if properties.get(name)), None)
-    return None if text in {None, declared.default} else text
+    text = _text(properties, OtherTableOptions.datetime_parser)
+    return None if text == OtherTableOptions.datetime_parser.default else text
 
 
-def persisted_zone(properties: Mapping[str, str], key: str) -> str | None:
+def _text(properties: Mapping[str, str], declared: Option[Any]) -> str | None:
+    return next((properties[key] for key in (declared.key, *declared.aliases) if properties.get(key)), None)
+
+
+def persisted_zone(properties: Mapping[str, str], side: Option[str | None]) -> str | None:
     """The time zone that a table has for one side: the one of both sides goes before (HoodieDateTimeParser)."""
-    for name in (ZONE, key):
-        for spelled in (name, *option(name).aliases):
-            if properties.get(spelled, "").strip():
-                return properties[spelled]
+    for zone in (ZONE, side):
+        for key in (zone.key, *zone.aliases):
+            if properties.get(key, "").strip():
+                return properties[key]
     return None
 
 
-def _zone(properties: Mapping[str, str], given: Mapping[str, Value], key: str) -> str | None:
-    found = persisted_zone(properties, key)
+def _zone(properties: Mapping[str, str], given: Mapping[str, Value], side: Option[str | None]) -> str | None:
+    found = persisted_zone(properties, side)
     if found is not None:
         return found
-    value = given.get(ZONE) or given.get(key)
-    return None if value is None else text_of(value)
+    return ZONE.value_in(given) or side.value_in(given)
 
 
 def _split(formats: str, delimiter: str | None) -> tuple[str, ...]:
     pattern = (delimiter or "").strip() or ","
     if not _DELIMITER.fullmatch(pattern):
         raise NotSupportedError(
-            f"hoodie.keygen.timebased.input.dateformat.list.delimiter.regex={pattern!r}: use plain characters, "
-            "escaped ones, [a set] and \\s*"
+            f"{TimebasedOptions.input_delimiter}={pattern!r}: use plain characters, escaped ones, [a set] and \\s*"
         )
     parts = re.split(pattern, formats)
     while len(parts) > 1 and not parts[-1]:  # as Java's String.split

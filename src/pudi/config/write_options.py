@@ -114,6 +114,11 @@ class WriteOptions(IndexOptions):
         "hoodie.static.overwrite.partition.paths",
         "Partition paths, separated by commas, that `insert_overwrite` replaces whatever the records.",
     )
+    stream_identifier = _option(
+        "hoodie.datasource.write.streaming.checkpoint.identifier",
+        "Name of a streaming query among those that write one table: by it a batch that comes again is known.",
+        default="default_single_writer",
+    )
     partitions_to_delete = _option(
         "hoodie.datasource.write.partitions.to.delete",
         "Partition paths, separated by commas, that the operation delete_partition deletes; `*` stands for any "

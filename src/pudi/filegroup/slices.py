@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
 from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
@@ -70,7 +71,7 @@ class BaseFile(_DataFile[BaseFileName]):
         if isinstance(parsed, LogFileName):
             raise NotSupportedError(
                 "a copy-on-write table has log files, which Hudi doesn't write there: move them away, or have "
-                "hoodie.table.type say MERGE_ON_READ if that's what the table is",
+                f"{TableConfig.table_type} say MERGE_ON_READ if that's what the table is",
                 path=info.path,
             )
         if not is_instant_time(parsed.instant):  # a stranger's file whose name happens to have three parts

@@ -127,9 +127,6 @@ from pudi.format.parquet import (
     read_key_range,
 )
 from pudi.format.properties import (
-    DATABASE_NAME_KEY,
-    TABLE_CHECKSUM_KEY,
-    TABLE_NAME_KEY,
     PartitionMetadata,
     decode_partition_metadata,
     decode_properties,
@@ -152,7 +149,6 @@ __all__ = [
     "BOOTSTRAP_PARTITIONS_DIR",
     "BUCKET_INDEX_DIR",
     "CONSISTENT_HASHING_DIR",
-    "DATABASE_NAME_KEY",
     "DEFAULT_BLOOM_OPTIONS",
     "DYNAMIC_V0",
     "FILESYSTEM_LOCK",
@@ -179,9 +175,7 @@ __all__ = [
     "PROPERTIES_BACKUP",
     "SCHEMA_DIR",
     "SIMPLE",
-    "TABLE_CHECKSUM_KEY",
     "TABLE_LOCK",
-    "TABLE_NAME_KEY",
     "TEMP_DIR",
     "TIMELINE_DIR",
     "TIMELINE_FOLDER",

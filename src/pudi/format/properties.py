@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from pudi.config import OtherTableOptions, TableConfig
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format.limits import MaxBytes
@@ -19,12 +20,8 @@ if TYPE_CHECKING:
 else:
     javaproperties = lazy_module("javaproperties")
 
-TABLE_NAME_KEY: Final = "hoodie.table.name"
-"""Required in every table's properties."""
-DATABASE_NAME_KEY: Final = "hoodie.database.name"
-"""Optional; part of the checksum."""
-TABLE_CHECKSUM_KEY: Final = "hoodie.table.checksum"
-"""Checksum over the two names."""
+_NAME, _DATABASE = TableConfig.table_name.key, TableConfig.database.key
+_CHECKSUM = OtherTableOptions.checksum.key
 
 _USUAL_BYTES = 64 << 10
 # Hudi writes none at all; each costs a copy of its line when read.
@@ -87,13 +84,13 @@ def encode_table_properties(properties: Mapping[str, str], millis: int) -> bytes
     Raises:
         InvalidArgumentError: the table's name is missing.
     """
-    name = properties.get(TABLE_NAME_KEY)
+    name = properties.get(_NAME)
     if not name:
-        raise InvalidArgumentError(f"a table's properties need {TABLE_NAME_KEY}")
-    checksum = table_checksum(name, properties.get(DATABASE_NAME_KEY, ""))
+        raise InvalidArgumentError(f"a table's properties need {_NAME}")
+    checksum = table_checksum(name, properties.get(_DATABASE, ""))
     moment = datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds")
     comment = f"Updated at {moment.removesuffix('+00:00')}Z"
-    return encode_properties({**properties, TABLE_CHECKSUM_KEY: str(checksum)}, comment, millis)
+    return encode_properties({**properties, _CHECKSUM: str(checksum)}, comment, millis)
 
 
 def decode_table_properties(data: bytes, *, path: str | None = None) -> dict[str, str]:
@@ -126,14 +123,14 @@ def verify_table_checksum(properties: Mapping[str, str], *, path: str | None = N
     Raises:
         CorruptError: the name is missing, or the checksum is another one's.
     """
-    name = properties.get(TABLE_NAME_KEY)
+    name = properties.get(_NAME)
     if not name:
-        raise CorruptError(f"table properties without {TABLE_NAME_KEY}", path=path)
-    expected = str(table_checksum(name, properties.get(DATABASE_NAME_KEY, "")))
-    found = properties.get(TABLE_CHECKSUM_KEY, expected)
+        raise CorruptError(f"table properties without {_NAME}", path=path)
+    expected = str(table_checksum(name, properties.get(_DATABASE, "")))
+    found = properties.get(_CHECKSUM, expected)
     if found.strip() != expected:
         raise CorruptError(
-            f"{TABLE_CHECKSUM_KEY} is {found!r}, but that of table {name!r} is {expected}: restore the file, "
+            f"{_CHECKSUM} is {found!r}, but that of table {name!r} is {expected}: restore the file, "
             "or correct the value if the names are right",
             path=path,
         )

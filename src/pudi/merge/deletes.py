@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import OtherTableOptions
 from pudi.errors import NotSupportedError, SchemaError
 
 DELETED = "_hoodie_is_deleted"
@@ -56,14 +57,15 @@ def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, ta
     """
     if marker is None:
         return
-    name = marker[0]
+    name, option = marker[0], OtherTableOptions.delete_field.job_keys[0]
     if name not in schema.names:
         raise SchemaError(
-            f"hoodie.payload.delete.field={name}: there is no such column among {', '.join(schema.names)}", table=table
+            f"{option}={name}: there is no such column among {', '.join(schema.names)}",
+            table=table,
         )
     kind = schema.field(name).type
     if kind not in _MARKABLE:
         raise NotSupportedError(
-            f"hoodie.payload.delete.field={name} is a column of type {kind}: use a string, an integer or a boolean",
+            f"{option}={name} is a column of type {kind}: use a string, an integer or a boolean",
             table=table,
         )

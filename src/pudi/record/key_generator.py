@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.record.columns import column_of, field_of, lies_in_null
 from pudi.record.key_text import key_text, refusal, type_error
@@ -110,7 +111,7 @@ class KeyGenerator:
         if self.kind == "TIMESTAMP" or "TIMESTAMP" in self.partition_types:
             if self.moments is None:
                 raise InvalidArgumentError(
-                    "folders named by time need hoodie.keygen.timebased.timestamp.type and …output.dateformat"
+                    f"folders named by time need {TimebasedOptions.kind} and {TimebasedOptions.output_format}"
                 )
             self.moments.check()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.record import joda
 from pudi.record.zones import Zone
@@ -65,11 +66,9 @@ class Moments:
             NotSupportedError: a pattern or zone, or no zone: then each JVM of Hudi's takes its own.
         """
         if self.kind not in (*TEXTS, *_UNIT_OF_TYPE, "SCALAR"):
-            raise InvalidArgumentError(f"hoodie.keygen.timebased.timestamp.type={self.kind!r} is no type of timestamps")
+            raise InvalidArgumentError(f"{TimebasedOptions.kind}={self.kind!r} is no type of timestamps")
         if self.kind == "SCALAR" and self.unit.upper() not in _UNITS:
-            raise InvalidArgumentError(
-                f"hoodie.keygen.timebased.timestamp.scalar.time.unit={self.unit!r}: it is one of {', '.join(_UNITS)}"
-            )
+            raise InvalidArgumentError(f"{TimebasedOptions.unit}={self.unit!r}: it is one of {', '.join(_UNITS)}")
         joda.check_output(self.output_format)
         if self.output_zone is None:
             raise _zone_missing("output")
@@ -81,7 +80,7 @@ class Moments:
 
     def _check_input(self) -> None:
         if not self.input_formats or not all(self.input_formats):
-            raise InvalidArgumentError(f"timestamps of type {self.kind} need hoodie.keygen.timebased.input.dateformat")
+            raise InvalidArgumentError(f"timestamps of type {self.kind} need {TimebasedOptions.input_format}")
         for pattern in self.input_formats:
             joda.check_input(pattern)
             if self.input_zone is None and not joda.reads_offset(pattern):
@@ -200,7 +199,8 @@ def _outside(name: str) -> InvalidArgumentError:
 
 
 def _zone_missing(side: str) -> NotSupportedError:
+    option = TimebasedOptions.input_zone if side == "input" else TimebasedOptions.output_zone
     return NotSupportedError(
         f"the table does not say in which time zone its {side} is, so that Hudi takes that of each JVM: "
-        f"give option hoodie.keygen.timebased.timezone or hoodie.keygen.timebased.{side}.timezone"
+        f"give option {TimebasedOptions.zone} or {option}"
     )

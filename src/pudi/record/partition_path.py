@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import TableConfig
 from pudi.errors import InvalidArgumentError
 from pudi.record.key_text import refusal
 from pudi.schema import convert_where_possible
@@ -81,7 +82,7 @@ def _refuse(texts: pa.Array, pattern: str, what: str, why: str) -> None:
     if len(bad):
         raise InvalidArgumentError(
             f"{what} would be {bad[0].as_py()!r}, {why}; change the value, "
-            "or make the table with hoodie.datasource.write.partitionpath.urlencode=true"
+            f"or make the table with {TableConfig.url_encode}=true"
         )
 
 

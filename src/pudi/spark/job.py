@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pudi.action import CommitResult
-from pudi.config import Options, resolve
+from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
@@ -83,7 +83,7 @@ class WriteJob:
                 table=self.path,
             )
         resolved = resolve(self.options)
-        operation = Operation[resolved.text("hoodie.datasource.write.operation").upper()]
+        operation = Operation[resolved[WriteOptions.operation].upper()]
         deletes = operation in {Operation.DELETE, Operation.DELETE_PARTITION}
         if deletes and mode is not SaveMode.APPEND:
             raise InvalidArgumentError("append is the only mode for a delete", table=self.path)
@@ -114,7 +114,7 @@ class WriteJob:
 
         Source: HoodieSparkSqlWriter.resolvePartitionWildcards.
         """
-        wanted = _names(resolved, "hoodie.datasource.write.partitions.to.delete")
+        wanted = names_in(resolved[WriteOptions.partitions_to_delete])
         if not wanted:
             return table.partitions_of(frame)
         patterns = [re.compile(".*".join(map(re.escape, re.split(r"\*|%2A", name)))) for name in wanted]
@@ -133,14 +133,14 @@ class WriteJob:
         Raises:
             NotSupportedError: it was asked for, and the table has no record key.
         """
-        keys = _names(resolved, "hoodie.table.recordkey.fields") if table is None else table.config.record_key_fields
+        keys = names_in(resolved[TableConfig.record_key]) if table is None else table.config.record_key_fields
         if keys or operation not in {Operation.UPSERT, Operation.DELETE}:
             return operation
-        if "hoodie.datasource.write.operation" not in resolved.given:
+        if resolved.explicit(WriteOptions.operation) is None:
             return Operation.INSERT  # as Hudi does
         raise NotSupportedError(
-            f"{operation.value.lower()} needs record keys: give hoodie.datasource.write.recordkey.field, or write by "
-            "insert or bulk_insert, which generate keys where there are none",
+            f"{operation.value.lower()} needs record keys: give {TableConfig.record_key.job_keys[0]}, or write "
+            "by insert or bulk_insert, which generate keys where there are none",
             table=self.path,
         )
 
@@ -149,11 +149,11 @@ class WriteJob:
         return create(
             self.path,
             schema,
-            record_key=_names(resolved, "hoodie.table.recordkey.fields"),
-            partition_by=_names(resolved, "hoodie.table.partition.fields"),
-            ordering=_names(resolved, "hoodie.table.ordering.fields"),
-            table_type=resolved.text("hoodie.table.type"),
-            name=resolved.optional_text("hoodie.table.name"),
+            record_key=names_in(resolved[TableConfig.record_key]),
+            partition_by=names_in(resolved[TableConfig.partition_by]),
+            ordering=names_in(resolved[TableConfig.ordering]),
+            table_type=resolved[TableConfig.table_type],
+            name=resolved[TableConfig.table_name],
             options=self.options,
             storage_options=self.storage_options,
         )
@@ -173,8 +173,3 @@ class WriteJob:
             raise InvalidArgumentError("the data is read from the table that it would overwrite", table=self.path)
         storage.delete([PROPERTIES, PROPERTIES_BACKUP])  # first: half a table must not be read as one
         delete_folder(storage, "")
-
-
-def _names(resolved: Options, key: str) -> list[str]:
-    text = resolved.optional_text(key) or ""
-    return [name for part in text.split(",") if (name := part.strip())]

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient
+from pudi.config import WriteOptions
 from pudi.config.option import text_of
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
 
 CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
 """Key in a commit's extra metadata: a JSON map from writer to batch id (HoodieStreamingSink.SINK_CHECKPOINT_KEY)."""
-
-_IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
-_DEFAULT_IDENTIFIER = "default_single_writer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +74,4 @@ def batch_writer(
     """
     given = {key: text_of(value) for key, value in options.items()}
     job = WriteJob(os.fspath(path), given, storage_options)
-    return _BatchWriter(job, given.get(_IDENTIFIER, _DEFAULT_IDENTIFIER))
+    return _BatchWriter(job, given.get(WriteOptions.stream_identifier.key, WriteOptions.stream_identifier.default))

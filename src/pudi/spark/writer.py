@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pudi.action import CommitResult
+from pudi.config import TableConfig
 from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError
 from pudi.spark.job import SaveMode, WriteJob
 
 _FORMATS = {"hudi", "org.apache.hudi", "pudi"}
-_PARTITION_KEYS = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
 
 
 class FrameWriter:
@@ -93,8 +93,8 @@ class FrameWriter:
         target = options.pop("path", None) if path is None else os.fspath(path)
         if not target:
             raise InvalidArgumentError("save needs a path")
-        if self._partition_by and not any(key in options for key in _PARTITION_KEYS):
-            options[_PARTITION_KEYS[0]] = ",".join(self._partition_by)
+        if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):
+            options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
         return WriteJob(target, options, self._storage_options).run(self._frame, self._mode, since=if_unchanged_since)
 
 

@@ -2,12 +2,30 @@ from __future__ import annotations
 
 import logging
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.config import ALL_OPTIONS, Option, Options, Scope, Status, WriteOptions, find_option, option, resolve
+from pudi.config import (
+    ALL_OPTIONS,
+    CompactionOptions,
+    LockSettings,
+    MergeMemory,
+    MetadataOptions,
+    Option,
+    Options,
+    OptionsView,
+    ReadOptions,
+    Scope,
+    Status,
+    TableConfig,
+    WriteOptions,
+    find_option,
+    option,
+    resolve,
+)
 from pudi.config.resolve import _warn_once
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 
@@ -21,7 +39,7 @@ def test_every_key_names_one_option() -> None:
 
 
 @pytest.mark.parametrize("declared", ALL_OPTIONS, ids=lambda declared: declared.key)
-def test_declarations_are_sound(declared: Option) -> None:
+def test_declarations_are_sound(declared: Option[Any]) -> None:
     assert declared.doc.endswith(".")
     assert find_option(declared.key) is declared
     if declared.default is not None:
@@ -84,9 +102,9 @@ def test_an_unknown_key_suggests_the_nearest() -> None:
 def test_the_verb_wins_over_the_table_and_the_table_over_the_default() -> None:
     table = {FILE_SIZE: "10", PARQUET_CODEC: "gzip"}
     options = resolve({FILE_SIZE: "20"}, table, None)
-    assert options.integer(FILE_SIZE) == 20
-    assert options.text(PARQUET_CODEC) == "gzip"
-    assert options.integer("hoodie.parquet.page.size") == 1024 * 1024
+    assert options[WriteOptions.max_file_size] == 20
+    assert options[WriteOptions.compression_codec] == "gzip"
+    assert options[WriteOptions.page_size] == 1024 * 1024
 
 
 def test_an_alias_in_the_verb_wins_over_the_key_in_the_table() -> None:
@@ -97,7 +115,8 @@ def test_an_alias_in_the_verb_wins_over_the_key_in_the_table() -> None:
 def test_one_setting_with_two_values_in_a_layer_is_an_error() -> None:
     with pytest.raises(InvalidArgumentError, match="one setting"):
         resolve({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
-    assert resolve({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "a"}).text("hoodie.table.name")
+    options = resolve({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "a"})
+    assert options[TableConfig.table_name] == "a"
 
 
 def test_the_most_special_declaration_of_a_key_counts() -> None:
@@ -168,8 +187,8 @@ def test_the_option_map_of_a_usual_job_is_taken() -> None:
             "hoodie.cleaner.policy.failed.writes": "LAZY",
         }
     )
-    assert options.text("hoodie.table.recordkey.fields") == "uuid"
-    assert options.text("hoodie.table.ordering.fields") == "ts"
+    assert options[TableConfig.record_key] == "uuid"
+    assert options[TableConfig.ordering] == "ts"
     assert WriteOptions.of(options).operation == "upsert"
 
 
@@ -206,9 +225,27 @@ def test_options_and_their_views_travel_to_workers() -> None:
     assert pickle.loads(pickle.dumps(WriteOptions.of(options))).max_file_size == 7
 
 
-def test_a_getter_of_the_wrong_type_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="page"):
-        Options().flag("hoodie.parquet.page.size")
+VIEWS = (WriteOptions, CompactionOptions, LockSettings, MergeMemory, MetadataOptions, ReadOptions)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_has_an_attribute_for_each_option(view: type[OptionsView]) -> None:
+    default = view.of(Options())
+    names = [name for name in dir(view) if isinstance(getattr(view, name), Option)]
+    assert {getattr(view, name) for name in names} == set(view.declared)
+    for name in names:
+        declared = getattr(view, name)
+        assert getattr(default, name) == declared.default
+        assert str(declared) == declared.key
+
+
+def test_a_view_is_a_value() -> None:
+    view = WriteOptions.of(resolve({FILE_SIZE: "7", "hoodie.metadata.enable": "true"}))
+    assert view == WriteOptions.of(resolve({FILE_SIZE: "7"})) != WriteOptions.of(Options())
+    with pytest.raises((AttributeError, TypeError)):
+        view.max_file_size = 8  # type: ignore[misc]
+    with pytest.raises((AttributeError, TypeError)):
+        view.max_fil_size = 8  # type: ignore[attr-defined]
 
 
 def test_options_of_cleaning_say_that_there_is_none(caplog: pytest.LogCaptureFixture) -> None:

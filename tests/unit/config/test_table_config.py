@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pudi.config import Scope, TableConfig, resolve
 from pudi.config.option import text_of
-from pudi.config.table_registry import TABLE_OPTIONS
+from pudi.config.table_options import TABLE_OPTIONS
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 
 TABLE = "memory://t"

@@ -44,7 +44,7 @@ from pudi.timeline import Instant, Timeline, new_instant
 
 _log = logging.getLogger(__name__)
 
-_READY, _BUILDING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
+_READY, _BUILDING = TableConfig.ready_partitions.key, TableConfig.inflight_partitions.key
 _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
 

@@ -81,22 +81,22 @@ def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> Met
 def _properties(config: TableConfig) -> dict[str, str]:
     """What Hudi 1.2 writes into the properties of a metadata table of the table's version."""
     properties = {
-        "hoodie.table.name": f"{config.name}_metadata",
-        "hoodie.table.type": "MERGE_ON_READ",
-        "hoodie.table.version": str(config.version),
-        "hoodie.timeline.layout.version": str(config.layout_version),
-        "hoodie.timeline.path": TIMELINE_FOLDER,
-        "hoodie.timeline.history.path": HISTORY_FOLDER,
-        "hoodie.archivelog.folder": ARCHIVE_FOLDER if config.layout_version == 1 else HISTORY_FOLDER,
-        "hoodie.table.base.file.format": "HFILE",
-        "hoodie.table.recordkey.fields": "key",
-        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
-        "hoodie.populate.meta.fields": "false",
-        "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.compaction.payload.class": _PAYLOAD,
-        "hoodie.record.merge.strategy.id": _PAYLOAD_STRATEGY,
+        TableConfig.table_name.key: f"{config.name}_metadata",
+        TableConfig.table_type.key: "MERGE_ON_READ",
+        TableConfig.version.key: str(config.version),
+        TableConfig.layout_version.key: str(config.layout_version),
+        TableConfig.timeline_path.key: TIMELINE_FOLDER,
+        TableConfig.history_path.key: HISTORY_FOLDER,
+        TableConfig.archive_path.key: ARCHIVE_FOLDER if config.layout_version == 1 else HISTORY_FOLDER,
+        TableConfig.base_file_format.key: "HFILE",
+        TableConfig.record_key.key: "key",
+        TableConfig.key_generator.key: "HOODIE_TABLE_METADATA",
+        TableConfig.populate_meta_fields.key: "false",
+        TableConfig.drop_partition_columns.key: "false",
+        TableConfig.compaction_payload_class.key: _PAYLOAD,
+        TableConfig.merge_strategy_id.key: _PAYLOAD_STRATEGY,
     }
     if config.version >= 8:
-        properties["hoodie.table.initial.version"] = str(config.version)
-        properties["hoodie.record.merge.mode"] = "CUSTOM"
+        properties[TableConfig.first_version.key] = str(config.version)
+        properties[TableConfig.record_merge_mode.key] = "CUSTOM"
     return properties

@@ -11,14 +11,14 @@ from typing import Any
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
-from pudi.config import TableConfig
+from pudi.config import OtherTableOptions, TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS, MaxBytes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import RECORD_INDEX, group_prefix
 
-DEFINITIONS_KEY = "hoodie.table.index.defs.path"
+DEFINITIONS_KEY = OtherTableOptions.index_definitions.key
 """The property that says where the definitions are."""
 
 

@@ -1,0 +1,331 @@
+"""The options of a table: what `hoodie.properties` holds, and how a Hudi job's options name it.
+
+Sources: `HoodieTableConfig`, `KeyGeneratorOptions`, `TimestampKeyGeneratorConfig` of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pudi.config.option import Declare, Option, OptionsView, Scope, Status
+
+TimeZone: TypeAlias = Literal["LOCAL", "UTC"]
+
+_option = Declare(Scope.TABLE)
+_lacking = Declare(Scope.TABLE, Status.UNSUPPORTED)
+_harmless = Declare(Scope.TABLE, Status.HARMLESS)
+
+COPY_ON_WRITE = "COPY_ON_WRITE"
+MERGE_ON_READ = "MERGE_ON_READ"
+COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+WRITABLE_KEY_GENERATORS = (
+    "SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "NON_PARTITION", "NON_PARTITION_AVRO",
+    "TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO",
+)  # fmt: skip
+OTHER_KEY_GENERATORS = (
+    "GLOBAL_DELETE", "GLOBAL_DELETE_AVRO", "AUTO_RECORD", "AUTO_RECORD_AVRO", "HOODIE_TABLE_METADATA", "SPARK_SQL",
+    "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO", "USER_PROVIDED",
+)  # fmt: skip
+
+TABLE_VERSIONS = (6, 8, 9)
+"""Versions of the table's format that this release reads and writes."""
+NEWEST_VERSION = 9
+
+
+def layout_of_version(version: int) -> int:
+    """Layout of the timeline of tables of a version (TimelineLayoutVersion)."""
+    return 1 if version < 8 else 2
+
+
+class TableOptions(OptionsView):
+    """What a table is. `TableConfig` parses these properties when a table is opened."""
+
+    __slots__ = ()
+
+    table_name = _option("hoodie.table.name", "Name of the table.", job_keys=("hoodie.datasource.write.table.name",))
+    database = _option("hoodie.database.name", "Database that the table belongs to.", default="")
+    table_type = _option(
+        "hoodie.table.type",
+        "How updates are kept: in rewritten base files, or in log files beside them.",
+        default=COPY_ON_WRITE,
+        choices=(COPY_ON_WRITE, MERGE_ON_READ),
+        job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
+    )
+    version = _option(
+        "hoodie.table.version",
+        "Version of the table's format, 6, 8 or 9; a table without it is of the newest. No table is upgraded.",
+        default=NEWEST_VERSION,
+        unsupported=("1", "2", "3", "4", "5", "7"),
+        job_keys=("hoodie.write.table.version",),
+        minimum=1,
+        instead="take 6, 8 or 9, or leave it out",
+    )
+    first_version = _option(
+        "hoodie.table.initial.version", "Version that the table was made with.", default=9, minimum=1
+    )
+    layout_version = _option(
+        "hoodie.timeline.layout.version",
+        "Version of the timeline's layout; follows from the table's version.",
+        default=2,
+        unsupported=("0",),
+        minimum=0,
+        instead="leave it out",
+    )
+    create_schema = _option(
+        "hoodie.table.create.schema",
+        "Avro schema that the table was made with; `pudi.create` takes it as its `schema`.",
+    )
+    record_key = _option(
+        "hoodie.table.recordkey.fields",
+        "Columns that make the record key, separated by commas.",
+        job_keys=("hoodie.datasource.write.recordkey.field",),
+    )
+    partition_by = _option(
+        "hoodie.table.partition.fields",
+        "Columns that make the partition path, separated by commas; empty for none.",
+        job_keys=("hoodie.datasource.write.partitionpath.field",),
+    )
+    ordering = _option(
+        "hoodie.table.ordering.fields",
+        "Columns that say which version of a record is newer, separated by commas.",
+        aliases=("hoodie.table.precombine.field",),
+        job_keys=("hoodie.datasource.write.precombine.field",),
+    )
+    key_generator = _option(
+        "hoodie.table.keygenerator.type",
+        "How record key and partition path are made of their columns; inferred from the number of columns.",
+        choices=WRITABLE_KEY_GENERATORS,
+        unsupported=OTHER_KEY_GENERATORS,
+        job_keys=("hoodie.datasource.write.keygenerator.type",),
+    )
+    key_generator_class = _option(
+        "hoodie.table.keygenerator.class",
+        "The same by the name of Hudi's class; a key in a table of known generators, never code that is loaded.",
+        job_keys=("hoodie.datasource.write.keygenerator.class",),
+    )
+    hive_style = _option(
+        "hoodie.datasource.write.hive_style_partitioning",
+        "Whether partition folders are named `column=value`.",
+        default=False,
+    )
+    url_encode = _option(
+        "hoodie.datasource.write.partitionpath.urlencode",
+        "Whether characters that are special in paths are percent-encoded in partition folders.",
+        default=False,
+    )
+    slash_separated_dates = _option(
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        "Whether a date partition is three folders, year, month and day.",
+        default=False,
+        unsupported=("true",),
+    )
+    drop_partition_columns = _option(
+        "hoodie.datasource.write.drop.partition.columns",
+        "Whether partition columns are left out of the data files.",
+        default=False,
+        unsupported=("true",),
+    )
+    base_file_format = _option(
+        "hoodie.table.base.file.format",
+        "Format of base files. HFILE keeps records in the order of their keys, as the metadata table does; there "
+        "are no column statistics of such files, and Hudi 1.2 doesn't read such tables from Spark.",
+        default="PARQUET",
+        choices=("PARQUET", "HFILE"),
+        unsupported=("ORC", "LANCE"),
+        aliases=("hoodie.table.ro.file.format",),
+        job_keys=("hoodie.base.file.format",),
+    )
+    multiple_base_file_formats = _option(
+        "hoodie.table.multiple.base.file.formats.enable",
+        "Whether base files of several formats may be mixed.",
+        default=False,
+        unsupported=("true",),
+    )
+    partition_metafile_use_base_format = _option(
+        "hoodie.partition.metafile.use.base.format",
+        "Whether a partition's metafile is a base file instead of properties.",
+        default=False,
+        unsupported=("true",),
+    )
+    populate_meta_fields = _option(
+        "hoodie.populate.meta.fields",
+        "Whether each record carries Hudi's five meta fields.",
+        default=True,
+        unsupported=("false",),
+    )
+    layout_type = _lacking(
+        "hoodie.table.storage.layout",
+        "How file groups are laid out in storage.",
+        default="DEFAULT",
+        aliases=("hoodie.storage.layout.type",),
+    )
+    table_format = _lacking("hoodie.table.format", "Format of the table's own metadata.", default="native")
+    bootstrap_base_path = _lacking(
+        "hoodie.bootstrap.base.path", "Table of plain files that this one was bootstrapped from."
+    )
+    timeline_path = _option("hoodie.timeline.path", "Folder of the timeline.", default="timeline")
+    history_path = _option("hoodie.timeline.history.path", "Folder of the archived timeline.", default="history")
+    archive_path = _option("hoodie.archivelog.folder", "Folder of the archive below version 8.", default="archived")
+    timezone: Option[TimeZone] = _option(
+        "hoodie.table.timeline.timezone",
+        "Time zone of instant times; pudi makes tables in UTC, since local time goes back in autumn.",
+        default="LOCAL",
+        choices=("UTC", "LOCAL"),
+    )
+    record_merge_mode = _option(
+        "hoodie.record.merge.mode",
+        "Which version of a record wins; by event time with ordering fields, by commit time without.",
+        choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, "CUSTOM"),
+        job_keys=("hoodie.write.record.merge.mode",),
+    )
+    merge_strategy_id = _option(
+        "hoodie.record.merge.strategy.id",
+        "The same by the id of a merge strategy: one of Hudi's, or that of a registered `pudi.RecordMerger`.",
+        aliases=("hoodie.compaction.record.merger.strategy",),
+        job_keys=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"),
+    )
+    compaction_payload_class = _option(
+        "hoodie.compaction.payload.class",
+        "The same by the name of a payload class; a key in a table of known ones, never code that is loaded.",
+        job_keys=("hoodie.datasource.write.payload.class",),
+    )
+    legacy_payload_class = _option("hoodie.table.legacy.payload.class", "Payload class that the table was made with.")
+    partial_update_mode = _option(
+        "hoodie.table.partial.update.mode",
+        "How a record that is partly filled is completed; tables of version 9 take it from the payload class too.",
+        choices=("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+        unsupported=("KEEP_VALUES", "FILL_DEFAULTS"),
+        instead="Hudi 1.2 has no such mode for whole tables",
+    )
+    ready_partitions = _lacking(
+        "hoodie.table.metadata.partitions",
+        "Partitions of the metadata table that readers may use.",
+        default="",
+        instead="hoodie.metadata.enable=true makes a metadata table",
+    )
+    inflight_partitions = _lacking(
+        "hoodie.table.metadata.partitions.inflight",
+        "Partitions of the metadata table that are being built.",
+        default="",
+        instead="hoodie.metadata.enable=true makes a metadata table",
+    )
+    cdc_enabled = _option(
+        "hoodie.table.cdc.enabled", "Whether writers log changes beside the data.", default=False, unsupported=("true",)
+    )
+
+
+class TimebasedOptions(OptionsView):
+    """How folders are named by time."""
+
+    __slots__ = ()
+
+    kind = _option(
+        "hoodie.keygen.timebased.timestamp.type",
+        "What the column of a folder named by time holds.",
+        choices=("UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR"),
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.type",),
+    )
+    unit = _option(
+        "hoodie.keygen.timebased.timestamp.scalar.time.unit",
+        "Unit of scalar timestamps.",
+        default="SECONDS",
+        choices=("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS"),
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.scalar.time.unit",),
+    )
+    input_format = _option(
+        "hoodie.keygen.timebased.input.dateformat",
+        "Patterns (Joda-Time's) of dates given as text.",
+        default="",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat",),
+    )
+    input_delimiter = _option(
+        "hoodie.keygen.timebased.input.dateformat.list.delimiter.regex",
+        "Separator between input patterns.",
+        default=",",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat.list.delimiter.regex",),
+    )
+    input_zone = _option(
+        "hoodie.keygen.timebased.input.timezone",
+        "Time zone of texts that don't say theirs; pudi makes tables with UTC.",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.timezone",),
+    )
+    output_format = _option(
+        "hoodie.keygen.timebased.output.dateformat",
+        "Pattern (Joda-Time's) of the partition path.",
+        default="",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.dateformat",),
+    )
+    output_zone = _option(
+        "hoodie.keygen.timebased.output.timezone",
+        "Time zone of the partition path; pudi makes tables with UTC.",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.timezone",),
+    )
+    zone = _option(
+        "hoodie.keygen.timebased.timezone",
+        "Time zone of both, before the other two.",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timezone",),
+    )
+
+
+class OtherTableOptions(OptionsView):
+    """What else a table's properties hold; a table is opened whatever they say."""
+
+    __slots__ = ()
+
+    datetime_parser = _lacking(
+        "hoodie.keygen.datetime.parser.class",
+        "Parser of dates in the timestamp key generator.",
+        default="org.apache.hudi.keygen.parser.HoodieDateTimeParser",
+        aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
+        instead="a class is never loaded by name",
+    )
+    checksum = _harmless("hoodie.table.checksum", "Checksum of the names of database and table; pudi computes it.")
+    partition_extractor = _option(
+        "hoodie.table.partition_extractor_class",
+        "Hint for Hive sync: how partition values are read from a path; inferred.",
+        job_keys=("hoodie.datasource.hive_sync.partition_extractor_class",),
+    )
+    log_file_format = _option(
+        "hoodie.table.log.file.format",
+        "Format of log files.",
+        default="HOODIE_LOG",
+        choices=("HOODIE_LOG",),
+        aliases=("hoodie.table.rt.file.format",),
+    )
+    bootstrap_index = _option(
+        "hoodie.bootstrap.index.enable", "Whether a bootstrapped table has an index.", default=True
+    )
+    bootstrap_index_class = _option("hoodie.bootstrap.index.class", "Index of a bootstrapped table, by class.")
+    bootstrap_index_type = _option("hoodie.bootstrap.index.type", "Index of a bootstrapped table.", default="HFILE")
+    delete_field = _option(
+        "hoodie.record.merge.property.hoodie.payload.delete.field",
+        "Column that marks a record as a delete, when it holds the marker; given when the table is made.",
+        job_keys=("hoodie.payload.delete.field",),
+    )
+    delete_marker = _option(
+        "hoodie.record.merge.property.hoodie.payload.delete.marker",
+        "What that column holds, as text, when the record is a delete.",
+        job_keys=("hoodie.payload.delete.marker",),
+    )
+    merge_property = _option(
+        "hoodie.record.merge.property.*", "A property handed to the merger; given when the table is made."
+    )
+    index_definitions = _option(
+        "hoodie.table.index.defs.path", "File of index definitions, relative to the table's root."
+    )
+    secondary_indexes = _option("hoodie.table.secondary.indexes.metadata", "Secondary indexes of old tables.")
+    cdc_logging_mode = _option(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "What such a change log holds.",
+        default="DATA_BEFORE_AFTER",
+        choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
+    )
+
+
+TABLE_OPTIONS: tuple[Option[Any], ...] = (
+    *TableOptions.declared,
+    *TimebasedOptions.declared,
+    *OtherTableOptions.declared,
+)
+"""Every setting of the table, in the order of the option page."""
