@@ -13,6 +13,7 @@ import pytest
 import pudi
 import pudi.table.verbs as verbs_module
 from pudi.action import MetaClient
+from pudi.context import Context, ManualClock
 from pudi.engine.local import LocalEngine
 from pudi.format import (
     Action,
@@ -300,6 +301,26 @@ def test_archived_commits_are_seen(tmp_path: Path) -> None:
     for file in folder.glob(f"{third.instant}*"):
         file.unlink()
     assert set(state(pudi.Table(savepointed))) == {"k0000", "k0001", "k0002", "k0004"}
+
+
+def test_changes_archived_behind_a_commit_that_has_a_savepoint(tmp_path: Path) -> None:
+    """Two days lie between commits, so that none may last until the next one."""
+    pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", partition_by="city")
+    clock = ManualClock()
+    made = pudi.Table.of(MetaClient.open(str(tmp_path / "t"), None, {}, Context(clock)), {})
+    done = []
+    for number in range(6):
+        done.append(made.insert(table([trip(number, 10, city=f"c{number}")])))
+        clock.advance(2 * 24 * 60 * 60)
+    first = done[0]
+    saved = {file: file.read_bytes() for file in (tmp_path / "t/.hoodie/timeline").glob(f"{first.instant}*")}
+    archive(tmp_path / "t", 4)
+    for file, content in saved.items():
+        file.write_bytes(content)
+    (tmp_path / "t/.hoodie/timeline" / f"{first.instant}_{first.completion_time}.savepoint").touch()
+    for number, commit in enumerate(done):
+        found = made.changes(since=commit.completion_time).to_arrow()["uuid"].to_pylist()
+        assert sorted(found) == [f"k{later:04}" for later in range(number + 1, 6)]
 
 
 def test_a_slow_commit_is_not_taken_for_an_archived_one(trips: pudi.Table) -> None:

@@ -130,7 +130,7 @@ def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> b
     """Whether commits that readers see after `low`, None for all, may have been archived."""
     if not timeline.instants:
         return False
-    oldest = timeline.start if timeline.layout == 1 else timeline.instants[0].requested
+    oldest = timeline.start  # a commit with a savepoint may be older, and what came right after it archived
     earliest = _earliest(timeline, low)
     return (earliest is None or oldest is None or earliest < oldest) and meta.store.has_history()
 
