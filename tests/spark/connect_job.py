@@ -45,12 +45,27 @@ def main() -> None:
     answers["merged"] = {r[0]: r[1] for r in late.scan().to_spark(spark).groupBy("note").count().collect()}
     answers["compacted"] = late.compact(spark=spark).operation
     answers["read-optimized"] = late.scan(read_optimized=True).to_spark(spark).count()
+    answers["read-modify-write"] = read_modify_write(table, spark)
     try:
         table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))
     except pudi.InvalidArgumentError as error:
         answers["null_key"] = str(error)
     spark.stop()
     print(json.dumps(answers))
+
+
+def read_modify_write(table: pudi.Table, spark: SparkSession) -> list[object]:
+    """What two writers of one scan are told, and what the row is then."""
+    scan, told = table.scan(where="id = 50", meta_fields=False), []
+    raised = scan.to_spark(spark).selectExpr("id", "place", "ts + 1000 as ts", "'c' as note")
+    for verb in (table.upsert, table.upsert):
+        try:
+            told.append(verb(raised, if_unchanged_since=scan.instant).records_updated)
+        except pudi.ChangedSinceError as error:
+            told.append(type(error).__name__)
+    for row in table.scan(["ts", "note"], where="id = 50").to_spark(spark).collect():
+        told.append(list(row))
+    return told
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def test_every_verb_works(tmp_path: Path) -> None:
         "notes": {"a": 94, "b": 10},
         "filtered": 2,
         "save": 100,
+        "read-modify-write": [1, "ChangedSinceError", [1050, "c"]],
         "log files": 2,
         "merged": {"a": 90, "b": 6},
         "compacted": "COMPACT",
