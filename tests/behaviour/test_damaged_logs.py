@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -142,3 +144,36 @@ def test_what_archived_commits_wrote_must_be_there_too(tmp_path: Path, version: 
                 found(pudi.Table(str(tmp_path / "t"), options=options))
             assert log.name in str(caught.value)
         log.write_bytes(whole)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_log_replaced_by_another_of_the_same_size(tmp_path: Path, version: int) -> None:
+    """Two deletes of one key each: their log files differ in the key and the instant."""
+    table = made(tmp_path / "t", version, metadata=False)
+    table.delete(rows(2, 0, 3).select(["id"]))
+    older, newer = (
+        file for file in logs_of(tmp_path / "t") if b"k3" in file.read_bytes() or b"k4" in file.read_bytes()
+    )
+    assert older.stat().st_size == newer.stat().st_size
+    newer.write_bytes(older.read_bytes())
+    for run in (lambda: found(table), table.compact, lambda: found(table, where="id = 'k3'")):
+        with pytest.raises(pudi.CorruptError, match=newer.name):
+            run()
+
+
+def test_a_writer_of_version_6_may_go_on_to_a_new_log_file(tmp_path: Path) -> None:
+    """A commit that wrote to two files of one slice, as where the first was full (HoodieLogFormatWriter.rollOver)."""
+    made(tmp_path / "t", 6, metadata=False)
+    path = tmp_path / "t"
+    last = max(logs_of(path), key=lambda file: file.stat().st_mtime_ns)
+    other = last.with_name(re.sub(r"\.log\.(\d+)", lambda m: f".log.{int(m[1]) + 1}", last.name))
+    other.write_bytes(last.read_bytes())
+    commit = max((path / ".hoodie").glob("*.deltacommit"))
+    said = json.loads(commit.read_bytes())
+    (stats,) = said["partitionToWriteStats"].values()
+    stats.append(dict(stats[0], path=other.name))
+    commit.write_text(json.dumps(said))
+    table = pudi.Table(str(path), options={"hoodie.metadata.enable": "false"})
+    assert found(table) == EXPECTED
+    table.compact()
+    assert found(table) == EXPECTED

@@ -103,14 +103,26 @@ def checked_blocks(
     known: frozenset[str] = frozenset()
     if committed.layout == 1:
         known = committed.known.union(b.headers.get(Header.TARGET_INSTANT_TIME, "") for b in _all(files))
+    twice = _in_several(files) if committed.layout == 1 else frozenset()
     passed_over = False
     for file in files:
-        if _is_doubtful(file, committed.layout, known):
+        if _is_doubtful(file, committed.layout, known, twice):
             _judge(storage, file, committed)
             passed_over |= bool(file.damage)
     if passed_over:
         _check_archived(storage, files, committed, sees)
     return _all(files)
+
+
+def _in_several(files: Sequence[DecodedLog]) -> frozenset[str]:
+    """Instants that have blocks in several files of a slice: one file may be a copy of another, of the same size."""
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for file in files:
+        instants = {block.instant for block in file.records}
+        twice |= instants & seen
+        seen |= instants
+    return frozenset(twice)
 
 
 def _all(files: Sequence[DecodedLog]) -> Iterator[LogBlock]:
@@ -129,8 +141,10 @@ def check_alone(file: DecodedLog) -> None:
         raise _wrong_size(file, file.log.stated or 0)
 
 
-def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str]) -> bool:
+def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str], twice: Collection[str]) -> bool:
     """Whether a file can't be taken for whole by its name, its stated size, and the instants of its blocks.
+
+    In layout 1 `twice` are instants that other files of the slice have too, as where a writer went on to a new file.
 
     Where no size was asked for, an empty file is doubtful, since every log file that a commit names has a block, and
     one that ends with the deletes of a log compaction, which are written before its records.
@@ -141,7 +155,7 @@ def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str]) -> bo
         return True
     if layout == 2:
         return not file.is_of_one
-    return any(block.instant not in known for block in file.records)
+    return any(block.instant not in known or block.instant in twice for block in file.records)
 
 
 def _judge(storage: Storage, file: DecodedLog, committed: CommittedLogs) -> None:
