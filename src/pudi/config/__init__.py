@@ -8,6 +8,7 @@ from pudi.config.checks import (
     check_writable,
 )
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.groups import ALL_OPTIONS
 from pudi.config.index_options import IndexOptions
 from pudi.config.job_options import AUTO_UPGRADE
 from pudi.config.lock_settings import LockSettings
@@ -25,7 +26,7 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
 from pudi.config.read_options import ReadOptions
-from pudi.config.resolve import ALL_OPTIONS, KEY_PREFIXES, Options, find_option, option, resolve, resolve_only
+from pudi.config.resolve import KEY_PREFIXES, Options, find_option, option, resolve, resolve_only
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions

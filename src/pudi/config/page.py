@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pudi.config.compaction_options import CompactionOptions
-from pudi.config.job_options import JOB_OPTIONS
-from pudi.config.lock_settings import LockSettings
-from pudi.config.memory import MergeMemory
-from pudi.config.metadata_options import MetadataOptions
+from pudi.config.groups import GROUPS
 from pudi.config.option import Option, Status, text_of
-from pudi.config.read_options import READ_OPTIONS
-from pudi.config.table_options import TABLE_OPTIONS
-from pudi.config.write_options import WriteOptions
 
 _INTRO = """\
 # Options
@@ -32,34 +25,25 @@ A value that does not parse is an error, never a default. A key that ends in `.*
 beginning, those apart that have a line of their own.
 """
 
-_TABLE_NOTE = """\
+_NOTES = {
+    "Of a table": """\
 Given to `pudi.create`, kept in the table's properties, and not to be contradicted later. The columns of keys,
 partitions and ordering are arguments of `pudi.create`; a Hudi job's keys for them are taken too.
 """
+}
+_PLAIN = {"Of a reader", "Also known from Hudi jobs"}
+"""Sections without types and defaults, since most of their options have no effect here."""
 
 
 def options_page() -> str:
     """The option page, as Markdown."""
-    return "\n".join(
-        (
-            _INTRO,
-            "## Of a table\n",
-            _TABLE_NOTE,
-            _settings(TABLE_OPTIONS),
-            "## Of a writer\n",
-            _settings((*WriteOptions.declared, *LockSettings.declared)),
-            "## Of the metadata table and indexes\n",
-            _settings(MetadataOptions.declared),
-            "## Of a compaction\n",
-            _settings(CompactionOptions.declared),
-            "## Of readers and compactions\n",
-            _settings(MergeMemory.declared),
-            "## Of a reader\n",
-            _plain(READ_OPTIONS),
-            "## Also known from Hudi jobs\n",
-            _plain(JOB_OPTIONS),
-        )
-    )
+    return "\n".join((_INTRO, *(_section(title, options) for title, options in GROUPS.items())))
+
+
+def _section(title: str, options: Iterable[Option[Any]]) -> str:
+    notes = [_NOTES[title]] if title in _NOTES else []
+    rows = _plain(options) if title in _PLAIN else _settings(options)
+    return "\n".join([f"## {title}\n", *notes, rows])
 
 
 def _settings(options: Iterable[Option[Any]]) -> str:

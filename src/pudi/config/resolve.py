@@ -9,15 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pudi.config.compaction_options import CompactionOptions
-from pudi.config.job_options import JOB_OPTIONS
-from pudi.config.lock_settings import LockSettings
-from pudi.config.memory import MergeMemory
-from pudi.config.metadata_options import MetadataOptions
+from pudi.config.groups import ALL_OPTIONS
 from pudi.config.option import Option, Scope, Status, Value, text_of
-from pudi.config.read_options import READ_OPTIONS
-from pudi.config.table_options import TABLE_OPTIONS
-from pudi.config.write_options import WriteOptions
 from pudi.errors import InvalidArgumentError
 
 _T = TypeVar("_T", bound=Value | None)
@@ -26,18 +19,6 @@ KEY_PREFIXES = ("hoodie.", "pudi.")
 """What the keys of options begin with, those of Spark's readers apart."""
 
 _log = logging.getLogger("pudi.config")
-
-ALL_OPTIONS: tuple[Option[Any], ...] = (
-    *TABLE_OPTIONS,
-    *WriteOptions.declared,
-    *LockSettings.declared,
-    *CompactionOptions.declared,
-    *MergeMemory.declared,
-    *MetadataOptions.declared,
-    *JOB_OPTIONS,
-    *READ_OPTIONS,
-)
-"""Every option, by scope."""
 
 _BY_KEY: dict[str, Option[Any]] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
 _FAMILIES: tuple[tuple[str, Option[Any]], ...] = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pudi.config import WriteOptions
 from pudi.context import Context, Storage
 from pudi.errors import RefusedError
 from pudi.storage import has_own_clock
@@ -39,7 +40,7 @@ class ClockCheck:
             raise RefusedError(
                 f"this machine's clock is {_duration(abs(ahead_ms))} {'ahead of' if ahead_ms > 0 else 'behind'} the "
                 "storage's, so that reads by time (as_of, since) would be misled by what it writes; nothing was "
-                "written: set the clock, or allow for the difference with pudi.write.clock.tolerance.ms",
+                f"written: set the clock, or allow for the difference with {WriteOptions.clock_tolerance_ms}",
                 table=self._storage.root,
             )
 
