@@ -136,3 +136,41 @@ def test_a_replacecommit_that_is_empty(tmp_path: Path, version: int, kind: str) 
             act()
     completed.write_bytes(content)
     assert sorted(pudi.Table(path).scan(columns=["k", "v"]).to_arrow()["v"].to_pylist()) == ["second", "second"]
+
+
+@pytest.mark.parametrize("metadata", [True, False], ids=["mdt", "folders"])
+def test_a_compaction_proves_log_blocks_of_version_6(tmp_path: Path, metadata: bool) -> None:
+    """Its base files have rows of the instant, which it takes of completed ones alone."""
+    path = tmp_path / "t"
+    options = {"hoodie.write.table.version": "6", "hoodie.metadata.enable": str(metadata).lower()}
+    layout = {"record_key": "k", "partition_by": "p", "ordering": "ts", "table_type": "mor"}
+    pudi.create(path, SCHEMA, **layout, options=options)
+    table = pudi.Table(path, options={"hoodie.metadata.enable": str(metadata).lower()})
+    first = table.bulk_insert(rows("first", 0, 1))
+    second, third = table.upsert(rows("second", 0)), table.upsert(rows("third", 1))
+    table.compact()
+    lose(path, second.instant, everything=False)
+    table = pudi.Table(path, options={**EAGER, "hoodie.metadata.enable": str(metadata).lower()})
+    for moment in (second.instant, third.instant):
+        with pytest.raises(pudi.CorruptError, match=second.instant):
+            table.scan(as_of=moment).to_arrow()
+    with pytest.raises(pudi.CorruptError, match=second.instant):
+        table.changes(first.instant).to_arrow()
+    with pytest.raises(pudi.CorruptError, match=second.instant):
+        table.upsert(rows("fourth", 1))
+    assert [each.path for each in table.check().differences if each.index == "timeline"] == [second.instant]
+    assert table.scan(as_of=first.instant).to_arrow().num_rows == 2
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == ["second", "third"], "it's all in the base files"
+
+
+def test_a_write_that_died_before_a_compaction_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table, _ = make(path, "mor", 6)
+    lose(path, table.timeline.commits[-1].requested, everything=False)
+    table = pudi.Table(path)
+    died = table.timeline.instants[-1].requested
+    assert not [each for each in table.check().differences if each.index == "timeline"]
+    done = table.upsert(rows("fourth", 0), options=EAGER)
+    table.compact()
+    assert not files_of(path, died)
+    assert sorted(table.scan(as_of=done.instant).to_arrow()["v"].to_pylist()) == ["first", "fourth", "second", "second"]

@@ -6,13 +6,15 @@ completed instant that was built on what it wrote: nobody builds on what isn't c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pudi.action.meta_client import MetaClient
 from pudi.config import TableConfig
+from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import LogFile, bases_under
+from pudi.filegroup import BaseFile, LogFile, bases_under, open_base_file
 from pudi.format import (
     Action,
     BaseFileName,
@@ -23,6 +25,7 @@ from pudi.format import (
     is_instant_time,
     parse_data_file,
 )
+from pudi.schema import COMMIT_TIME
 from pudi.timeline import NO_COMMIT, WRITE_ACTIONS, Instant, Timeline
 
 _BOOTSTRAP = "0000000000000"
@@ -57,7 +60,7 @@ class LostInstant:
 
 
 def find_lost(
-    meta: MetaClient, timeline: Timeline, later: Iterable[Instant], *, in_logs: bool = True
+    meta: MetaClient, timeline: Timeline, later: Iterable[Instant], *, in_logs: bool = True, in_rows: bool = True
 ) -> list[LostInstant]:
     """Instants that some completed ones were built on, and that aren't completed; oldest first.
 
@@ -68,6 +71,7 @@ def find_lost(
         timeline: its active timeline.
         later: completed instants of it; what they say of themselves is read.
         in_logs: whether to look into log files too, whose blocks say which base file they lie over.
+        in_rows: whether to look for the rows of pending instants in what later compactions made, below version 8.
 
     Raises:
         CorruptError: an instant can't be read.
@@ -77,7 +81,10 @@ def find_lost(
     for instant in later:
         if instant.archived:
             continue
-        for requested, through, certain in _built_on(meta, instant, in_logs=in_logs):
+        proofs = _built_on(meta, instant, in_logs=in_logs)
+        if in_rows:
+            proofs = chain(proofs, _of_rows(meta, instant, pending))
+        for requested, through, certain in proofs:
             left = pending.get(requested)
             known = timeline.commit(requested) is not None or requested in found or requested >= instant.requested
             if known or requested.startswith(_BOOTSTRAP):
@@ -113,7 +120,10 @@ def refuse_losses(
     later = {each.requested: each for each in read}
     if pending:
         later |= {each.requested: each for each in timeline.commits if each.requested > min(pending)}
-    found = find_lost(meta, timeline, (later[requested] for requested in sorted(later)), in_logs=False)
+    # the newest snapshot has what compactions took in; rows are asked where one before them, or a range, is read
+    in_rows = until is not None or after is not None
+    ordered = (later[requested] for requested in sorted(later))
+    found = find_lost(meta, timeline, ordered, in_logs=False, in_rows=in_rows)
     for lost in found:  # whoever reads log files looks into them
         latest = lost.requested if timeline.layout == 1 else lost.proof.requested  # when it had completed
         if (until is None or lost.requested <= until) and (after is None or latest > after):
@@ -182,6 +192,34 @@ def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
     previous = stat.prev_commit or NO_COMMIT
     if previous != NO_COMMIT and is_instant_time(previous):
         yield previous, f"its version of file group {stat.file_id}", is_base
+
+
+def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant]) -> Iterator[tuple[str, str, bool]]:
+    """Pending writes whose rows a compaction took into base files, which it does with those of completed ones alone.
+
+    Below version 8 nothing else tells of them: log files are named by their slice's base, and say no more.
+    """
+    asked = {each for each, left in pending.items() if left.action in WRITE_ACTIONS and each < instant.requested}
+    if not asked or meta.store.layout != 1 or not meta.merges_on_read or not meta.config.populate_meta_fields:
+        return
+    metadata = meta.store.commit_metadata(instant)
+    if metadata.operation_type != "COMPACT":
+        return
+    for stats in metadata.partition_to_write_stats.values():
+        for stat in stats:
+            if not asked:
+                return
+            path = stat.path or ""
+            base = BaseFile.of(stat.partition_path or "", FileInfo(path, stat.file_size_in_bytes, 0))
+            if base is None:
+                continue
+            try:
+                times = open_base_file(meta.storage, base, [COMMIT_TIME]).read([COMMIT_TIME])[COMMIT_TIME]
+            except (NotFoundError, CorruptError):  # cleaned; or damaged, which its readers tell
+                continue
+            found = asked.intersection(times.unique().to_pylist())
+            yield from ((each, f"its rows in {path}", True) for each in sorted(found))
+            asked -= found
 
 
 def _of_log(meta: MetaClient, stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
