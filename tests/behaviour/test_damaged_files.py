@@ -1,4 +1,4 @@
-"""Base and log files that are gone, or not those that were written, in tables that list folders."""
+"""Base and log files that are gone, or not those that were written."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def rows(value: str, *keys: int) -> pa.Table:
     return pa.Table.from_pylist(data, schema=SCHEMA)
 
 
-def make(path: Path, kind: str, version: int) -> tuple[Any, list[str]]:
+def make(path: Path, kind: str, version: int, *, metadata: bool = False) -> tuple[Any, list[str]]:
     """A table of three commits: two new file groups, two more, and an upsert of one record; their requested times."""
-    options = OPTIONS | {"hoodie.write.table.version": str(version)}
+    listed = {"hoodie.metadata.enable": str(metadata).lower()}
+    options = listed | {"hoodie.write.table.version": str(version)}
     table = pudi.create(path, SCHEMA, record_key="k", partition_by="p", ordering="ts", table_type=kind, options=options)
-    table = pudi.Table(path, options=OPTIONS)
+    table = pudi.Table(path, options=listed)
     done = [table.bulk_insert(rows("first", 0, 1)), table.bulk_insert(rows("second", 2, 3))]
     done.append(table.upsert(rows("third", 0)))
-    return pudi.Table(path, options=OPTIONS), [result.instant for result in done]
+    return pudi.Table(path, options=listed), [result.instant for result in done]
 
 
 def base_of(path: Path, instant: str, partition: str) -> Path:
@@ -73,6 +74,18 @@ def test_a_base_file_is_another(tmp_path: Path, kind: str, version: int, read: s
     other.write_bytes(base_of(tmp_path / "t", instants[1], "q").read_bytes())
     with pytest.raises(pudi.CorruptError, match=other.name):
         reads(table, instants)[read]()
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_base_file_is_another_than_the_metadata_table_lists(tmp_path: Path, kind: str, version: int) -> None:
+    table, instants = make(tmp_path / "t", kind, version, metadata=True)
+    other = base_of(tmp_path / "t", instants[0], "q")
+    other.write_bytes(base_of(tmp_path / "t", instants[1], "q").read_bytes())
+    for what, read in reads(table, instants).items():
+        with pytest.raises(pudi.CorruptError) as caught:
+            read()
+        assert other.name in str(caught.value), what
 
 
 @pytest.mark.parametrize("version", [6, 9])

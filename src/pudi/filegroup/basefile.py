@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
+from pudi.filegroup.opening import open_whole
 from pudi.filegroup.slices import BaseFile
 from pudi.format import (
     BloomBuilder,
@@ -29,7 +30,7 @@ from pudi.format.parquet import column_places
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
 from pudi.format.parquet_pages import parquet_writer as page_writer
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
-from pudi.storage import open_input, prefetch, temporary_errors, temporary_file
+from pudi.storage import prefetch, temporary_errors, temporary_file
 
 _SAMPLE_ROWS = 5_000
 _SAMPLE_REPEATS = 0.8
@@ -212,7 +213,7 @@ class BaseFileReader:
         self._storage = storage
         self._base = base
         self._places: dict[str, int] | None = None
-        self._source = open_input(storage, base.path, base.size)
+        self._source = open_whole(storage, base)
         try:
             self._file = open_parquet(self._source, dictionary=dictionary)
         except PARQUET_ERRORS as error:

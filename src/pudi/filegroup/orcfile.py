@@ -10,9 +10,9 @@ from pyarrow import orc
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup.basefile import corrupt_file
+from pudi.filegroup.opening import open_whole
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, ColumnStatistics
-from pudi.storage import open_input
 
 ORC_EXTENSION = "orc"
 """Extension of ORC base files (HoodieFileFormat)."""
@@ -33,7 +33,7 @@ class OrcFileReader:
     def __init__(self, storage: Storage, base: BaseFile) -> None:
         self._storage = storage
         self._base = base
-        source = open_input(storage, base.path, base.size)
+        source = open_whole(storage, base)
         try:
             self._file = orc.ORCFile(source)
             self._schema: pa.Schema = self._file.schema.remove_metadata()

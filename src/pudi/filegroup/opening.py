@@ -1,0 +1,34 @@
+"""Base files opened for reading, of the size that is known of them: what was put in their place is mostly another."""
+
+from __future__ import annotations
+
+from pudi.context import Storage
+from pudi.errors import CorruptError
+from pudi.filegroup.slices import BaseFile
+from pudi.storage import InputFile, open_input
+
+
+def open_whole(storage: Storage, base: BaseFile) -> InputFile:
+    """Open a base file, and compare its size, which is known when it's open.
+
+    Args:
+        storage: the table's files.
+        base: the file, with the size that the metadata table or a listing gives it; 0 for an unknown one.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it has another size.
+    """
+    source = open_input(storage, base.path, base.size)
+    size = getattr(source, "size", None)
+    if base.size and size is not None and size() != base.size:
+        found = size()
+        source.close()
+        raise CorruptError(
+            f"a base file isn't the one that was written: it has {found} bytes, where {base.size} are stated; restore "
+            "the file from a copy, or roll its commit back with all after it",
+            table=storage.root,
+            path=base.path,
+            instant=base.instant,
+        )
+    return source
