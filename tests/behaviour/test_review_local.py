@@ -124,5 +124,5 @@ def test_a_base_file_without_its_meta_fields_is_corrupt(table: pudi.Table, verb:
     table.bulk_insert(rows("a"))
     (file,) = base_files(Path(table.path))
     pq.write_table(pq.read_table(file, partitioning=None).drop_columns([lost]), file)
-    with pytest.raises(pudi.CorruptError, match=f"no column {lost}"):
+    with pytest.raises(pudi.CorruptError, match=f"no column {lost}|isn.t the one that was written"):
         getattr(table, verb)(rows("a"))
