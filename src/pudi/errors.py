@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 _LONGEST = 4000
 """Characters of a message; beyond that its middle is left out."""
 
@@ -44,6 +47,23 @@ class PudiError(Exception):
         facts = {"table": self.table, "file": self.path, "instant": self.instant, "offset": self.offset}
         known = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
         return f"{self.message} [{known}]" if known else self.message
+
+
+@contextmanager
+def naming(path: str | None, table: str | None = None) -> Iterator[None]:
+    """Have errors name the file that a codec was given bytes or text of, where they don't name one yet.
+
+    Args:
+        path: the file, relative to the table's root.
+        table: location of the table's root.
+    """
+    try:
+        yield
+    except PudiError as error:
+        if error.path is None:
+            error.path = path
+            error.table = error.table or table
+        raise
 
 
 def cause_text(error: BaseException) -> str:

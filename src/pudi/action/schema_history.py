@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
 from pudi.format.names import Layout
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
@@ -23,6 +23,7 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
 
     Raises:
         CorruptError: a schema can't be read, or the schema files are gone.
+        NotSupportedError: a schema has a type that pudi has none for.
     """
     text = meta.schema_by_id(seen)
     if text is None:
@@ -36,8 +37,18 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
             table=meta.storage.root,
             path=SCHEMA_DIR,
         )
-    text = meta.storage.read(path, MaxBytes.SCHEMAS).decode("utf-8", "replace")
-    return SchemaHistory(current, parse_history(text)).with_version(current)
+    content = meta.storage.read(path, MaxBytes.SCHEMAS)
+    try:
+        with naming(path, meta.storage.root):
+            known = parse_history(content.decode())
+    except UnicodeDecodeError as error:
+        raise CorruptError(
+            f"the file of the table's older schemas is no text: {cause_text(error)}; restore it from a copy",
+            table=meta.storage.root,
+            path=path,
+            offset=error.start,
+        ) from error
+    return SchemaHistory(current, known).with_version(current)
 
 
 def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> None:

@@ -10,7 +10,7 @@ import json
 import struct
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pudi.errors import CorruptError, cause_text
 
@@ -30,11 +30,13 @@ class Ring:
         values: the greatest hash of each bucket, ascending.
         prefixes: what the file id of each begins with.
         sequence: how often the ring was changed.
+        path: the file that says so, for errors.
     """
 
     values: tuple[int, ...]
     prefixes: tuple[str, ...]
     sequence: int = 0
+    path: str | None = field(default=None, compare=False)
 
     @classmethod
     def first(cls, partition: str, count: int) -> Ring:
@@ -50,7 +52,9 @@ class Ring:
             partition: partition path.
             seed: makes the ids unlike those of any other ring.
         """
-        return replace(self, prefixes=_prefixes(f"{partition}/{seed}", self.values), sequence=self.sequence + 1)
+        return replace(
+            self, prefixes=_prefixes(f"{partition}/{seed}", self.values), sequence=self.sequence + 1, path=None
+        )
 
 
 def encode_ring(partition: str, ring: Ring, instant: str = FIRST_INSTANT) -> bytes:
@@ -93,7 +97,7 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
         raise CorruptError(f"hashing metadata can't be read: {cause_text(error)}", path=path) from error
     if not nodes or not fits or len({value for value, _, _ in nodes}) < len(nodes):
         raise CorruptError("hashing metadata doesn't divide hashes among buckets", path=path)
-    return Ring(tuple(value for value, _, _ in nodes), tuple(prefix for _, prefix, _ in nodes), sequence)
+    return Ring(tuple(value for value, _, _ in nodes), tuple(prefix for _, prefix, _ in nodes), sequence, path)
 
 
 def _prefixes(name: str, ends: Sequence[int]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import WriteOptions
-from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
+from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, naming
 from pudi.format.avro_bytes import BadAvro, cut
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
@@ -48,12 +48,14 @@ def read_rows(
     try:
         for entries in reader.batches():
             args = schema_json, entries.records, entries.value, entries.value_end, columns
-            parts.append(_with_keys(read_records(*args, unions=unions), entries))
+            with naming(path):
+                parts.append(_with_keys(read_records(*args, unions=unions), entries))
     except BadAvro as error:
         raise CorruptError(f"the records of an HFile can't be decoded: {error}", path=path) from error
     if parts:
         return pa.concat_tables(parts)
-    schema = avro_to_arrow(schema_json, unions=unions)
+    with naming(path):
+        schema = avro_to_arrow(schema_json, unions=unions)
     return pa.schema([f for f in schema if columns is None or f.name in columns]).empty_table()
 
 

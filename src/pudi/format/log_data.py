@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_encode import encode_records, join
 from pudi.format.avro_rows import read_records
@@ -92,7 +92,8 @@ def _spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
 
 def _decode_avro(block: LogBlock, begin: np.ndarray, end: np.ndarray, columns: Collection[str] | None) -> pa.Table:
     try:
-        return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
+        with naming(block.path):
+            return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
     except BadAvro as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 

@@ -112,10 +112,12 @@ class ConsistentBuckets:
             CorruptError: the partition's ring has no such bucket.
         """
         name = file_id.removesuffix(_CONSISTENT_SUFFIX)
-        if name not in self.ring(partition).prefixes:
+        ring = self.ring(partition)
+        if name not in ring.prefixes:
             raise CorruptError(
                 f"file group {file_id} is none of the buckets of partition {partition!r}: its hashing metadata "
-                f"({CONSISTENT_HASHING_DIR}) is damaged, or another index wrote the file",
+                f"({ring.path or f'none in {CONSISTENT_HASHING_DIR}/{partition}'}) is damaged, a newer one beside it "
+                "was lost, or another index wrote the file",
                 table=table,
                 path=path,
             )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, naming
 from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_rows import read_records
 from pudi.metadata.records import RECORD_SCHEMA
@@ -30,7 +30,8 @@ def decode_entries(entries: pa.Table, schema_json: str, columns: Sequence[str], 
         CorruptError: a key is no text, or a value is not what the schema says.
     """
     try:
-        parts = [_decode(batch, schema_json, columns) for batch in entries.to_batches()]
+        with naming(path):
+            parts = [_decode(batch, schema_json, columns) for batch in entries.to_batches()]
     except (BadAvro, pa.ArrowInvalid) as error:
         raise CorruptError(
             f"the metadata table has a record that can't be decoded: {error}; delete the metadata table, Hudi and pudi "

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, naming
 from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_file import RecordSchema, encode_avro
 from pudi.format.avro_rows import read_records
@@ -89,7 +89,8 @@ def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[
     data = known.buffers()[2] if len(known) else None
     try:
         records = Records.of(b"" if data is None else memoryview(data)[: int(offsets[-1])])
-        rows = read_records(schema_json, records, offsets[:-1], offsets[1:], {_COLUMN}, unions=True)
+        with naming(path):
+            rows = read_records(schema_json, records, offsets[:-1], offsets[1:], {_COLUMN}, unions=True)
     except BadAvro as error:
         raise CorruptError(f"a row of the record index can't be decoded: {error}", path=path) from error
     infos = rows[_COLUMN].to_pylist()  # file groups, not records

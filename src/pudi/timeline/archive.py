@@ -224,17 +224,61 @@ class HistoryArchive:
 def read_manifest(storage: Storage, folder: str, version: int | None = None) -> tuple[int, dict[str, int]]:
     """A manifest of an archive of layout 2: its version, -1 for none, and the size of each live file by name.
 
+    The newest is found by a listing: a manifest counts from when it's there, and `_version_`, which is written after
+    it, says only whether one was lost.
+
     Args:
         storage: the table's files.
         folder: the archive's folder.
         version: which one; None for the newest.
 
     Raises:
-        CorruptError: it's damaged.
+        CorruptError: it's damaged or gone, or a file that it names is.
     """
-    version = _newest_version(storage, folder) if version is None else version
-    if version < 0:
-        return version, {}
+    if version is not None:
+        return version, _manifest(storage, folder, version)
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _newest_manifest(storage, folder)
+        except (NotFoundError, CorruptError):  # another one came, and this one's files went, since the listing
+            continue
+    return _newest_manifest(storage, folder)
+
+
+_ATTEMPTS = 2
+
+
+def _newest_manifest(storage: Storage, folder: str) -> tuple[int, dict[str, int]]:
+    names = {info.path.rpartition("/")[2] for info in storage.list_dir(folder)[0]}
+    version = max((v for name in names if (v := manifest_version(name)) is not None), default=-1)
+    ranges = {name: found for name in names if (found := history_range(name)) is not None}
+    try:
+        files = _manifest(storage, folder, version) if version >= 0 else {}
+    except CorruptError:
+        stated = _stated_version(storage, folder)
+        if stated is None or stated >= version or history_manifest(stated) not in names:
+            raise
+        version, files = stated, _manifest(storage, folder, stated)  # the newest one's writer died at it
+    last = max((_range(name)[1] for name in files), default="")
+    if any(found[1] > last for found in ranges.values()):  # a writer died before its manifest, or that is lost
+        stated = _stated_version(storage, folder)
+        if stated is not None and stated > version:
+            raise CorruptError(
+                f"the newest manifest of the archived timeline is gone: {HISTORY_VERSION} says that it's "
+                f"{history_manifest(stated)}, and the newest one there is {version}; restore it from a copy",
+                path=f"{folder}/{history_manifest(stated)}",
+            )
+    lacking = sorted(files.keys() - ranges.keys())
+    if lacking:
+        raise CorruptError(
+            f"the manifest of the archived timeline names {lacking[0]}, which isn't there: one of the two is damaged "
+            "or gone; restore it from a copy",
+            path=f"{folder}/{history_manifest(version)}",
+        )
+    return version, files
+
+
+def _manifest(storage: Storage, folder: str, version: int) -> dict[str, int]:
     path = f"{folder}/{history_manifest(version)}"
     try:
         entries = json.loads(storage.read(path, MaxBytes.MANIFEST))["files"]
@@ -246,16 +290,15 @@ def read_manifest(storage: Storage, folder: str, version: int | None = None) -> 
     strange = [name for name in files if not isinstance(name, str) or history_range(name) is None]
     if strange:
         raise CorruptError(f"the manifest of the archived timeline names {strange[0]!r:.80}", path=path)
-    return version, files
+    return files
 
 
-def _newest_version(storage: Storage, folder: str) -> int:
+def _stated_version(storage: Storage, folder: str) -> int | None:
+    """The version of the newest manifest as a file says it; None where none does."""
     try:
         return int(storage.read(f"{folder}/{HISTORY_VERSION}", MaxBytes.NOTE).decode("ascii"))
     except (NotFoundError, ValueError):  # between two versions, or never archived
-        files, _ = storage.list_dir(folder)
-        versions = (manifest_version(info.path.rpartition("/")[2]) for info in files)
-        return max((v for v in versions if v is not None), default=-1)
+        return None
 
 
 def _gone(storage: Storage, folder: str, instant: Instant) -> NotFoundError:

@@ -9,7 +9,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.properties import create_properties, read_properties
 from pudi.config import MetadataOptions, TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
-from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_FOLDER
+from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER
 from pudi.metadata import FILES
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
@@ -41,6 +41,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
             f"the properties name a metadata table that isn't there; write with {MetadataOptions.enabled}=false, which "
             "takes it out of the properties, and it's made anew by the next write with true",
             table=meta.storage.root,
+            path=f"{METADATA_DIR}/{error.path or PROPERTIES}",
         ) from error
     config = TableConfig.parse(properties, table=storage.root)
     if config.layout_version != meta.config.layout_version:
