@@ -347,6 +347,20 @@ def test_scans_of_the_past_and_of_changes_are_at_what_they_show(path: Path) -> N
         made.upsert(table([trip(0, 90)]), if_unchanged_since=made.scan(as_of=first.requested).instant)
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_read_optimized_scan_has_not_seen_what_log_files_hold(tmp_path: Path, kind: str) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", table_type=kind)
+    made.insert(table([trip(0, 10)]))
+    made.upsert(table([trip(0, 20)]))
+    scan = made.scan(columns=["ts"], read_optimized=True)
+    if kind == "cow":
+        assert scan.instant == made.scan().instant
+        return
+    assert scan.to_arrow()["ts"].to_pylist() == [10]
+    with pytest.raises(pudi.NotSupportedError, match="read-optimized"):
+        _ = scan.instant
+
+
 @pytest.mark.spark
 def test_a_job_of_options_on_spark(path: Path, spark: Any) -> None:
     frame = SparkEngine(spark).frame(table([trip(0, 90)]))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pudi.action import MetaClient
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
-from pudi.errors import SetupError
+from pudi.errors import NotSupportedError, SetupError
 from pudi.filegroup import open_base_file
 from pudi.plan import ReadPlan
 from pudi.scan.planning import Planner
@@ -35,7 +35,7 @@ class Scan:
     _meta: MetaClient
     _plan: ReadPlan
     _planner: Planner
-    _instant: str
+    _instant: str | None
     _planned: ReadPlan | None = field(default=None, repr=False)
 
     @property
@@ -50,7 +50,16 @@ class Scan:
         It's the requested time of the commit that completed last; the completion time where another one was requested
         later; zeros for a table without commits. Below table version 8, whose timeline doesn't say when a commit
         completed, it lies before the oldest write that was under way when the scan was made.
+
+        Raises:
+            NotSupportedError: the scan is read-optimized: what log files hold it hasn't seen, whatever the instant.
         """
+        if self._instant is None:
+            raise NotSupportedError(
+                "a read-optimized scan is at no instant, since it doesn't see what log files hold; to write back what "
+                "comes of a scan, make it without read_optimized",
+                table=self._plan.table,
+            )
         return self._instant
 
     @property

@@ -61,7 +61,7 @@ def snapshot_scan(
     # indexes say where records are with their log files; a base file alone may hold what has moved or gone since
     by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
     planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index)
-    return Scan(meta, plan, planner, seen.shown(timeline.pending, instant))
+    return Scan(meta, plan, planner, None if base_only else seen.shown(timeline.pending, instant))
 
 
 def changes_scan(
