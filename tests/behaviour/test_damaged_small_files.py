@@ -180,3 +180,25 @@ def test_the_schema_of_a_block_in_the_metadata_table(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=log.name), pytest.raises(pudi.CorruptError, match=log.name) as caught:
         pudi.Table(str(tmp_path / "t")).upsert(rows("c", 3, 0, 1))
     assert "None" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_schema_in_a_commit(tmp_path: Path, version: int) -> None:
+    made = make(tmp_path / "t", "mor", hoodie_write_table_version=str(version))
+    done = made.upsert(rows("b", 2, 0))
+    found = (tmp_path / "t" / ".hoodie").rglob(f"{done.instant}*.deltacommit")
+    (file,) = (each for each in found if "metadata" not in each.parts)
+    content = file.read_bytes()
+    for damaged in (content.replace(b"record", b"recoxd"), content.replace(b"fields", b"fielxs")):
+        assert damaged != content
+        file.write_bytes(damaged)
+        table = pudi.Table(str(tmp_path / "t"))
+        verbs: list[Callable[[], object]] = [
+            lambda table=table: told(table),  # type: ignore[misc]
+            lambda table=table: table.upsert(rows("c", 3, 1)),  # type: ignore[misc]
+            lambda table=table: table.delete(rows("c", 3, 1)),  # type: ignore[misc]
+            table.compact,
+        ]
+        for verb in verbs:
+            with pytest.raises(pudi.CorruptError, match=file.name):
+                verb()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +27,7 @@ from pudi.config import (
 )
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
 from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
@@ -41,6 +43,13 @@ INTERNAL_SCHEMA_KEY = "latest_schema"
 """Key of the internal schema, there once schema on read is in use (SerDeHelper.LATEST_SCHEMA)."""
 
 _SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+
+
+@lru_cache(maxsize=16)  # a verb asks several times, and it's mostly the same
+def _check_schema(avro_json: str) -> None:
+    """Refuse a text that is no Avro schema of a table; whether its types are supported is for those who need them."""
+    with suppress(NotSupportedError):
+        avro_to_arrow(avro_json)
 
 
 OPENING_OPTIONS: tuple[Option[Any], ...] = (
@@ -236,11 +245,14 @@ class MetaClient:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
 
         Raises:
-            CorruptError: neither a commit nor the properties hold one.
+            CorruptError: neither a commit nor the properties hold one, or what a commit holds is none.
         """
-        metadata = self.schema_commit(timeline)
-        if metadata is not None:
-            return metadata.extra_metadata[SCHEMA_KEY]
+        instant = self._schema_instant(timeline)
+        if instant is not None:
+            text = self.store.commit_metadata(instant).extra_metadata[SCHEMA_KEY]
+            with naming(self.store.path(instant), self.storage.root):
+                _check_schema(text)
+            return text
         if self.config.create_schema:
             return self.config.create_schema
         raise CorruptError(
@@ -255,10 +267,14 @@ class MetaClient:
 
     def schema_commit(self, timeline: Timeline) -> CommitMetadata | None:
         """What the newest commit that says the table's schema says; None where none does."""
+        instant = self._schema_instant(timeline)
+        return None if instant is None else self.store.commit_metadata(instant)
+
+    def _schema_instant(self, timeline: Timeline) -> Instant | None:
         for instant in reversed(self.commits_by_completion(timeline)):
             metadata = self.store.commit_metadata(instant)
             if metadata.extra_metadata.get(SCHEMA_KEY) and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
-                return metadata
+                return instant
         return None
 
     def schema(self, timeline: Timeline) -> pa.Schema:
