@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from support.engines import Engine
+from support.pudi_table import PudiTable
 
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 OPTIONS = {"hoodie.metadata.enable": "false"}
@@ -132,3 +134,13 @@ def test_a_read_optimized_scan_misses_base_files_too(tmp_path: Path) -> None:
     gone.unlink()
     with pytest.raises(pudi.PudiError, match=gone.name):
         table.scan(read_optimized=True).to_arrow()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+def test_spark_reads_no_other_base_file(tmp_path: Path, engine: Engine) -> None:
+    _, instants = make(tmp_path / "t", "cow", 9, metadata=True)
+    other = base_of(tmp_path / "t", instants[0], "q")
+    other.write_bytes(base_of(tmp_path / "t", instants[1], "q").read_bytes())
+    with pytest.raises(pudi.CorruptError, match=other.name):
+        PudiTable(engine, tmp_path / "t").snapshot()

@@ -21,9 +21,27 @@ def open_whole(storage: Storage, base: BaseFile) -> InputFile:
     """
     source = open_input(storage, base.path, base.size)
     size = getattr(source, "size", None)
-    if base.size and size is not None and size() != base.size:
-        found = size()
-        source.close()
+    if size is not None:
+        try:
+            check_size_of(storage, base, size())
+        except CorruptError:
+            source.close()
+            raise
+    return source
+
+
+def check_size_of(storage: Storage, base: BaseFile, found: int) -> None:
+    """Compare the size of a base file with what is known of it.
+
+    Args:
+        storage: the table's files.
+        base: the file, as of `open_whole`.
+        found: its bytes.
+
+    Raises:
+        CorruptError: it has another size.
+    """
+    if base.size and found != base.size:
         raise CorruptError(
             f"a base file isn't the one that was written: it has {found} bytes, where {base.size} are stated; restore "
             "the file from a copy, or roll its commit back with all after it",
@@ -31,4 +49,3 @@ def open_whole(storage: Storage, base: BaseFile) -> InputFile:
             path=base.path,
             instant=base.instant,
         )
-    return source

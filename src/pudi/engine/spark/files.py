@@ -16,7 +16,8 @@ from pudi.context import Storage
 from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
 from pudi.engine.spark.session import functions, spark_errors, struct_type
 from pudi.errors import CorruptError, NotFoundError, UnavailableError
-from pudi.filegroup import HFILE_EXTENSION, FileSlice
+from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice
+from pudi.filegroup.opening import check_size_of
 from pudi.schema import arrow_to_spark_json
 from pudi.storage import StorageKind, storage_kind
 
@@ -71,16 +72,17 @@ class NativeFiles:
 
         Raises:
             NotFoundError: a file is gone, or the cluster doesn't see it.
-            CorruptError: a file on a local disk is empty, or no regular file.
+            CorruptError: a file on a local disk is empty, no regular file, or not as large as is stated of it.
             CannotReadNatively: Spark has no file system for the table's location, or lists it otherwise.
             NotSupportedError: the table lives in this process's memory.
         """
         by_folder = _by_folder(slices)
-        found = None if _repeats(by_folder) else self._read(by_folder, schema)
+        bases = {each.base.path: each.base for each in slices if each.base is not None}
+        found = None if _repeats(by_folder) else self._read(by_folder, schema, bases)
         if found is None:
             if len(by_folder) > _MAX_SEPARATE_FOLDERS:
                 raise CannotReadNatively
-            parts = [self._read({folder: names}, schema) for folder, names in by_folder.items()]
+            parts = [self._read({folder: names}, schema, bases) for folder, names in by_folder.items()]
             known = [part for part in parts if part is not None]
             if len(known) < len(parts):
                 raise CannotReadNatively
@@ -104,20 +106,23 @@ class NativeFiles:
             NotSupportedError: as `frame`.
         """
         by_folder = _by_folder(slices)
-        found = None if _repeats(by_folder) else self._read(by_folder, schema)
+        bases = {each.base.path: each.base for each in slices if each.base is not None}
+        found = None if _repeats(by_folder) else self._read(by_folder, schema, bases)
         if found is None:
             raise CannotReadNatively
         place = functions(found).col
         return found.select("*", place("_metadata.file_name").alias(file), place("_metadata.row_index").alias(row))
 
-    def _read(self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema) -> Any | None:
-        """A frame over some folders' files; None where Spark finds others beside them."""
+    def _read(
+        self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema, bases: Mapping[str, BaseFile]
+    ) -> Any | None:
+        """A frame over some folders' files, which `bases` has by path; None where Spark finds others beside them."""
         root = self._root()
         names = [name for group in by_folder.values() for name in group]
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)
         reader = reader.options(**hadoop_options(self.storage))
         planned = {f"{folder}/{name}" if folder else name for folder, group in by_folder.items() for name in group}
-        self._check_local(planned)
+        self._check_local({path: bases[path] for path in planned})
         by_path = len(planned) <= _MOST_PATHS
         if by_path:
             paths = [f"{root}/{path}" for path in sorted(planned)]
@@ -142,15 +147,17 @@ class NativeFiles:
             self._explain_missing(sorted(missing)[:1])
         return frame if len(listed) == len(planned) else None
 
-    def _check_local(self, paths: Iterable[str]) -> None:
+    def _check_local(self, bases: Mapping[str, BaseFile]) -> None:
         """Refuse local files that Spark would pass over as empty (also FIFOs and devices) or wait for forever.
+
+        And those that aren't as large as is stated of them: Spark takes them as they are.
 
         Raises:
             CorruptError: there is one.
         """
         if storage_kind(self.storage.root) is not StorageKind.LOCAL:
             return  # a request for each file
-        for path in paths:
+        for path, base in bases.items():
             try:
                 size = self.storage.head(path).size
             except NotFoundError:
@@ -159,6 +166,7 @@ class NativeFiles:
                 raise CorruptError(
                     "the file is empty, and base files never are: restore it", table=self.storage.root, path=path
                 )
+            check_size_of(self.storage, base, size)
 
     def _root(self) -> str:
         """The table's root as Spark names it."""
