@@ -58,3 +58,11 @@ def test_every_decision_is_listed() -> None:
     assert records
     assert [name for name in records if f"decisions/{name}" not in index] == []
     assert [name[:4] for name in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
+
+
+def test_every_promise_links_to_its_test() -> None:
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8").partition("## What can't be detected")[0]
+    promises = re.findall(r"^- (.*?)(?=^- |^#|\Z)", page, re.DOTALL | re.MULTILINE)
+    assert len(promises) > 20
+    untested = [text for text in promises if not re.search(r"\]\(\.\./tests/[^)]*test_\w+\.py\)", text)]
+    assert untested == []
