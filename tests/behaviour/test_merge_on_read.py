@@ -186,5 +186,5 @@ def test_a_log_file_of_changes_that_is_gone_is_missed(tmp_path: Path) -> None:
     opened = pudi.Table(str(logs.path))
     assert opened.changes().to_arrow().num_rows == 30
     log.unlink()
-    with pytest.raises(pudi.NotFoundError, match="log file that commit"):
+    with pytest.raises(pudi.NotFoundError, match="file that commit"):
         opened.changes().to_arrow()

@@ -53,11 +53,23 @@ def test_what_isnt_damaged_is_right(made_once, tmp_path: Path, name: str) -> Non
 @pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_damaged_files(made_once, tmp_path: Path, name: str, part: int) -> None:  # type: ignore[no-untyped-def]
-    made = made_once(name)
+    try_cases(made_once(name), tmp_path, name, part, EVERY)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_all_damaged_files(made_once, tmp_path: Path, name: str, part: int) -> None:  # type: ignore[no-untyped-def]
+    try_cases(made_once(name), tmp_path, name, part, 1)
+
+
+def try_cases(made: Made, tmp_path: Path, name: str, part: int, every: int) -> None:
+    """Try one case in so many of a third of a table's kinds of files."""
     before = _state(made.path)
     wrong, better, count = [], [], 0
     for kind in sorted(kinds(made.path))[part::3]:
-        for case, file, damage in cases(made, name, kind, EVERY):
+        for case, file, damage in cases(made, name, kind, every):
             count += 1
             found = judge(made, case, file, damage, tmp_path)
             known = still_open(case)

@@ -18,6 +18,7 @@ from pudi.filegroup.log_scan import (
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
+from pudi.filegroup.stated_files import stated_base_sizes
 from pudi.filegroup.unmarked import unmarked_files, unmarked_logs
 from pudi.filegroup.view import FileSystemView, Replacements
 
@@ -51,6 +52,7 @@ __all__ = [
     "read_blocks",
     "read_content",
     "read_log_blocks",
+    "stated_base_sizes",
     "stated_sizes",
     "unmarked_files",
     "unmarked_logs",

@@ -137,10 +137,11 @@ class FileSlice:
     compacting: str | None = None
 
     def with_stated(self, sizes: Mapping[str, int]) -> FileSlice:
-        """The slice whose log files have their stated sizes, by path."""
-        if not self.logs:
-            return self
-        return replace(self, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in self.logs))
+        """The slice whose files have their stated sizes, by path: a base file has that which must be found."""
+        base = self.base
+        if base is not None and base.path in sizes:
+            base = replace(base, size=sizes[base.path])
+        return replace(self, base=base, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in self.logs))
 
     @property
     def instant(self) -> str:

@@ -64,6 +64,29 @@ def _commits_to_ask(store: TimelineStore, seen: Timeline) -> list[Instant]:
     return active
 
 
+def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]) -> dict[str, int]:
+    """The sizes that commits state of base files, by path; those are left out of which they say nothing, or several.
+
+    Args:
+        store: the timeline in storage.
+        seen: the part of the timeline that the reader sees.
+        paths: the base files.
+    """
+    wanted: dict[str, str] = {}
+    for path in paths:
+        name = parse_data_file(path.rpartition("/")[2])
+        if name is not None:
+            wanted[path] = name.instant
+    found: dict[str, set[int]] = {}
+    for instant in _commits_to_ask(store, seen):
+        if instant.requested in wanted.values():
+            for stats in store.commit_metadata(instant).partition_to_write_stats.values():
+                for stat in stats:
+                    if wanted.get(stat.path or "") == instant.requested:
+                        found.setdefault(stat.path or "", set()).add(stat.file_size_in_bytes or 0)
+    return {path: size for path, sizes in found.items() if len(sizes) == 1 and (size := next(iter(sizes)))}
+
+
 def check_stated(
     store: TimelineStore,
     seen: Timeline,

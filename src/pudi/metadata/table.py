@@ -25,6 +25,7 @@ from pudi.metadata.decode import decode_entries
 from pudi.metadata.groups import Shards
 from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.records import FILES, RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
+from pudi.metadata.stated_slices import check_slice
 from pudi.metadata.taken_back import taken_back, taken_back_long_ago
 from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
@@ -260,7 +261,11 @@ class MetadataTable:
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: Wanted) -> pa.Table:
         columns = columns_of(partition)
-        newer = _said(self._blocks(file_slice), columns, wanted)
+        blocks = self._blocks(file_slice)
+        if self._store is not None:
+            told = {block.instant for block in blocks}
+            check_slice(self._store, self.timeline, self.scope.sees, partition, file_slice, told)
+        newer = _said(blocks, columns, wanted)
         return merged(partition, self._base(file_slice, columns, wanted), newer)
 
     def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: Wanted) -> pa.Table:

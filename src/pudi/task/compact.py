@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, FileOptions, FileSlice, LogFile, Markers, open_base_file, stated_sizes
+from pudi.filegroup import (
+    BaseFile,
+    FileOptions,
+    FileSlice,
+    LogFile,
+    Markers,
+    open_base_file,
+    stated_base_sizes,
+    stated_sizes,
+)
 from pudi.format import (
     BaseFileName,
     CompactionOperation,
@@ -89,7 +98,7 @@ class CompactTask:
         spec: the compaction.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
-        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
+        sizes: what commits state of the sizes of its files, by path, see `stated_sizes`.
     """
 
     spec: CompactSpec
@@ -162,13 +171,16 @@ class CompactTask:
 def sizes_of(
     store: TimelineStore, timeline: Timeline, operations: Sequence[CompactionOperation]
 ) -> list[dict[str, int]]:
-    """The sizes that commits state of the log files of each operation of a plan, by path; see `stated_sizes`."""
-    logs = []
+    """The sizes that commits state of the files of each operation of a plan, by path; see `stated_sizes`."""
+    logs, paths = [], []
     for operation in operations:
         names = [name for name in map(parse_log_file, operation.log_files) if name is not None]
         logs.append([LogFile(operation.partition_path, name, 0) for name in names])
+        base = [] if operation.base_file is None else [_path(operation.partition_path, operation.base_file)]
+        paths.append([*base, *(log.path for log in logs[-1])])
     sizes = stated_sizes(store, timeline, [log for each in logs for log in each])
-    return [{log.path: sizes[log.path] for log in each if log.path in sizes} for each in logs]
+    sizes |= stated_base_sizes(store, timeline, [path for each in paths for path in each])
+    return [{path: sizes[path] for path in each if path in sizes} for each in paths]
 
 
 def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:

@@ -97,7 +97,9 @@ def _lookup(made: Made, table: Any) -> None:
         _same(found, {k: v for k, v in made.now.items() if k == key})
 
 
-VERBS: dict[str, Callable[[Made, Any], None]] = {
+Verbs = dict[str, Callable[[Made, Any], None]]
+
+VERBS: Verbs = {
     "scan": _scan,
     "time travel": _time_travel,
     "changes": _changes,
@@ -118,7 +120,9 @@ def cases(made: Made, name: str, kind: str, every: int = 1) -> Iterator[tuple[Ca
                 yield Case(name, kind, damage, verb), file, run
 
 
-def judge(made: Made, case: Case, file: Path, damage: Damage, folder: Path) -> BaseException | None:
+def judge(
+    made: Made, case: Case, file: Path, damage: Damage, folder: Path, verbs: Verbs = VERBS
+) -> BaseException | None:
     """Carry a case out on a copy of the table; what is wrong with its outcome, None where nothing is."""
     copy = folder / "copy"
     shutil.copytree(made.path, copy, copy_function=os.link)  # pudi replaces files and never changes one in its place
@@ -133,17 +137,18 @@ def judge(made: Made, case: Case, file: Path, damage: Damage, folder: Path) -> B
             hit.write_bytes(data)
             os.utime(hit, ns=(kept.st_atime_ns, kept.st_mtime_ns))
         with _bounded():
-            VERBS[case.verb](made, pudi.Table(str(copy), options=made.options))
+            verbs[case.verb](made, pudi.Table(str(copy), options=made.options))
     except pudi.PudiError as error:
         return None if _names(error, file) else error
     except (Exception, Hung) as error:  # noqa: BLE001 - whatever it is, it is told of
-        return error
+        told_by_spark = "pudi.errors." in str(error)  # an error of a task, in Spark's own
+        return None if told_by_spark and _names(error, file) else error
     finally:
         shutil.rmtree(copy)
     return None
 
 
-def _names(error: pudi.PudiError, file: Path) -> bool:
+def _names(error: BaseException, file: Path) -> bool:
     """Whether it names the file, or the instant whose file it is."""
     text = str(error)
     if file.name in text and file.name != "hoodie.properties":

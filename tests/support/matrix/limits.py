@@ -36,7 +36,12 @@ class Limit:
 
 LIMITS = [
     Limit(
-        ("* | completed *commit", "mor9 hashing | older completed deltacommit"),
+        (
+            "* | completed *commit",
+            "mor9 hashing | older completed deltacommit",
+            "mor9 indexed | older completed deltacommit",
+            "mor6 unlisted | older completed deltacommit",
+        ),
         ("gone",),
         "nothing was built on it, or only what doesn't say so: it looks like a write that died",
         "A completed file that was deleted, and that no later instant was built on",
@@ -58,6 +63,12 @@ LIMITS = [
         ("flip footer",),
         "Parquet keeps no checksum of its footer",
         "a flipped bit in the footer of a Parquet file",
+    ),
+    Limit(
+        ("mor6* | log delete",),
+        ("replaced by one of its size",),
+        "names of log files of version 6 don't say their instants, and their blocks are another file group's",
+        "in version 6, where names of log files don't say their instant, by one of another file group too",
     ),
     Limit(
         ("* | base *", "* | older base *"),

@@ -35,7 +35,16 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         return meta.as_table[1]
     storage = StorageBelow(meta.storage, METADATA_DIR)
     try:
-        properties = read_properties(storage, meta.context)
+        config = TableConfig.parse(read_properties(storage, meta.context), table=meta.storage.root)
+    except CorruptError as error:
+        raise CorruptError(
+            f"the metadata table's properties are damaged: {error.message}; restore them from a copy, or write with "
+            f"{MetadataOptions.enabled}=false, which takes the metadata table away, and it's made anew by the next "
+            "write with true",
+            table=meta.storage.root,
+            path=f"{METADATA_DIR}/{PROPERTIES}",
+            offset=error.offset,
+        ) from error
     except TableNotFoundError as error:
         raise CorruptError(
             f"the properties name a metadata table that isn't there; write with {MetadataOptions.enabled}=false, which "
@@ -43,7 +52,6 @@ def open_metadata(meta: MetaClient) -> MetaClient:
             table=meta.storage.root,
             path=f"{METADATA_DIR}/{error.path or PROPERTIES}",
         ) from error
-    config = TableConfig.parse(properties, table=storage.root)
     if config.layout_version != meta.config.layout_version:
         raise CorruptError(
             f"the metadata table has a timeline of layout {config.layout_version}, the table one of "

@@ -1,0 +1,92 @@
+"""Whether a file group of the metadata table holds what its own commits state: the base file's size, every log block.
+
+An index that lacks what a commit put into it answers as if that were not there, so a lost or replaced file is looked
+for before an answer is given. Files on a local disk are compared; where each commit costs a request, they aren't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup import FileSlice
+from pudi.format import WriteStat
+from pudi.storage import local_path
+from pudi.timeline import Instant, Timeline, TimelineStore
+
+_REMEDY = "restore it from a copy, or have the metadata table made anew (`pudi repair`)"
+
+
+def check_slice(
+    store: TimelineStore,
+    timeline: Timeline,
+    sees: Callable[[str], bool],
+    partition: str,
+    file_slice: FileSlice,
+    told: Collection[str],
+) -> None:
+    """Refuse a file group that lacks what a completed commit wrote to it.
+
+    A commit that isn't among those which the log blocks name is read: most that are not have written to other groups.
+
+    Args:
+        store: the metadata table's timeline in storage.
+        timeline: its active timeline.
+        sees: whether an instant counts for the reader.
+        partition: its partition.
+        file_slice: the latest slice of the file group.
+        told: instants of the blocks in the slice's log files.
+
+    Raises:
+        CorruptError: a log file, or a block of one, isn't there; or the base file has another size than its commit
+            states.
+    """
+    if local_path(store.storage, store.folder) is None:
+        return
+    since, commits = "", [instant for instant in timeline.commits if sees(instant.requested)]
+    for instant in commits:
+        if instant.requested == file_slice.instant:  # it built the file group, maybe again, or compacted it
+            since = timeline.order(instant)
+            _check_base(store, instant, partition, file_slice)
+    for instant in commits:
+        later = instant.requested > file_slice.instant and timeline.order(instant) > since
+        if later and instant.requested not in told:
+            _check_logs(store, instant, partition, file_slice)
+
+
+def _check_base(store: TimelineStore, instant: Instant, partition: str, file_slice: FileSlice) -> None:
+    base = file_slice.base
+    for stat in _stats(store, instant, partition, file_slice.file_id):
+        size = stat.file_size_in_bytes
+        if base is not None and stat.path == base.path and size and size != base.size:
+            raise CorruptError(
+                f"a base file of the metadata table isn't the one that was written: it has {base.size} bytes, where "
+                f"its commit states {size}; {_REMEDY}",
+                table=store.storage.root,
+                path=base.path,
+                instant=instant.requested,
+            )
+
+
+def _check_logs(store: TimelineStore, instant: Instant, partition: str, file_slice: FileSlice) -> None:
+    there = {log.path for log in file_slice.logs}
+    for stat in _stats(store, instant, partition, file_slice.file_id):
+        if stat.log_version is None or (stat.path in there and store.layout == 2):  # its blocks were compacted
+            continue
+        what = "has no block of an instant that wrote one" if stat.path in there else "is gone"
+        raise CorruptError(
+            f"a log file of the metadata table {what}; {_REMEDY}",
+            table=store.storage.root,
+            path=stat.path,
+            instant=instant.requested,
+        )
+
+
+def _stats(store: TimelineStore, instant: Instant, partition: str, file_id: str) -> Iterator[WriteStat]:
+    try:
+        metadata = store.commit_metadata(instant)
+    except NotFoundError:  # archived since the timeline was loaded
+        return
+    for stat in metadata.partition_to_write_stats.get(partition, ()):
+        if stat.file_id == file_id:
+            yield stat
