@@ -11,7 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
+from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.context import Context
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
 from support.golden import Golden
 from support.trips import SCHEMA, table, trip
 
@@ -65,6 +69,52 @@ def test_a_table_that_pudi_writes_is_right_after_every_verb(tmp_path: Path, kind
     assert {"files", "column_stats", "record_index"} <= set(opened.refresh().config.metadata_partitions)
     for key, rows in (("k0004", 1), ("nobody", 0)):
         assert opened.scan(where=f"uuid = '{key}'").to_arrow().num_rows == rows
+
+
+def on(path: Path, **fault: object) -> tuple[FaultStorage, pudi.Table]:
+    storage = FaultStorage(open_storage(str(path)), **fault)  # type: ignore[arg-type]
+    return storage, pudi.Table.of(MetaClient.open(str(path), None, {}, Context(), storage), ALL_INDEXES)
+
+
+def written(path: Path, version: str, kind: str) -> pudi.Table:
+    options = {**ALL_INDEXES, "hoodie.write.table.version": version}
+    made = pudi.create(str(path), SCHEMA, record_key="uuid", partition_by="city", table_type=kind, options=options)
+    made.upsert(table([trip(number, 10) for number in range(6)]))
+    made.upsert(table([trip(number, 11) for number in range(3)]))
+    return made
+
+
+def write_more(path: Path) -> None:
+    """New keys, and another version of known ones."""
+    pudi.Table(str(path), options=ALL_INDEXES).upsert(table([trip(number, 12) for number in range(2, 9)]))
+
+
+@pytest.mark.parametrize(("version", "kind"), [("9", "mor"), ("9", "cow"), ("6", "mor")])
+def test_what_another_writer_commits_meanwhile_is_no_difference(tmp_path: Path, version: str, kind: str) -> None:
+    written(tmp_path / "t", version, kind)
+    counted, opened = on(tmp_path / "t")
+    before = counted.calls
+    assert opened.check().ok
+    for number in range(before + 1, min(counted.calls, before + 16) + 1):
+        path = shutil.copytree(tmp_path / "t", tmp_path / str(number) / "t")
+        _, opened = on(path, fail_at=number, mode="delay", on_delay=lambda path=path: write_more(path))
+        found = opened.check()
+        assert found.ok, f"a commit at call {number}, {counted.log[number - 1]}: {found}"
+        assert len(pudi.Table(path).timeline.commits) == 3
+
+
+@pytest.mark.parametrize("version", ["9", "6"])
+def test_log_files_of_a_write_that_has_not_completed_are_no_difference(tmp_path: Path, version: str) -> None:
+    written(tmp_path / "t", version, "mor")
+    counted, opened = on(shutil.copytree(tmp_path / "t", tmp_path / "counted" / "t"))
+    opened.upsert(table([trip(0, 13)]))
+    data = [n for n, (_, path) in enumerate(counted.log, 1) if ".log." in path and not path.startswith(".hoodie")]
+    _, opened = on(tmp_path / "t", fail_at=data[-1] + 1, mode="crash")
+    with pytest.raises(SimulatedCrash):
+        opened.upsert(table([trip(0, 13)]))
+    assert len(list((tmp_path / "t").glob("*/.*.log.*"))) > 3
+    found = pudi.Table(str(tmp_path / "t")).check()
+    assert found.ok, found
 
 
 def test_a_table_without_a_metadata_table_is_looked_at_for_keys(golden_folder: Path) -> None:

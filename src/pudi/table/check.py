@@ -10,7 +10,7 @@ from pudi.action.mdt.expression import expression_spec
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import indexed_columns
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, PudiError
 from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogFile, StorageListing
 from pudi.metadata import (
     BLOOM_FILTERS,
@@ -36,6 +36,9 @@ from pudi.timeline import Timeline
 
 METADATA_TABLE = "metadata table"
 """What a difference of the whole metadata table is said of."""
+
+_ATTEMPTS = 5
+"""How often timeline and metadata table are loaded until they are of one moment."""
 
 _FILE_BYTES, _MOST_FILES = 256 << 20, 256
 """Bytes and number of files that one job looks into, about."""
@@ -82,20 +85,21 @@ def check_table(meta: MetaClient, engine: Engine, *, on_cluster: bool = False) -
         engine: who reads it.
         on_cluster: whether its tasks share nothing with this process but the table's storage.
     """
-    return _Check(meta, engine, on_cluster, meta.store.load()).run()
+    return _Check(meta, engine, on_cluster).run()
 
 
 class _Check:
     """One check under way."""
 
-    def __init__(self, meta: MetaClient, engine: Engine, on_cluster: bool, timeline: Timeline) -> None:
+    def __init__(self, meta: MetaClient, engine: Engine, on_cluster: bool) -> None:
         self.meta = meta
-        self.timeline = timeline
+        self.timeline, self._table, self._unreadable = _opened(meta)
         self.compared: dict[str, int] = {}
         self._cluster = CheckRun(meta, engine, on_cluster)
-        # what is compared with the metadata table must not come from it
+        # What is compared with the metadata table must not come from it. It comes after it: files are there before they
+        # are listed.
         self.folders = StorageListing(meta.storage).all_files()
-        self.view = FileSystemView(timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
+        self.view = FileSystemView(self.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
 
     def run(self) -> CheckResult:
         """All comparisons."""
@@ -103,16 +107,15 @@ class _Check:
             return CheckResult(tuple(self._differences()), self.compared)
 
     def _differences(self) -> Iterator[Difference]:
-        ready = self.meta.config.metadata_partitions
-        table: MetadataTable | None = None
-        if ready:
+        table, unreadable = self._table, self._unreadable
+        if table is not None:
             try:
-                opened = self.meta.metadata_table(self.timeline)
-                for name in sorted(opened.ever_taken_back):
+                for name in sorted(table.ever_taken_back):
                     yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
-                table = opened
             except UNREADABLE as error:
-                yield Difference(METADATA_TABLE, "", f"can't be read: {error}")
+                table, unreadable = None, error
+        if unreadable is not None:
+            yield Difference(METADATA_TABLE, "", f"can't be read: {unreadable}")
         slices: list[FileSlice] = []
         for partition in self.folders:
             try:
@@ -122,7 +125,7 @@ class _Check:
         self.compared["file groups"] = len(slices)
         yield from lost_instants(self.meta, self.timeline)
         yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
-        if table is not None and FILES in ready:
+        if table is not None and FILES in self.meta.config.metadata_partitions:
             found = listing_differences(self.meta, table, self.timeline, self.folders, slices)
             yield from _guarded(FILES, found)
         findings: list[Findings] = []
@@ -201,6 +204,25 @@ class _Check:
                     keys.of_values(table, name, findings)
                 except UNREADABLE as error:
                     yield Difference(name, "", f"can't be read: {error}")
+
+
+def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:
+    """The timeline, and the metadata table of that moment, or why it can't be read.
+
+    A commit that begins between the two, and that the metadata table already tells of, isn't on the timeline: then both
+    are loaded again. One whose instant was lost stays so, which is told elsewhere.
+    """
+    for _ in range(_ATTEMPTS):
+        timeline, table = meta.store.load(), None
+        if not meta.config.metadata_partitions:
+            break
+        try:
+            table = meta.metadata_table(timeline)
+            if table.tells_of(timeline):
+                break
+        except UNREADABLE as error:
+            return timeline, None, error
+    return timeline, table, None
 
 
 def _guarded(index: str, found: Iterator[Difference]) -> Iterator[Difference]:

@@ -45,7 +45,10 @@ def listing_differences(
         yield Difference(FILES, partition, "the partition is not listed")
     needed = {path for each in slices for path in paths_of(each)}
     done = {i.requested for i in timeline.instants if i.is_completed}
-    cleaning = any(i.action in _DELETING and i.requested not in done for i in meta.store.load().instants)
+    others = [i for i in meta.store.load().instants if i.requested not in done]
+    cleaning = any(i.action in _DELETING for i in others)
+    if others and timeline.layout == 1:
+        needed &= _not_of_others(meta, timeline, needed)
     for partition in sorted(listed):
         there = {info.path: info.size for info in folders.get(partition, ()) if _is_data(info.path)}
         said = {info.path: info.size for info in listed[partition]}
@@ -58,6 +61,13 @@ def listing_differences(
         for path in sorted(said.keys() & there.keys()):
             if said[path] != there[path]:
                 yield Difference(FILES, path, f"listed with {said[path]:,} bytes, it has {there[path]:,}")
+
+
+def _not_of_others(meta: MetaClient, timeline: Timeline, paths: set[str]) -> set[str]:
+    """Those of some paths that aren't log files of a write which hasn't completed: below version 8 names don't tell."""
+    metadata = [meta.store.commit_metadata(instant) for instant in timeline.commits]
+    stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
+    return {path for path in paths if path in stated or parse_log_file(path.rpartition("/")[2]) is None}
 
 
 def lost_files(
