@@ -43,14 +43,14 @@ def check_slice(
     """
     if local_path(store.storage, store.folder) is None:
         return
-    since, commits = "", [instant for instant in timeline.commits if sees(instant.requested)]
+    since, commits = file_slice.instant, [instant for instant in timeline.commits if sees(instant.requested)]
     for instant in commits:
         if instant.requested == file_slice.instant:  # it built the file group, maybe again, or compacted it
             since = timeline.order(instant)
             _check_base(store, instant, partition, file_slice)
     for instant in commits:
-        later = instant.requested > file_slice.instant and timeline.order(instant) > since
-        if later and instant.requested not in told:
+        # what completed later is in this slice, also where it was requested before the compaction that made the slice
+        if timeline.order(instant) > since and instant.requested not in told:
             _check_logs(store, instant, partition, file_slice)
 
 

@@ -12,6 +12,7 @@ from pudi.context import Context, Lock, OneProcessLock, Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, RefusedError, UnavailableError
 from pudi.format import (
     Action,
+    BaseFileName,
     CommitMetadata,
     Layout,
     MaxBytes,
@@ -21,6 +22,7 @@ from pudi.format import (
     decode_commit_metadata,
     decode_requested_replace_metadata,
     encode_commit_metadata,
+    parse_data_file,
 )
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, open_archive
@@ -149,7 +151,22 @@ class TimelineStore:
                 path=path,
                 instant=instant.requested,
             )
-        return decode_commit_metadata(data, path=path)
+        found = decode_commit_metadata(data, path=path)
+        self._check_own(instant, found, path)
+        return found
+
+    def _check_own(self, instant: Instant, found: CommitMetadata, path: str) -> None:
+        """Refuse what another instant did: base files bear the requested time of the instant that wrote them."""
+        stats = next((stats for stats in found.partition_to_write_stats.values() if stats), ())
+        for stat in stats[:1]:
+            name = parse_data_file((stat.path or "").rpartition("/")[2])
+            if isinstance(name, BaseFileName) and name.instant != instant.requested:
+                raise CorruptError(
+                    f"the file of a completed instant says what instant {name.instant} wrote; restore it from a copy",
+                    table=self.storage.root,
+                    path=path,
+                    instant=instant.requested,
+                )
 
     def _archived_since(self, instant: Instant) -> Instant:
         """The archived form of an instant whose file is gone by now; an error if there's none."""

@@ -59,8 +59,12 @@ class Timeline:
 
     @property
     def pending(self) -> tuple[Instant, ...]:
-        """Instants that are requested or inflight."""
-        return tuple(i for i in self.instants if not i.is_completed)
+        """Instants that are requested or inflight, but for savepoints.
+
+        A savepoint bears the requested time of the completed commit that it keeps: where it isn't completed, it keeps
+        nothing yet, and the commit is no less completed.
+        """
+        return tuple(i for i in self.instants if not i.is_completed and i.action is not Action.SAVEPOINT)
 
     @property
     def newest_time(self) -> str | None:
@@ -146,7 +150,7 @@ class Timeline:
 
     def is_pending(self, requested: str) -> bool:
         """Whether a write of that requested time is under way, or died."""
-        return any(i.requested == requested and not i.is_completed for i in self.instants)
+        return any(i.requested == requested for i in self.pending)
 
     def until(self, requested: str) -> Timeline:
         """The timeline as far as instants requested at or before `requested`."""

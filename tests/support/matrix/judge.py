@@ -139,16 +139,16 @@ def judge(
         with _bounded():
             verbs[case.verb](made, pudi.Table(str(copy), options=made.options))
     except pudi.PudiError as error:
-        return None if _names(error, file) else error
+        return None if names_file(error, file) else error
     except (Exception, Hung) as error:  # noqa: BLE001 - whatever it is, it is told of
         told_by_spark = "pudi.errors." in str(error)  # an error of a task, in Spark's own
-        return None if told_by_spark and _names(error, file) else error
+        return None if told_by_spark and names_file(error, file) else error
     finally:
         shutil.rmtree(copy)
     return None
 
 
-def _names(error: BaseException, file: Path) -> bool:
+def names_file(error: BaseException, file: Path) -> bool:
     """Whether it names the file, or the instant whose file it is."""
     text = str(error)
     if file.name in text and file.name != "hoodie.properties":

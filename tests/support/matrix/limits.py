@@ -41,6 +41,7 @@ LIMITS = [
             "mor9 hashing | older completed deltacommit",
             "mor9 indexed | older completed deltacommit",
             "mor6 unlisted | older completed deltacommit",
+            "cow_v9_clustered | older completed replacecommit",
         ),
         ("gone",),
         "nothing was built on it, or only what doesn't say so: it looks like a write that died",
@@ -65,8 +66,8 @@ LIMITS = [
         "a flipped bit in the footer of a Parquet file",
     ),
     Limit(
-        ("mor6* | log delete",),
-        ("replaced by one of its size",),
+        ("mor6* | log delete", "mor_v6_* | log *"),
+        ("replaced by one of its size", "replaced"),
         "names of log files of version 6 don't say their instants, and their blocks are another file group's",
         "in version 6, where names of log files don't say their instant, by one of another file group too",
     ),
