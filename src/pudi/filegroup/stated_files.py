@@ -123,6 +123,7 @@ def check_stated(
         elif base is not None and base.instant == stated.instant:
             sizes = stated.sizes.get(base.path)
             if sizes and 0 not in sizes and base.size not in sizes:
+                store.storage.head(base.path)  # what is no file at all is told as such
                 raise CorruptError(
                     f"a base file isn't the one that was written: it has {base.size} bytes, where its commit states "
                     f"{max(sizes)}; restore the file from a copy, or roll the commit back with all after it",
