@@ -109,7 +109,7 @@ def test_log_compactions_follow_writes(tmp_path: Path, version: str) -> None:
         expected |= {"k0000": (50 + number, "inline"), f"k{number:04}": (50 + number, "inline")}
         assert _rows(mine) == expected
     meta = MetaClient.open(mine.path, None, {}, Context())
-    done = [meta.store.commit_metadata(i).operation_type for i in mine.timeline.of(Action.DELTACOMMIT)]
+    done = [meta.store.read_commit_metadata(i).operation_type for i in mine.timeline.of(Action.DELTACOMMIT)]
     assert done.count("LOG_COMPACT") > 1
     mine.delete(table([trip(0, 0)]))
     del expected["k0000"]

@@ -20,7 +20,7 @@ from pudi.format import (
     encode_rollback_metadata,
     parse_base_file,
 )
-from pudi.metadata import taken_back
+from pudi.metadata import invalidated
 from pudi.timeline.archiving import archive
 from support.engines import LocalEngine
 from support.layouts import Layout
@@ -137,9 +137,9 @@ def _take_back(path: Path, index: str) -> None:
 def _fill_somewhat(path: Path) -> None:
     """Write as Hudi does, which puts what it changes into such an index."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pudi.metadata.table.taken_back", lambda *_: frozenset())
-        patch.setattr("pudi.metadata.table.taken_back_long_ago", lambda *_: frozenset())
-        patch.setattr("pudi.action.mdt.taken_back.taken_back", lambda *_: frozenset())
+        patch.setattr("pudi.metadata.table.invalidated_partitions", lambda *_: frozenset())
+        patch.setattr("pudi.metadata.table.ever_invalidated_partitions", lambda *_: frozenset())
+        patch.setattr("pudi.action.mdt.invalidated.invalidated_partitions", lambda *_: frozenset())
         pudi.Table(path).upsert(table([trip(5, 15, "five"), trip(10, 10, "ten")]))
 
 
@@ -246,7 +246,7 @@ def _archive_all_but_the_newest(path: Path) -> None:
     with opened.lock:
         archive(opened.store, timeline.instants[:-1])
     assert len(opened.store.load().instants) == 1
-    taken_back._seen_until.clear()
+    invalidated._seen_until.clear()
 
 
 def test_statistics_that_were_taken_back_are_made_anew(tmp_path: Path) -> None:

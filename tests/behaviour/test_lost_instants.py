@@ -64,7 +64,7 @@ def test_told_and_never_undone(tmp_path: Path, version: int, everything: bool) -
                 verb(rows("fourth", 3))
         assert sorted(file for file in (tmp_path / "t").rglob("*.parquet")) == before
     else:
-        assert not [path for path in table.repair(confirm=lambda plan: False).plan.leftovers.orphans if second in path]
+        assert not [path for path in table.repair(confirm=lambda plan: False).plan.orphans.data_files if second in path]
 
 
 def test_changes_before_and_after_are_not_concerned(tmp_path: Path) -> None:

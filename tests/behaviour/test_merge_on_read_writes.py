@@ -204,7 +204,7 @@ def test_commits_describe_appends_as_hudi_does(tmp_path: Path, version: int) -> 
     meta = MetaClient.open(str(trips.path), None, {})
     commit = meta.store.load().commit(instant)
     assert commit is not None
-    ((stat,),) = meta.store.commit_metadata(commit).partition_to_write_stats.values()
+    ((stat,),) = meta.store.read_commit_metadata(commit).partition_to_write_stats.values()
     names = tuple(log.name.name for log in file_slice.logs)
     assert (stat.path, stat.num_writes, stat.num_update_writes, stat.num_inserts) == (names[-1], 2, 2, 0)
     assert stat.total_write_bytes == stat.file_size_in_bytes == (trips.path / names[-1]).stat().st_size

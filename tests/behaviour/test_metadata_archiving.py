@@ -65,7 +65,7 @@ def test_what_the_table_archived_its_metadata_table_archives(tmp_path: Path, lay
     meta = metadata_of(made.path)
     for instant in archived:
         if instant.action is Action.DELTACOMMIT and not instant.requested.startswith("0000"):
-            assert meta.store.commit_metadata(instant).partition_to_write_stats.keys() == {"files"}
+            assert meta.store.read_commit_metadata(instant).partition_to_write_stats.keys() == {"files"}
     assert_listing(made.path)
     assert len(made.snapshot()) == 12
     made.table.upsert(table([trip(30, 30)]), options={"hoodie.metadata.index.column.stats.enable": "true"})
@@ -88,7 +88,7 @@ def test_log_files_are_merged_among_themselves(tmp_path: Path, layout: Layout) -
     }
     made = written(tmp_path / "trips", layout, rounds=8, options=options)
     store = metadata_of(made.path).store
-    deltas = [store.commit_metadata(i) for i in store.load().of(Action.DELTACOMMIT)]
+    deltas = [store.read_commit_metadata(i) for i in store.load().of(Action.DELTACOMMIT)]
     folded = [each for each in deltas if each.operation_type == "LOG_COMPACT"]
     assert len(folded) >= 2
     assert {"files", "column_stats", "partition_stats"} == set(folded[-1].partition_to_write_stats)

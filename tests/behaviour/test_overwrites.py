@@ -151,16 +151,16 @@ def test_the_timeline_says_what_hudi_says(pair: Pair) -> None:
     replaced = store.load().of(Action.REPLACECOMMIT)
     assert [i.requested for i in replaced] == instants
     overwritten, deleted, whole = replaced
-    done = store.commit_metadata(overwritten)
+    done = store.read_commit_metadata(overwritten)
     assert done.operation_type == "INSERT_OVERWRITE"
     assert {p: len(ids) for p, ids in (done.partition_to_replace_file_ids or {}).items()} == {"nyc": 1}
     inflight = decode_commit_metadata(store.read(overwritten, State.INFLIGHT))
     assert {p: [s.num_inserts for s in stats] for p, stats in inflight.partition_to_write_stats.items()} == {"nyc": [2]}
     plan = decode_requested_replace_metadata(store.read(deleted, State.REQUESTED))
     assert (plan.operation_type, plan.version) == ("DELETE_PARTITION", 1)
-    assert store.commit_metadata(deleted).partition_to_write_stats == {}
-    assert store.commit_metadata(whole).operation_type == "INSERT_OVERWRITE_TABLE"
-    assert set(store.commit_metadata(whole).partition_to_replace_file_ids or {}) == {"nyc", "chennai", "sao_paulo"}
+    assert store.read_commit_metadata(deleted).partition_to_write_stats == {}
+    assert store.read_commit_metadata(whole).operation_type == "INSERT_OVERWRITE_TABLE"
+    assert set(store.read_commit_metadata(whole).partition_to_replace_file_ids or {}) == {"nyc", "chennai", "sao_paulo"}
 
 
 def test_refused(pair: Pair, tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_leftovers_of_dead_writers_go(copy: Path) -> None:
     done = opened.repair()
     assert done.ok
     assert done.built == ()
-    told = dict(done.plan.leftovers.told())
+    told = dict(done.plan.orphans.describe())
     relative = [str(each.relative_to(copy)) for each in (orphan, markers, dropped)]
     assert set(told) == {*relative, ".hoodie/hoodie.properties.backup"}
     assert not orphan.exists()

@@ -64,11 +64,11 @@ def assert_compacted(path: Path, old: list[Row]) -> None:
     meta = MetaClient.open(str(path), None, OPTIONS)
     timeline = meta.store.load()
     assert timeline.pending == ()
-    ours = [i for i in timeline.commits if meta.store.commit_metadata(i).operation_type == "COMPACT"]
+    ours = [i for i in timeline.commits if meta.store.read_commit_metadata(i).operation_type == "COMPACT"]
     named = {
         stat.path
         for instant in ours
-        for stats in meta.store.commit_metadata(instant).partition_to_write_stats.values()
+        for stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.values()
         for stat in stats
     }
     newest = {i.requested for i in ours}

@@ -13,7 +13,7 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient, compaction
-from pudi.action.claim import give_back
+from pudi.action.claim import revert_to_requested
 from pudi.action.compaction import run
 from pudi.action.rollback import repair
 from pudi.config import WriteOptions, resolve
@@ -67,7 +67,7 @@ def test_a_run_taken_for_dead_that_wakes_up_after_the_other(table: Path) -> None
 
     def other() -> None:
         meta = client(table)
-        give_back(meta, _pending(meta))
+        revert_to_requested(meta, _pending(meta))
         assert run(meta, LocalEngine(), _pending(meta), resolve(OPTIONS)) is not None
 
     meta = client(table)
@@ -84,7 +84,7 @@ def test_a_run_taken_for_dead_that_wakes_up_amid_the_other(table: Path) -> None:
 
     def other() -> None:
         meta = client(table)
-        give_back(meta, _pending(meta))
+        revert_to_requested(meta, _pending(meta))
 
         def awake() -> None:
             files_written.set()

@@ -110,7 +110,7 @@ def assert_tidy(path: Path) -> None:
     named = {
         stat.path
         for instant in timeline.commits
-        for stats in meta.store.commit_metadata(instant).partition_to_write_stats.values()
+        for stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.values()
         for stat in stats
     }
     kept = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file() and _is_data(path, file)}

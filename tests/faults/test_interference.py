@@ -266,7 +266,7 @@ def test_a_writer_taken_for_dead_leaves_nothing(trips: pudi.Table, during: Any) 
     named = {
         stat.path
         for instant in meta.store.load().commits
-        for stats in meta.store.commit_metadata(instant).partition_to_write_stats.values()
+        for stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.values()
         for stat in stats
     }
     assert files == named

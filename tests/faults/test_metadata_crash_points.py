@@ -63,7 +63,7 @@ def assert_right(path: Path) -> None:
     meta = MetaClient.open(str(path), None, {})
     timeline = meta.store.load()
     for instant in timeline.commits:
-        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+        for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
                 assert stat.path.rpartition("/")[2] in found[partition], f"{stat.path} of {instant} is not listed"
 

@@ -3,9 +3,9 @@
 Each action is a module; here is what they share, so that a read loads no action.
 """
 
+from pudi.action.committed_files import files_written, verify_committed_files, verify_committed_logs
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import OPENING_OPTIONS, MetaClient
-from pudi.action.presence import check_logs, check_present, files_written
 from pudi.action.result import CommitResult
 from pudi.action.schema_history import read_history
 
@@ -13,9 +13,9 @@ __all__ = [
     "OPENING_OPTIONS",
     "CommitResult",
     "MetaClient",
-    "check_logs",
-    "check_present",
     "files_written",
     "merging_of",
     "read_history",
+    "verify_committed_files",
+    "verify_committed_logs",
 ]

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from pudi.action.mdt.build import build_metadata, settle_metadata
-from pudi.action.mdt.upkeep import in_step
+from pudi.action.mdt.build import build_metadata, reconcile_metadata
+from pudi.action.mdt.commit_hook import metadata_commit_hook
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.result import CommitResult
@@ -56,7 +56,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         raise SchemaError(error.message, table=root) from error
     _check_nameable(after.arrow(), root)
     _check_roles(meta, before, after)
-    settle_metadata(meta, resolved)
+    reconcile_metadata(meta, resolved)
     timeline = repair(meta, options)
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
@@ -76,7 +76,9 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
         write_history(meta, instant.requested, history.with_version(newest))
-        done = meta.store.complete(instant, metadata, in_step(meta, instant, metadata, check), seen=timeline)
+        done = meta.store.complete(
+            instant, metadata, metadata_commit_hook(meta, instant, metadata, check), seen=timeline
+        )
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",

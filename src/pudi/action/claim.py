@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pudi.action.after import CLEAN_UP, behind_commit
-from pudi.action.mdt.upkeep import taken_back
+from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import WriteOptions
@@ -135,12 +135,12 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
             instant=instant.requested,
         )
     if current.state is State.INFLIGHT:
-        current = give_back(meta, current)
+        current = revert_to_requested(meta, current)
     delete_for_good(meta.storage, unmarked_files(meta.storage, current.requested, meta.store.layout))
     return current
 
 
-def give_back(meta: MetaClient, instant: Instant) -> Instant:
+def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
     """Undo a run that died, under the table's lock: its files go, and its instant is requested again.
 
     Raises:
@@ -150,7 +150,7 @@ def give_back(meta: MetaClient, instant: Instant) -> Instant:
         markers = Markers(meta.storage, instant.requested)
         files = markers.files()
         delete_for_good(meta.storage, files)
-        taken_back(meta, instant.requested)
+        discard_metadata(meta, instant.requested)
         delete_for_good(meta.storage, [meta.store.path(instant, State.INFLIGHT)])
         markers.delete()
         meta.storage.delete([heartbeat_path(instant.requested)])
@@ -165,13 +165,13 @@ def _undo(claim: Claim) -> None:
             done = timeline.commit(instant.requested)
             own = set(claim.own_files())
             if done is not None:  # by this run, whose answer was lost, or by another one of the same plan
-                stats = meta.store.commit_metadata(done).partition_to_write_stats.values()
+                stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
                 own -= {stat.path or "" for group in stats for stat in group}
             delete_for_good(meta.storage, sorted(own))
             found = timeline.find(instant.requested, instant.action)
             others = set(Markers(meta.storage, instant.requested).all_files()) - own
             if done is None and not others and found is not None and found.state is State.INFLIGHT:
-                give_back(meta, found)
+                revert_to_requested(meta, found)
     except PudiError:
         return  # the first error is the one to tell; the next one that comes finds this run dead
 

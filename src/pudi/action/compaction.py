@@ -17,13 +17,13 @@ from functools import partial
 from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.build import reconcile_metadata
+from pudi.action.mdt.commit_hook import metadata_commit_hook
 from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
-from pudi.action.mdt.upkeep import in_step
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.result import CommitResult
-from pudi.action.rollback import repair, sweep, take_back
+from pudi.action.rollback import abort, repair, sweep
 from pudi.action.schema_history import read_history
 from pudi.action.spec import file_options
 from pudi.action.steps import add_partitions
@@ -105,7 +105,7 @@ def schedule(
             plan = plan_log_compaction(slices, options, busy=busy, max_file_size=size, blocks=count)
         if not plan.operations:
             return None
-        settle_metadata(meta, resolved)
+        reconcile_metadata(meta, resolved)
         return meta.store.request(action, encode_compaction_plan(plan), seen=timeline)
 
 
@@ -219,7 +219,7 @@ def run(meta: MetaClient, engine: Engine, instant: Instant, resolved: Options) -
     options = WriteOptions.of(resolved)
     if instant.action is Action.LOGCOMPACTION and _taken_off(meta, instant, options):
         return None
-    settle_metadata(meta, resolved)
+    reconcile_metadata(meta, resolved)
     return _Run(meta, engine, instant, resolved, options).run()
 
 
@@ -252,7 +252,9 @@ class _Run(Timed):
                 stage = partial(
                     stage_changes, meta, self.engine, claim.instant, metadata, timeline, self.resolved, Index()
                 )
-                check = in_step(meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage)
+                check = metadata_commit_hook(
+                    meta, claim.instant, metadata, partial(_check_inputs, meta, claim, plan), stage
+                )
                 action = claim.instant.action.comparable
                 done = meta.store.complete(claim.instant, metadata, check, action=action, seen=timeline)
                 with behind_commit(CLEAN_UP, meta.storage.root, claim.failed):
@@ -324,7 +326,7 @@ def _is_due(meta: MetaClient, timeline: Timeline, options: CompactionOptions, ac
     if action is Action.COMPACTION:
         return is_due(timeline, options, millis_to_instant(meta.context.clock.now_ms(), meta.config.timezone))
     deltas = timeline.of(Action.DELTACOMMIT)
-    done = [i.requested for i in deltas if meta.store.commit_metadata(i).operation_type == "LOG_COMPACT"]
+    done = [i.requested for i in deltas if meta.store.read_commit_metadata(i).operation_type == "LOG_COMPACT"]
     return is_log_compaction_due(timeline, options, done)
 
 
@@ -352,14 +354,14 @@ def _taken_off(meta: MetaClient, instant: Instant, options: WriteOptions) -> boo
             return False  # the claim will say so
         later = any(i.requested > instant.requested for i in _compactions(meta, timeline))
         if current.state is State.INFLIGHT or later:
-            take_back(meta, current, dead=True)
+            abort(meta, current, dead=True)
             return True
     return False
 
 
 def _compactions(meta: MetaClient, timeline: Timeline) -> list[Instant]:
     """Pending and completed compactions."""
-    done = [i for i in timeline.of(Action.COMMIT) if meta.store.commit_metadata(i).operation_type == "COMPACT"]
+    done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == "COMPACT"]
     return [*timeline.of(Action.COMPACTION, *_PENDING), *done]
 
 

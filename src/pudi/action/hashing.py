@@ -17,7 +17,7 @@ from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.plan import Operation
 from pudi.timeline import Timeline
 
@@ -48,7 +48,7 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
         names.setdefault(partition, []).append(name)
     chosen = {p: _valid(meta, timeline, p, each) for p, each in names.items()}
     files = [(partition, f"{_folder(partition)}/{name}") for partition, name in chosen.items() if name is not None]
-    rings = at_once(lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files)
+    rings = map_parallel(lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files)
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
 
@@ -79,7 +79,7 @@ def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[
             meta.storage.create(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring, durable=True)
 
 
-def settle_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
+def reconcile_hash_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
     """Say that the rings of a completed commit count, for when it's off the timeline (createCommitMarker)."""
     if not isinstance(index.buckets, ConsistentBuckets):
         return

@@ -318,7 +318,7 @@ class _Finder:
     def _written(self) -> Iterator[list[BaseFile | LogFile]]:
         """Files of each of the newest commits that wrote some, newest first."""
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
-            stats = self.meta.store.commit_metadata(instant).partition_to_write_stats
+            stats = self.meta.store.read_commit_metadata(instant).partition_to_write_stats
             files = [file for partition, group in stats.items() for s in group if (file := _file(partition, s))]
             if files:
                 yield files

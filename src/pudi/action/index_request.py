@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pudi.action.mdt.being_built import plan_of
 from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.meta_client import MetaClient
 from pudi.config import KEY_PREFIXES, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError

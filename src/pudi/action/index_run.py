@@ -16,16 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
-from pudi.action.mdt.being_built import plan_of
 from pudi.action.mdt.build import set_partitions
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, IndexBuilder, Stats
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
-from pudi.action.mdt.give_back import complete_index, give_back_index, is_dead_building
+from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
 from pudi.action.mdt.index_defs import defined_index, delete_definition
+from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.mdt.record_index import may_change_keys
-from pudi.action.mdt.services import maintain_metadata
+from pudi.action.mdt.revert_build import complete_index, is_dead_building, revert_index_build
+from pudi.action.mdt.services import run_metadata_services
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.timed import Timed
@@ -84,7 +84,7 @@ class IndexRun(Timed):
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
             with behind_commit(METADATA_TABLE, meta.storage.root, failed):
-                maintain_metadata(meta, self.engine, self.resolved)
+                run_metadata_services(meta, self.engine, self.resolved)
             return replace(result, failed_services=failed)
         self._give_up()
         raise ConflictError(
@@ -122,7 +122,7 @@ class IndexRun(Timed):
                 current = self._free()
                 plan = plan_of(meta, current)
                 if current.state is State.INFLIGHT:
-                    current = give_back_index(meta, current) or replace(current, state=State.COMPLETED)
+                    current = revert_index_build(meta, current) or replace(current, state=State.COMPLETED)
                 if not current.is_completed:
                     for beat in beats:
                         beat.start()
@@ -191,7 +191,7 @@ class IndexRun(Timed):
             if set(stats) - {partition}:  # what comes with it is to be kept in step from now on too, should we die
                 building = {*config.metadata_partitions_inflight, *stats}
                 set_partitions(meta, ready=config.metadata_partitions, building=building)
-            mdt.store.complete(own, commit_metadata(stats, BULK_INSERT), also=list(stats))
+            mdt.store.complete(own, metadata_deltacommit(stats, BULK_INSERT), also=list(stats))
             return complete_index(meta, instant, stats), stats
 
     def _check_kept(self, builder: IndexBuilder, now: Timeline) -> None:
@@ -212,8 +212,8 @@ class IndexRun(Timed):
         for commit in (i for i in now.commits if i.requested not in known):
             delta = own.find(commit.requested, Action.DELTACOMMIT)
             took_part = delta is not None and delta.is_completed
-            if delta is not None and took_part and _expects(work.spec.kind, meta.store.commit_metadata(commit)):
-                took_part = partition in mdt.store.commit_metadata(delta).partition_to_write_stats
+            if delta is not None and took_part and _expects(work.spec.kind, meta.store.read_commit_metadata(commit)):
+                took_part = partition in mdt.store.read_commit_metadata(delta).partition_to_write_stats
             if not took_part:
                 raise _LeftBehind(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
 
@@ -231,7 +231,7 @@ class IndexRun(Timed):
                 found = meta.store.load().find(self.instant.requested, Action.INDEXING)
                 if found is None or found.is_completed:
                     return
-                left = give_back_index(meta, found)
+                left = revert_index_build(meta, found)
                 made = {each.partition for each in plan_of(meta, found)} <= set(meta.config.metadata_partitions)
                 if left is not None and (made or not keeps_plan):
                     discard_index(meta, left)
@@ -253,7 +253,7 @@ def discard_index(meta: MetaClient, instant: Instant) -> None:
     """
     plan = plan_of(meta, instant)
     if instant.state is State.INFLIGHT:
-        given = give_back_index(meta, instant)
+        given = revert_index_build(meta, instant)
         if given is None:  # it had written everything, and is completed now
             return
         instant = given

@@ -9,12 +9,12 @@ import logging
 from dataclasses import replace
 
 from pudi.action.index_run import IndexRun, busy, discard_index
-from pudi.action.mdt.being_built import plan_of
-from pudi.action.mdt.build import build_metadata, drop_partitions, settle_metadata
+from pudi.action.mdt.build import build_metadata, drop_partitions, reconcile_metadata
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building
-from pudi.action.mdt.give_back import give_back_index, is_dead_building
 from pudi.action.mdt.index_defs import delete_definition, read_definitions, write_definition
+from pudi.action.mdt.inflight_builds import plan_of
+from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
@@ -125,7 +125,7 @@ def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
         timeline = meta.store.load()
         current = timeline.find(instant.requested, Action.INDEXING)
         if current is not None and current.state is State.INFLIGHT:
-            current = give_back_index(meta, current)
+            current = revert_index_build(meta, current)
         if current is None or current.is_completed:
             return []
         plan = {each.partition: each for each in plan_of(meta, current)}
@@ -232,7 +232,7 @@ def _check(meta: MetaClient, resolved: Options) -> None:
 
 def _with_metadata(meta: MetaClient, resolved: Options) -> None:
     """Make the metadata table that an index is part of, where there is none; dead writers' instants go before."""
-    settle_metadata(meta, resolved)
+    reconcile_metadata(meta, resolved)
     repair(meta, WriteOptions.of(resolved))
     build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))
     if FILES not in meta.config.metadata_partitions:

@@ -173,7 +173,7 @@ def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[
     Not certain is what names of log files say where they bear the instant of their slice's base (below version 8): it
     may be that of a compaction which was still pending.
     """
-    metadata = meta.store.commit_metadata(instant)
+    metadata = meta.store.read_commit_metadata(instant)
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             yield from _of_stat(stat)
@@ -202,7 +202,7 @@ def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant])
     asked = {each for each, left in pending.items() if left.action in WRITE_ACTIONS and each < instant.requested}
     if not asked or meta.store.layout != 1 or not meta.merges_on_read or not meta.config.populate_meta_fields:
         return
-    metadata = meta.store.commit_metadata(instant)
+    metadata = meta.store.read_commit_metadata(instant)
     if metadata.operation_type != "COMPACT":
         return
     for stats in metadata.partition_to_write_stats.values():

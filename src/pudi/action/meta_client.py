@@ -78,9 +78,9 @@ class MetaClient:
         memory: how much of it merging one slice may take.
         by_position: whether reads may match log records with base rows by position.
         reads_metadata: whether files are listed through its metadata table, where it has one.
-        looked_at: the metadata table as it was opened last before a write, and the table's timeline that it was opened
-            by: what comes next in that write needn't open it again.
-        as_table: the metadata table as a table of its own, once it was opened, and what that depended on
+        metadata_snapshot: the metadata table as the last write opened it, and the table's timeline that it belongs to;
+            later steps of that write use it.
+        metadata_client: the metadata table as a table of its own, once it was opened, and what that depended on
             (`open_metadata`).
         origin: the client that this one was made from for a single verb; it learns of changed properties too.
     """
@@ -93,8 +93,8 @@ class MetaClient:
     reads_metadata: bool = True
     memory: MergeMemory = field(default_factory=MergeMemory)
     by_position: bool = True
-    looked_at: tuple[Timeline, MetadataTable] | None = field(default=None, repr=False, compare=False)
-    as_table: tuple[object, MetaClient] | None = field(default=None, repr=False, compare=False)
+    metadata_snapshot: tuple[Timeline, MetadataTable] | None = field(default=None, repr=False, compare=False)
+    metadata_client: tuple[object, MetaClient] | None = field(default=None, repr=False, compare=False)
     origin: MetaClient | None = field(default=None, repr=False, compare=False)
     _listed: KeptListing = field(default_factory=KeptListing, repr=False, compare=False)
 
@@ -202,8 +202,8 @@ class MetaClient:
         folders = StorageListing(self.storage)
         if not self.reads_metadata or FILES not in self.config.metadata_partitions:
             return folders
-        if opened is None and self.looked_at is not None and self.looked_at[0] is timeline:
-            opened = self.looked_at[1]
+        if opened is None and self.metadata_snapshot is not None and self.metadata_snapshot[0] is timeline:
+            opened = self.metadata_snapshot[1]
         return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
 
     def check_listed(self, table: MetadataTable) -> None:
@@ -249,7 +249,7 @@ class MetaClient:
         """
         instant = self._schema_instant(timeline)
         if instant is not None:
-            text = self.store.commit_metadata(instant).extra_metadata[SCHEMA_KEY]
+            text = self.store.read_commit_metadata(instant).extra_metadata[SCHEMA_KEY]
             with naming(self.store.path(instant), self.storage.root):
                 _check_schema(text)
             return text
@@ -268,11 +268,11 @@ class MetaClient:
     def schema_commit(self, timeline: Timeline) -> CommitMetadata | None:
         """What the newest commit that says the table's schema says; None where none does."""
         instant = self._schema_instant(timeline)
-        return None if instant is None else self.store.commit_metadata(instant)
+        return None if instant is None else self.store.read_commit_metadata(instant)
 
     def _schema_instant(self, timeline: Timeline) -> Instant | None:
         for instant in reversed(self.commits_by_completion(timeline)):
-            metadata = self.store.commit_metadata(instant)
+            metadata = self.store.read_commit_metadata(instant)
             if metadata.extra_metadata.get(SCHEMA_KEY) and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
                 return instant
         return None

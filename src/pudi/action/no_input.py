@@ -26,10 +26,10 @@ class NoRecords:
 class WriteWithoutInput(Write):
     """A write that takes no records in."""
 
-    def _take_in(self, data: Any, schema: pa.Schema) -> NoRecords:
+    def _prepare_input(self, data: Any, schema: pa.Schema) -> NoRecords:
         return NoRecords()
 
-    def _idle(self, records: Any) -> bool:
+    def _is_noop(self, records: Any) -> bool:
         return False
 
     def _next_schema(self, records: Any) -> str:

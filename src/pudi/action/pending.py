@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback import take_back
+from pudi.action.rollback import abort
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, PudiError, RefusedError
@@ -63,6 +63,6 @@ def _undo(meta: MetaClient, instant: Instant) -> None:
     try:
         found = meta.store.load().find(instant.requested, instant.action)
         if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
-            take_back(meta, instant)
+            abort(meta, instant)
     except PudiError:
         return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action.after import CLEAN_UP, behind_commit
-from pudi.action.hashing import renewed_index, settle_rings, write_rings
+from pudi.action.hashing import reconcile_hash_rings, renewed_index, write_rings
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.no_input import WriteWithoutInput
@@ -183,7 +183,7 @@ class _Replace(Write):
         done = super()._commit(timeline, schema_json, records, plan)
         if done is not None:
             with behind_commit(CLEAN_UP, self.meta.storage.root, self.failed):
-                settle_rings(self.meta, done[0].requested, self.index, self._groups)
+                reconcile_hash_rings(self.meta, done[0].requested, self.index, self._groups)
         return done
 
 
@@ -191,7 +191,7 @@ class _Replace(Write):
 class _Overwrite(_Replace):
     _counts: Mapping[str, int] = field(default_factory=dict)
 
-    def _idle(self, records: Any) -> bool:
+    def _is_noop(self, records: Any) -> bool:
         self._counts = records.counts
         if self.partitions is None:
             return self.operation is Operation.INSERT_OVERWRITE and not records.counts

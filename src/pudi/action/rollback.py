@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from pudi.action.lost_instants import refuse_to_undo
-from pudi.action.mdt.give_back import give_back_index, is_dead_building
-from pudi.action.mdt.upkeep import rolled_back, taken_back
+from pudi.action.mdt.commit_hook import discard_metadata, rollback_metadata
+from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
@@ -109,7 +109,7 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
         _execute(meta, meta.store.start(rollback), plan)
 
 
-def take_back(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
+def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
     """Take a write of this very process back, as if it had never begun: no rollback instant tells of it.
 
     Below version 8, where log files stay behind, a rollback tells a metadata table of them.
@@ -132,7 +132,7 @@ def take_back(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
         if dead:
             delete_for_good(meta.storage, unmarked_files(meta.storage, target.requested, meta.store.layout))
         take_blocks_back(meta.storage, target.requested, target.requested, blocks)
-        taken_back(meta, target.requested)
+        discard_metadata(meta, target.requested)
         meta.store.discard(target)
         markers.delete()
         meta.storage.delete([heartbeat_path(target.requested)])
@@ -166,7 +166,7 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
     elif instant.action is Action.INDEXING:
         current = meta.store.load().find(instant.requested, instant.action)
         if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
-            give_back_index(meta, current)
+            revert_index_build(meta, current)
     elif instant.action not in _HARMLESS:
         raise NotSupportedError(
             f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "
@@ -261,7 +261,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
         },
         instants_rollback=(target,),
     )
-    rolled_back(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
+    rollback_metadata(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
     found = meta.store.load().find(target.commit_time, Action(target.action))
     if found is not None and found.action is Action.COMPACTION:  # its plan stays
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])

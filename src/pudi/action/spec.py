@@ -130,6 +130,6 @@ def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_b
     recent = meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
     default = min(float(options.record_size_estimate), record_bytes or float("inf"))
     size = average_record_bytes(
-        (meta.store.commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
+        (meta.store.read_commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
     )
     return Sizing(options.small_file_limit, options.max_file_size, size)

@@ -15,14 +15,14 @@ from pudi.format import (
     encode_partition_metadata,
     partition_metadata_path,
 )
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 
-def remove_leftovers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
+def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
@@ -43,10 +43,10 @@ def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat
         depth = len(partition.split("/")) if partition else 0
         content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())
         files.append((partition_metadata_path(partition), content))
-    at_once(add, files)
+    map_parallel(add, files)
 
 
-def commit_metadata(
+def build_commit_metadata(
     operation: Operation,
     stats: Sequence[WriteStat],
     schema_json: str,

@@ -14,29 +14,29 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.after import CLEAN_UP, COMPACTION, METADATA_TABLE, behind_commit
+from pudi.action.committed_files import files_written, verify_committed_files
 from pudi.action.compaction import maybe_compact
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
 from pudi.action.log_merging import merging_of, merging_of_deletes
-from pudi.action.mdt.build import settle_metadata
+from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.mdt.build_all import build_wanted
-from pudi.action.mdt.rebuild import make_anew
+from pudi.action.mdt.commit_hook import metadata_commit_hook
+from pudi.action.mdt.rebuild import reinitialize_partitions
 from pudi.action.mdt.record_index import shards_for
-from pudi.action.mdt.services import maintain_metadata
+from pudi.action.mdt.services import run_metadata_services
 from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
-from pudi.action.mdt.upkeep import in_step
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.pending import pending
-from pudi.action.presence import check_present, files_written
 from pudi.action.result import CommitResult
-from pudi.action.rollback import repair, take_back
+from pudi.action.rollback import abort, repair
 from pudi.action.schema_history import read_history, write_history
 from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, next_schema, sizing, writable_schema
-from pudi.action.steps import add_partitions, commit_metadata, remove_leftovers
+from pudi.action.steps import add_partitions, build_commit_metadata, reconcile_markers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
 from pudi.action.unchanged import planned, unchanged_since
@@ -132,20 +132,20 @@ class Write(Timed):
         check_generated(self.keys, self.operation, self.options, meta.storage.root)
         check_key_types(self.keys, schema, table=meta.storage.root)
         with self._phase("prepare"):
-            records = self._take_in(data, schema)
+            records = self._prepare_input(data, schema)
         try:
             uncounted = partial(is_uncounted, self.operation, self.index, self.engine)
             bulk = uncounted(first)
             if not bulk:
                 with self._phase("count"):
-                    idle = self._idle(records)
+                    idle = self._is_noop(records)
                 if idle:
                     return None
             with self._phase("repair"):
-                settle_metadata(meta, self.resolved)
+                reconcile_metadata(meta, self.resolved)
                 timeline = repair(meta, self.options)
                 build_wanted(meta, self.engine, self.resolved, timeline)
-                make_anew(meta, self.engine, self.resolved)
+                reinitialize_partitions(meta, self.engine, self.resolved)
             self.schema_seen.check(meta, timeline)
             self.history = read_history(meta, timeline, timeline)
             schema_json = self._next_schema(records)
@@ -161,7 +161,7 @@ class Write(Timed):
         with behind_commit(COMPACTION, meta.storage.root, self.failed):
             maybe_compact(meta, self.engine, self.resolved)
         with behind_commit(METADATA_TABLE, meta.storage.root, self.failed):
-            maintain_metadata(meta, self.engine, self.resolved)
+            run_metadata_services(meta, self.engine, self.resolved)
         return replace(result, failed_services=self.failed)
 
     def _write_by(
@@ -178,11 +178,11 @@ class Write(Timed):
                 return None
         return self._commit(timeline, schema_json, tagged, plan)
 
-    def _take_in(self, data: Any, schema: pa.Schema) -> Any:
+    def _prepare_input(self, data: Any, schema: pa.Schema) -> Any:
         """The records, checked and with their keys."""
         return self.engine.prepare(data, self._input_spec(schema))
 
-    def _idle(self, records: Any) -> bool:
+    def _is_noop(self, records: Any) -> bool:
         """Whether there is nothing to do, so that no commit is made; raises where the records don't fit the verb."""
         return not records.counts
 
@@ -296,7 +296,7 @@ class Write(Timed):
             ) from error
         newest = files_written(meta, meta.commits_by_completion(timeline)[-1:])
         seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
-        check_present(meta, view, slices, seen)
+        verify_committed_files(meta, view, slices, seen)
         return slices
 
     def _sizing(self, timeline: Timeline, records: Any) -> Sizing:
@@ -315,12 +315,12 @@ class Write(Timed):
                 results = self._write_files(records, spec, plan)
             stats = [stat for result in results for stat in result.stats]
             if not stats and not self._replaces_some:  # no records, or deletes of what isn't there
-                take_back(meta, instant)
+                abort(meta, instant)
                 return None
             with self._phase("commit"):
-                remove_leftovers(meta, instant, stats)
+                reconcile_markers(meta, instant, stats)
                 add_partitions(meta, instant, stats)
-                metadata = commit_metadata(
+                metadata = build_commit_metadata(
                     self.operation, stats, schema_json, history, self._replaced, self.extra_metadata
                 )
                 if history is not None:
@@ -329,7 +329,7 @@ class Write(Timed):
                 stage = partial(
                     stage_changes, meta, self.engine, instant, metadata, timeline, self.resolved, self.index
                 )
-                kept = in_step(meta, instant, metadata, check, stage)
+                kept = metadata_commit_hook(meta, instant, metadata, check, stage)
                 done = meta.store.complete(instant, metadata, kept, seen=timeline)
                 with behind_commit(CLEAN_UP, meta.storage.root, self.failed):
                     Markers(meta.storage, instant.requested).delete()

@@ -73,7 +73,7 @@ class ConflictCheck:
         return [i for i in now.commits if i.requested not in known and i.requested != self.own.requested]
 
     def _check_commit(self, other: Instant) -> None:
-        theirs = self.store.commit_metadata(other)
+        theirs = self.store.read_commit_metadata(other)
         mine = owned(groups_of(self.written) | replaced_groups(self.written), self.keys_unique)
         both = mine & owned(groups_of(theirs) | replaced_groups(theirs), self.keys_unique)
         if both:

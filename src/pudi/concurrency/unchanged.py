@@ -102,7 +102,7 @@ class Unchanged:
             if instant.action is Action.RESTORE:
                 yield instant, "went back to an earlier state"
                 continue
-            metadata = self.store.commit_metadata(instant)
+            metadata = self.store.read_commit_metadata(instant)
             if metadata.operation_type not in _SAME_RECORDS and not metadata.compacted:
                 commits.append(_Commit(instant, metadata))
         moved = {p for each in commits if each.done.operation_type == _CLUSTER for p in each.replaced}

@@ -131,7 +131,7 @@ def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedMerging:
     """How a new table shall merge, as its options say.
 
     Attributes:

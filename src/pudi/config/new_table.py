@@ -86,7 +86,7 @@ def new_properties(
     hive_style = properties[TableOptions.hive_style.key] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault(OtherTableOptions.partition_extractor.key, extractor)
-    wanted = merging.Wanted(
+    wanted = merging.RequestedMerging(
         options[TableOptions.record_merge_mode],
         options[TableOptions.compaction_payload_class],
         options[TableOptions.merge_strategy_id],

@@ -199,7 +199,7 @@ class CommittedLogs:
         archive = open_archive(storage, self.history, self.layout)
         for moved in archive.instants(instant.requested):
             if (moved.requested, moved.action) == (instant.requested, instant.action):
-                return archive.commit_metadata(moved)
+                return archive.read_commit_metadata(moved)
         raise NotFoundError("a commit is gone from the timeline", path=path, instant=instant.requested)
 
 
@@ -262,7 +262,7 @@ def _all_extents(store: TimelineStore, instants: Sequence[Instant]) -> list[Exte
 
 def _read_extents(store: TimelineStore, instant: Instant) -> Extents | None:
     try:
-        metadata = store.commit_metadata(instant)
+        metadata = store.read_commit_metadata(instant)
     except (CorruptError, NotFoundError):
         return None
     return log_extents(metadata, instant.requested)

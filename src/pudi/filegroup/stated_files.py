@@ -80,7 +80,7 @@ def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]
     found: dict[str, set[int]] = {}
     for instant in _commits_to_ask(store, seen):
         if instant.requested in wanted.values():
-            for stats in store.commit_metadata(instant).partition_to_write_stats.values():
+            for stats in store.read_commit_metadata(instant).partition_to_write_stats.values():
                 for stat in stats:
                     if wanted.get(stat.path or "") == instant.requested:
                         found.setdefault(stat.path or "", set()).add(stat.file_size_in_bytes or 0)
@@ -177,7 +177,7 @@ def _replaced_since(store: TimelineStore, requested: str) -> set[Group]:
         (partition, file_id)
         for instant in store.archived(requested)
         if instant.action is Action.REPLACECOMMIT
-        for partition, file_ids in (store.commit_metadata(instant).partition_to_replace_file_ids or {}).items()
+        for partition, file_ids in (store.read_commit_metadata(instant).partition_to_replace_file_ids or {}).items()
         for file_id in file_ids
     }
 
@@ -191,7 +191,7 @@ def _stated(
     found: dict[Group, _Stated] = {}
     for instant in sorted(commits, key=lambda each: each.requested, reverse=True):
         requested = instant.requested
-        stats_of = store.commit_metadata(instant).partition_to_write_stats
+        stats_of = store.read_commit_metadata(instant).partition_to_write_stats
         for partition in stats_of if partitions is None else stats_of.keys() & partitions:
             for stat in stats_of[partition]:
                 group = (partition, stat.file_id or "")

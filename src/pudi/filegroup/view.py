@@ -32,7 +32,7 @@ class Replacements:
         """Read them from the timeline's completed replacecommits (clustering included)."""
         replaced: dict[tuple[str, str], str] = {}
         for instant in timeline.of(Action.REPLACECOMMIT):
-            metadata = store.commit_metadata(instant)
+            metadata = store.read_commit_metadata(instant)
             for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
                 for file_id in file_ids:
                     replaced.setdefault((partition, file_id), instant.requested)
@@ -246,7 +246,7 @@ class FileSystemView:
         commit = self._now.commit(oldest.instant) or self._timeline.commit(oldest.instant)
         if commit is None:
             return
-        stats = self._store.commit_metadata(commit).partition_to_write_stats.get(oldest.partition, ())
+        stats = self._store.read_commit_metadata(commit).partition_to_write_stats.get(oldest.partition, ())
         previous = next((s.prev_commit for s in stats if s.file_id == oldest.file_id), None)
         if previous in {None, NO_COMMIT} or self.is_replaced(oldest.partition, oldest.file_id):
             return

@@ -46,7 +46,7 @@ class ArchivedEntry:
     record: Mapping[str, Any] = field(repr=False, hash=False)
 
     @property
-    def commit_metadata(self) -> CommitMetadata:
+    def read_commit_metadata(self) -> CommitMetadata:
         """What the write did; empty where the entry is none of a completed write.
 
         Raises:

@@ -2,8 +2,8 @@
 
 from pudi.merge.deletes import DELETED, check_delete_marker
 from pudi.merge.mergers import MergeContext, RecordMerger, register_merger, registered_merger
-from pudi.merge.mixing import Mixed, mix
-from pudi.merge.overlay import Laid, Overlay, lay_over, overlay
+from pudi.merge.overlay import MergeResult, Overlay, apply_updates, overlay
+from pudi.merge.partial_update import Mixed, mix
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
 from pudi.merge.table_rule import merge_rule
 from pudi.merge.versions import Versions
@@ -11,19 +11,19 @@ from pudi.merge.winners import fold, latest_per_key
 
 __all__ = [
     "DELETED",
-    "Laid",
     "MergeContext",
     "MergeMode",
+    "MergeResult",
     "MergeRule",
     "Mixed",
     "Overlay",
     "PartialUpdate",
     "RecordMerger",
     "Versions",
+    "apply_updates",
     "check_delete_marker",
     "fold",
     "latest_per_key",
-    "lay_over",
     "merge_rule",
     "mix",
     "overlay",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.merge.deletes import DELETED
-from pudi.merge.mixing import mix
 from pudi.merge.ordering import column_of
+from pudi.merge.partial_update import mix
 from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions
 
@@ -45,7 +45,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class MergeResult:
     """What becomes of a base file's rows and of newer versions laid over them.
 
     Attributes:
@@ -90,7 +90,9 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
     return _plain(base, Versions.of(incoming, rule), key, rule)
 
 
-def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False) -> Laid:
+def apply_updates(
+    base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False
+) -> MergeResult:
     """Merge newer versions with those of a base file (FORMAT 9.2, final merge).
 
     Args:
@@ -109,7 +111,7 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixe
     partial = newer.partial and rule.partial_update is not PartialUpdate.FILL_DEFAULTS
     if not rule.mixes and not partial:
         plain = _plain(base, newer, key, rule)
-        return Laid(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
+        return MergeResult(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
     newer = newer.padded(rule)
     partner, hit = _partners(base, newer.rows, key)
     schema = newer.rows.schema
@@ -126,7 +128,7 @@ def lay_over(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixe
     keep[hit] = ~mixed.versions.deleted
     met = np.zeros(len(newer), dtype=bool)
     met[partner[hit]] = True
-    return Laid(
+    return MergeResult(
         base_rows=np.flatnonzero(keep),
         taken=taken[keep],
         rows=pa.concat_tables([newer.rows, mixed.versions.rows.take(pa.array(made))]) if len(made) else newer.rows,

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.merge.deletes import with_flag
-from pudi.merge.mixing import mix
 from pudi.merge.ordering import sort_by
+from pudi.merge.partial_update import mix
 from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions, in_one
 
@@ -48,7 +48,7 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
         rule: how.
 
     Returns:
-        Each key once, in order of first appearance. Deletes stay: they meet what is stored by `lay_over`.
+        Each key once, in order of first appearance. Deletes stay: they meet what is stored by `apply_updates`.
 
     Raises:
         MergerError: the merger of the user's failed.

@@ -15,7 +15,7 @@ from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.metadata.records import RECORD_INDEX, SECONDARY_INDEX_PREFIX, group_prefix
 
 
-def hold_nothing(slices: Iterable[FileSlice]) -> bool:
+def are_empty(slices: Iterable[FileSlice]) -> bool:
     """Whether no file group has more than the log file without records that each begins with."""
     return all(each.base is None and len(each.logs) <= 1 for each in slices)
 
@@ -63,7 +63,7 @@ class Shards:
     @property
     def is_empty(self) -> bool:
         """Whether it has no entries."""
-        return hold_nothing(self.all)
+        return are_empty(self.all)
 
     @property
     def all(self) -> tuple[FileSlice, ...]:

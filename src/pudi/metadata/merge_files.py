@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.metadata.merge_turns import turns
+from pudi.metadata.merge_rounds import merge_rounds
 from pudi.metadata.records import RECORD_SCHEMA
 
 _MAP = RECORD_SCHEMA.field("filesystemMetadata").type
@@ -91,7 +91,7 @@ def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray, *, tomb
     logs, whole = _State.of(len(pairs)), _State.of(len(pairs))
     in_base = of_base[entries.owner]
     for state, chosen in ((logs, ~in_base), (whole, in_base)):
-        for turn in turns(file, np.flatnonzero(chosen)):
+        for turn in merge_rounds(file, np.flatnonzero(chosen)):
             state.merge(file[turn], entries.sizes[turn], entries.deleted[turn])
     newer = np.flatnonzero(logs.there | logs.tombstone)
     whole.merge(newer, logs.size[newer], logs.tombstone[newer])

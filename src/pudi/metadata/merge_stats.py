@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.metadata.merge_turns import turns
+from pudi.metadata.merge_rounds import merge_rounds
 from pudi.metadata.records import RECORD_SCHEMA
 from pudi.metadata.stat_records import stats_of_records
 from pudi.metadata.stat_values import typed
@@ -150,9 +150,9 @@ def merged_stats(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.T
         single.counts[:, place] = np.asarray(pc.fill_null(pc.struct_field(held, name), 0))
     count = int(codes.max()) + 1
     whole, logs = _State.of(count), _State.of(count)
-    for turn in turns(codes, np.flatnonzero(of_base)):
+    for turn in merge_rounds(codes, np.flatnonzero(of_base)):
         whole.merge(codes[turn], single, turn, facts)
-    for turn in turns(codes, np.flatnonzero(~of_base)):
+    for turn in merge_rounds(codes, np.flatnonzero(~of_base)):
         logs.merge(codes[turn], single, turn, facts)
     newer = np.flatnonzero(logs.last >= 0)
     whole.merge(newer, logs, newer, facts)

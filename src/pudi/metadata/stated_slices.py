@@ -84,7 +84,7 @@ def _check_logs(store: TimelineStore, instant: Instant, partition: str, file_sli
 
 def _stats(store: TimelineStore, instant: Instant, partition: str, file_id: str) -> Iterator[WriteStat]:
     try:
-        metadata = store.commit_metadata(instant)
+        metadata = store.read_commit_metadata(instant)
     except NotFoundError:  # archived since the timeline was loaded
         return
     for stat in metadata.partition_to_write_stats.get(partition, ()):

@@ -23,10 +23,10 @@ from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.groups import Shards
+from pudi.metadata.invalidated import ever_invalidated_partitions, invalidated_partitions
 from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.records import FILES, RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
 from pudi.metadata.stated_slices import check_slice
-from pudi.metadata.taken_back import taken_back, taken_back_long_ago
 from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
 from pudi.timeline import Instant, Timeline, TimelineStore
@@ -44,7 +44,7 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadRequest:
     """Which records of a file group are wanted: those of some keys, those whose keys begin so, or all."""
 
     keys: pa.Array | None = None
@@ -79,14 +79,14 @@ class MetadataTable:
         timeline: its active timeline.
         partitions: its partitions that readers may use: those that are ready, and still hold what they were built with.
         scope: the instants that count.
-        taken_back: those that are said to be ready and don't, see `metadata.taken_back`.
+        invalidated: partitions whose entries another writer rolled back, see `invalidated_partitions`.
     """
 
     storage: Storage
     timeline: Timeline
     partitions: tuple[str, ...]
     scope: LogScope
-    taken_back: frozenset[str]
+    invalidated: frozenset[str]
     _view: FileSystemView = field(repr=False)
     _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
     _store: TimelineStore | None = field(default=None, repr=False)
@@ -129,9 +129,9 @@ class MetadataTable:
         view = FileSystemView(known, StorageListing(own), instants, logs=True, sizes=False)
 
         def is_own(instant: Instant) -> bool:
-            return instants.commit_metadata(instant).operation_type in _OWN_OPERATIONS
+            return instants.read_commit_metadata(instant).operation_type in _OWN_OPERATIONS
 
-        lost = taken_back(known, instants) & {*config.metadata_partitions}
+        lost = invalidated_partitions(known, instants) & {*config.metadata_partitions}
         if FILES in lost:
             raise CorruptError(
                 "a writer rolled back the metadata table's list of files; have it built anew", table=own.root
@@ -160,15 +160,15 @@ class MetadataTable:
         )
 
     @property
-    def ever_taken_back(self) -> frozenset[str]:
-        """As `taken_back`, by what was archived too, which it costs requests to look at: see `taken_back_long_ago`.
+    def ever_invalidated(self) -> frozenset[str]:
+        """As `invalidated`, archived instants included, at the cost of requests (`ever_invalidated_partitions`).
 
         Raises:
             CorruptError: the archive can't be read.
         """
         if self._store is None:
-            return self.taken_back
-        return taken_back_long_ago(self.timeline, self._store) & {*self.partitions, *self.taken_back}
+            return self.invalidated
+        return ever_invalidated_partitions(self.timeline, self._store) & {*self.partitions, *self.invalidated}
 
     @property
     def stamp(self) -> tuple[object, ...]:
@@ -220,13 +220,13 @@ class MetadataTable:
         """
         columns = columns_of(partition)
         groups = self._groups(partition, keys, prefixes, owner, whole_key)
-        parts = at_once(lambda each: self._read_group(partition, each[0], each[1]), groups)
+        parts = map_parallel(lambda each: self._read_group(partition, each[0], each[1]), groups)
         schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
-    def read_slice(self, partition: str, file_slice: FileSlice, wanted: Wanted | None = None) -> pa.Table:
+    def read_slice(self, partition: str, file_slice: FileSlice, wanted: ReadRequest | None = None) -> pa.Table:
         """Merged records of one file group; see `read`."""
-        return self._read_group(partition, file_slice, wanted or Wanted())
+        return self._read_group(partition, file_slice, wanted or ReadRequest())
 
     def read_logs(self, partition: str, file_slice: FileSlice) -> tuple[pa.Table, pa.Array, tuple[str, ...]]:
         """What the log files of one file group say together (`merge.folded`), and the instants of their blocks.
@@ -236,7 +236,7 @@ class MetadataTable:
             NotFoundError: a file is gone.
         """
         blocks = self._blocks(file_slice)
-        rows, gone = folded(partition, _said(blocks, columns_of(partition), Wanted()))
+        rows, gone = folded(partition, _said(blocks, columns_of(partition), ReadRequest()))
         return rows, gone, tuple(dict.fromkeys(block.instant for block in blocks))
 
     def _groups(
@@ -246,20 +246,20 @@ class MetadataTable:
         prefixes: Sequence[str] | None,
         owner: str | None,
         whole_key: bool,
-    ) -> list[tuple[FileSlice, Wanted]]:
+    ) -> list[tuple[FileSlice, ReadRequest]]:
         shards = self.shards(partition)
         if keys is not None:
             texts = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(list(keys), pa.string())
             found = shards.holding(pc.unique(texts), whole_key=whole_key, owner=owner)
-            return [(file_slice, Wanted(keys=own)) for file_slice, own in found]
+            return [(file_slice, ReadRequest(keys=own)) for file_slice, own in found]
         if prefixes is not None and partition.startswith(SECONDARY_INDEX_PREFIX) and not whole_key:
             found = shards.holding(pa.array(list(prefixes), pa.string()), whole_key=False)
-            return [(file_slice, Wanted(prefixes=tuple(own.to_pylist()))) for file_slice, own in found]
-        wanted = Wanted(prefixes=None if prefixes is None else tuple(prefixes))
+            return [(file_slice, ReadRequest(prefixes=tuple(own.to_pylist()))) for file_slice, own in found]
+        wanted = ReadRequest(prefixes=None if prefixes is None else tuple(prefixes))
         slices = shards.all if owner is None else shards.by_owner.get(owner, ())
         return [(file_slice, wanted) for file_slice in slices]
 
-    def _read_group(self, partition: str, file_slice: FileSlice, wanted: Wanted) -> pa.Table:
+    def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
         columns = columns_of(partition)
         blocks = self._blocks(file_slice)
         if self._store is not None:
@@ -268,7 +268,7 @@ class MetadataTable:
         newer = _said(blocks, columns, wanted)
         return merged(partition, self._base(file_slice, columns, wanted), newer)
 
-    def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: Wanted) -> pa.Table:
+    def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: ReadRequest) -> pa.Table:
         base = file_slice.base
         if base is None:
             return pa.schema([RECORD_SCHEMA.field(name) for name in columns]).empty_table()
@@ -285,7 +285,7 @@ class MetadataTable:
         return read_log_blocks(self.storage, file_slice.logs, self.scope)
 
 
-def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: Wanted) -> list[Block]:
+def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadRequest) -> list[Block]:
     """What log blocks say. Records of one schema are decoded together: mostly a block has few of them."""
     held: dict[int, pa.Table] = {}
     for number, block in enumerate(blocks):
@@ -320,7 +320,7 @@ def _decoded(
     return {n: whole.slice(end - held[n].num_rows, held[n].num_rows) for n, end in zip(held, ends, strict=True)}
 
 
-def at_once(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:
+def map_parallel(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:
     """Something done for several values side by side; results in their order."""
     if len(each) <= 1:
         return [do(value) for value in each]

@@ -22,7 +22,7 @@ from pudi.metadata import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable, p
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
 from pudi.metadata.secondary import certain_texts, may_be_looked_up
 from pudi.metadata.shards import FILE_ID, RecordShards
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.plan import ReadPlan
 from pudi.plan.lookup import MOST_VALUES, asked_keys, asked_values
 from pudi.schema import PARTITION_PATH, RECORD_KEY
@@ -32,7 +32,7 @@ _FIRST_OF_V2 = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class LookupResult:
     """Where the records are that a predicate asks for.
 
     Attributes:
@@ -44,7 +44,7 @@ class Places:
     groups: frozenset[tuple[str, str]]
 
 
-def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> Places | None:
+def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> LookupResult | None:
     """The file groups that hold the records which a read asks for by key or by an indexed value.
 
     Args:
@@ -67,7 +67,7 @@ def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> Places | 
     if keys is None:
         return None
     groups = _groups(plan, meta, table, keys)
-    return None if groups is None else Places(index, groups)
+    return None if groups is None else LookupResult(index, groups)
 
 
 def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
@@ -106,7 +106,7 @@ def _by_value(where: Expr, meta: MetaClient, table: MetadataTable, schema: pa.Sc
         if texts is None:
             continue
         version = str(definition.get("version") or ("V2" if meta.config.version >= _FIRST_OF_V2 else "V1"))
-        if table.shards(name).is_empty or name in table.ever_taken_back:
+        if table.shards(name).is_empty or name in table.ever_invalidated:
             continue
         prefixes = secondary_prefixes(pa.array(texts, pa.string())).to_pylist()
         records = table.read(name, prefixes=prefixes, whole_key=version == "V1")
@@ -134,8 +134,8 @@ def _groups(
         asked += [
             (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
         ]
-    found = at_once(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
-    if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_taken_back:
+    found = map_parallel(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
+    if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_invalidated:
         return None
     groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
     held = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))

@@ -10,7 +10,7 @@ from pudi.action import MetaClient
 from pudi.filegroup import FileSlice
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
-from pudi.scan.lookup import Places
+from pudi.scan.lookup import LookupResult
 from pudi.scan.skipping import Skipper
 
 Groups = Collection[tuple[str, str]]
@@ -76,7 +76,7 @@ class Planner:
         left = (planned.found_by, len(whole.slices) - len(planned.slices), len(whole.slices))
         return replace(planned, pruned=whole.pruned, skipped=(left,))
 
-    def _found(self, plan: ReadPlan, table: MetadataTable, places: Places) -> ReadPlan | None:
+    def _found(self, plan: ReadPlan, table: MetadataTable, places: LookupResult) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""
         slices = self.slices(table, places.groups) if places.groups else ()
         if {(each.partition, each.file_id) for each in slices} != places.groups:

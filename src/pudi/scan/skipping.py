@@ -14,7 +14,7 @@ from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, 
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.plan.expressions import ExpressionIndex, ReadKeys, skip_by_expressions, skip_by_keys
 from pudi.plan.lookup import MOST_VALUES
-from pudi.scan.lookup import Places, keys_asked, look_up
+from pudi.scan.lookup import LookupResult, keys_asked, look_up
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
 
@@ -47,7 +47,7 @@ class Skipper:
             _warn(plan, error)
             return None
 
-    def places(self, plan: ReadPlan, table: MetadataTable) -> Places | None:
+    def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
         """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
         try:
             return look_up(plan, self.meta, table) if self.newest and table.tells_of(self.timeline) else None

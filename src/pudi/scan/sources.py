@@ -8,7 +8,14 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pudi.action import MetaClient, check_logs, check_present, files_written, merging_of, read_history
+from pudi.action import (
+    MetaClient,
+    files_written,
+    merging_of,
+    read_history,
+    verify_committed_files,
+    verify_committed_logs,
+)
 from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
@@ -173,9 +180,9 @@ class _Snapshot:
         slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
         newest = meta.commits_by_completion(self.seen)[-1:]
         refuse_losses(meta, self.timeline, newest, until=self.until)
-        check_present(meta, view, slices, files_written(meta, newest, groups))
+        verify_committed_files(meta, view, slices, files_written(meta, newest, groups))
         if meta.merges_on_read:
-            check_logs(meta, view, slices, newest, groups)
+            verify_committed_logs(meta, view, slices, newest, groups)
         return base_files_only(slices) if self.base_only else slices
 
 
@@ -206,9 +213,9 @@ class _Touched:
         refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
         written = files_written(meta, self.chosen, groups)
         slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
-        check_present(meta, view, slices, written)
+        verify_committed_files(meta, view, slices, written)
         if meta.merges_on_read:
-            check_logs(meta, view, slices, self.chosen, groups)
+            verify_committed_logs(meta, view, slices, self.chosen, groups)
         return slices
 
 

@@ -38,7 +38,7 @@ class _BatchWriter:
         except TableNotFoundError:
             return None
         for instant in reversed(meta.store.load().commits):
-            text = (meta.store.commit_metadata(instant).extra_metadata or {}).get(CHECKPOINT_KEY)
+            text = (meta.store.read_commit_metadata(instant).extra_metadata or {}).get(CHECKPOINT_KEY)
             if not text:
                 continue
             try:

@@ -23,7 +23,7 @@ from pudi.metadata import (
     MetadataTable,
     StatsSpec,
 )
-from pudi.metadata.held import HeldPartition
+from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.schema import unwritable_columns, with_meta_fields
 from pudi.table.check_files import listing_differences, lost_files, lost_instants
 from pudi.table.check_jobs import CheckRun, KeyCheck, Listed, read_plan
@@ -31,7 +31,7 @@ from pudi.table.difference import Difference
 from pudi.task import Engine
 from pudi.task.check_expressions import ExpressionCheck
 from pudi.task.check_files import UNREADABLE, FilesCheck, ToldOfFiles
-from pudi.task.finding import DATA_FILES, Findings, together
+from pudi.task.finding import DATA_FILES, Findings, merge_findings
 from pudi.timeline import Timeline
 
 METADATA_TABLE = "metadata table"
@@ -110,7 +110,7 @@ class _Check:
         table, unreadable = self._table, self._unreadable
         if table is not None:
             try:
-                for name in sorted(table.ever_taken_back):
+                for name in sorted(table.ever_invalidated):
                     yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
             except UNREADABLE as error:
                 table, unreadable = None, error
@@ -134,7 +134,7 @@ class _Check:
         if table is not None:
             yield from self._of_expressions(table, slices, findings)
         yield from self._of_keys(table, slices, findings)
-        yield from (Difference(each.index, each.path, each.text) for each in together(findings))
+        yield from (Difference(each.index, each.path, each.text) for each in merge_findings(findings))
 
     def _of_files(
         self, table: MetadataTable, slices: list[FileSlice], findings: list[Findings]
@@ -142,11 +142,11 @@ class _Check:
         """Statistics and bloom filters, compared by jobs."""
         schema = self.meta.schema(self.timeline)
         schema = with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
-        held: dict[str, HeldPartition] = {}
+        held: dict[str, PartitionSnapshot] = {}
         for name in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
             if name in table.partitions:
                 try:
-                    held[name] = HeldPartition.of(table, name)
+                    held[name] = PartitionSnapshot.of(table, name)
                 except UNREADABLE as error:
                     yield Difference(name, "", f"can't be read: {error}")
         spec: StatsSpec | None = None
@@ -175,7 +175,7 @@ class _Check:
             if not name.startswith(EXPRESSION_INDEX_PREFIX):
                 continue
             try:
-                spec, held = expression_spec(defined_index(self.meta, name), schema), HeldPartition.of(table, name)
+                spec, held = expression_spec(defined_index(self.meta, name), schema), PartitionSnapshot.of(table, name)
             except UNREADABLE as error:
                 yield Difference(name, "", f"can't be read: {error}")
                 continue
@@ -234,7 +234,7 @@ def _guarded(index: str, found: Iterator[Difference]) -> Iterator[Difference]:
 
 
 def _portions(slices: Iterable[FileSlice]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
-    """The files of slices, some together."""
+    """The files of slices, in groups of several."""
     held: list[BaseFile | LogFile] = []
     size = 0
     for each in slices:

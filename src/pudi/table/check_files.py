@@ -65,7 +65,7 @@ def listing_differences(
 
 def _not_of_others(meta: MetaClient, timeline: Timeline, paths: set[str]) -> set[str]:
     """Those of some paths that aren't log files of a write which hasn't completed: below version 8 names don't tell."""
-    metadata = [meta.store.commit_metadata(instant) for instant in timeline.commits]
+    metadata = [meta.store.read_commit_metadata(instant) for instant in timeline.commits]
     stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
     return {path for path in paths if path in stated or parse_log_file(path.rpartition("/")[2]) is None}
 
@@ -90,7 +90,7 @@ def lost_files(
     bases = {(each.partition, each.file_id): each.base for each in slices}
     lost: dict[str, str] = {}
     for instant in timeline.commits:
-        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+        for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
                 path, group = stat.path or "", (partition, stat.file_id or "")
                 log = parse_log_file(path.rpartition("/")[2])

@@ -16,7 +16,7 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import staging_dir
 from pudi.metadata import RECORD_INDEX, MetadataTable
-from pudi.metadata.held import HeldPartition
+from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.secondary import may_be_secondary
 from pudi.metadata.shards import RecordShards
 from pudi.metadata.value_types import leaf_type
@@ -156,7 +156,7 @@ class KeyCheck:
             raise CorruptError("no definition says which column it is about", table=meta.storage.root)
         if not may_be_secondary(kind):
             return
-        held = HeldPartition.of(table, name, whole_key=hashes_whole_keys(spec))
+        held = PartitionSnapshot.of(table, name, whole_key=hashes_whole_keys(spec))
         groups = held.shards.all
         spread = Spread({None: (0, len(groups))}, 0, spec.columns[0], held.whole_key, self._keys)
         staged = self._stage(spread)

@@ -161,7 +161,7 @@ class Diagnosis:
         pending: what isn't completed.
         metadata: its metadata table; None where it has none.
         future: instants that lie in the future; None where there are none.
-        leftovers: paths of what dead writers left.
+        orphans: paths of data files, markers and folders that dead writers left.
         problem: why its files can't be read; empty where they can.
         advice: what to do, the most pressing first.
     """
@@ -173,7 +173,7 @@ class Diagnosis:
     pending: tuple[Pending, ...] = ()
     metadata: MetadataFacts | None = None
     future: FutureInstants | None = None
-    leftovers: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
     problem: str = ""
     advice: tuple[Advice, ...] = field(default=())
 

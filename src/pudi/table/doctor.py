@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pudi.action import MetaClient
-from pudi.action.leftovers import find_leftovers
 from pudi.action.mdt.client import open_metadata
+from pudi.action.orphans import find_orphans
 from pudi.action.rollback import pending_writes
 from pudi.concurrency import Liveness
 from pudi.config import MetadataOptions, Options, WriteOptions
@@ -67,7 +67,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         pending=pending,
         metadata=_metadata(meta, timeline),
         future=_future(meta, timeline, options[WriteOptions.clock_tolerance_ms]),
-        leftovers=tuple(path for path, _ in find_leftovers(meta, folders).told()),
+        orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
         problem=problem,
     )
     return found.advised(tuple(_advice(found)))
@@ -207,8 +207,8 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             f"{future.newest} is past, reads as of a time or since a time find less than there is: give them "
             "instants in place of times, and set the clock of that writer",
         )
-    if found.leftovers:
-        yield Advice(Level.WARNING, f"{len(found.leftovers)} things were left behind by dead writers; run pudi repair")
+    if found.orphans:
+        yield Advice(Level.WARNING, f"{len(found.orphans)} things were left behind by dead writers; run pudi repair")
     yield from _advice_on_files(found)
     if found.metadata is not None and found.metadata.deltas > _MANY_DELTAS:
         yield Advice(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
-from pudi.action.leftovers import Leftovers, find_leftovers, remove_leftovers
-from pudi.action.mdt.rebuild import Rebuilding, rebuild, with_dependents
+from pudi.action.mdt.rebuild import PartitionRebuild, rebuild, with_dependents
+from pudi.action.orphans import Orphans, find_orphans, remove_orphans
 from pudi.action.rollback import dead_writes
 from pudi.action.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions
@@ -27,28 +27,28 @@ class RepairPlan:
     Attributes:
         found: what the check found.
         rebuilt: partitions of the metadata table that would be made anew.
-        leftovers: what would be taken away.
+        orphans: what would be taken away.
         dead: instants of writers that died, which would be rolled back.
         left: what can't be mended.
     """
 
     found: CheckResult
     rebuilt: tuple[str, ...] = ()
-    leftovers: Leftovers = field(default_factory=Leftovers)
+    orphans: Orphans = field(default_factory=Orphans)
     dead: tuple[str, ...] = ()
     left: tuple[Difference, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.rebuilt or self.leftovers or self.dead)
+        return not (self.rebuilt or self.orphans or self.dead)
 
     def to_json(self) -> dict[str, object]:
         """The same as plain values."""
         return {
             "differences": [each.to_json() for each in self.found.differences],
             "rebuild": list(self.rebuilt),
-            "leftovers": [{"path": path, "what": what} for path, what in self.leftovers.told()],
+            "orphans": [{"path": path, "what": what} for path, what in self.orphans.describe()],
             "roll_back": list(self.dead),
             "left": [each.to_json() for each in self.left],
         }
@@ -56,7 +56,7 @@ class RepairPlan:
     def __str__(self) -> str:
         lines = [str(each) for each in self.found.differences]
         lines += [f"to be rolled back: {instant}, whose writer died" for instant in self.dead]
-        lines += [f"to be deleted: {path}: {what}" for path, what in self.leftovers.told()]
+        lines += [f"to be deleted: {path}: {what}" for path, what in self.orphans.describe()]
         if self.rebuilt:
             lines.append(f"to be made anew in the metadata table: {', '.join(self.rebuilt)}")
         lines += [f"can't be repaired: {each}" for each in self.left]
@@ -138,8 +138,8 @@ def plan_repair(meta: MetaClient, engine: Engine, options: Options, *, on_cluste
     found = check_table(meta, engine, on_cluster=on_cluster)
     wrong, left = _sorted(meta, found.differences)
     dead = tuple(instant.requested for instant in dead_writes(meta, WriteOptions.of(options)))
-    leftovers = find_leftovers(meta)
-    return RepairPlan(found, tuple(sorted(with_dependents(meta, wrong))), leftovers, dead, tuple(left))
+    orphans = find_orphans(meta)
+    return RepairPlan(found, tuple(sorted(with_dependents(meta, wrong))), orphans, dead, tuple(left))
 
 
 def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[str], list[Difference]]:
@@ -162,11 +162,11 @@ def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[st
     return wrong, left
 
 
-def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> Rebuilding:
+def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> PartitionRebuild:
     def settle() -> None:
         # a service that is pending is none of a repair's business; what it makes, it tells of when it completes
         with contextlib.suppress(NotSupportedError):
             roll_back_dead(meta, WriteOptions.of(options))
-        remove_leftovers(meta)
+        remove_orphans(meta)
 
     return rebuild(meta, engine, options, plan.rebuilt, settle)

@@ -13,8 +13,8 @@ from pudi.context import Storage
 from pudi.expr import Call, depends_on_zone, keeps_order, type_of, widened
 from pudi.filegroup import BaseFile, LogFile
 from pudi.metadata import Ranges
-from pudi.metadata.held import HeldPartition
 from pudi.metadata.keys import bloom_key, expression_partition_keys
+from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.task.check_files import (
     UNREADABLE,
     FileNames,
@@ -44,7 +44,7 @@ class ExpressionCheck:
     """
 
     number: int
-    index: HeldPartition
+    index: PartitionSnapshot
     spec: ExpressionSpec
     reading: KeyReading
     files: tuple[BaseFile | LogFile, ...]

@@ -24,8 +24,8 @@ from pudi.metadata import (
     stats_of_files,
     stats_of_records,
 )
-from pudi.metadata.held import HeldPartition
 from pudi.metadata.keys import bloom_key, column_stats_keys, partition_stats_keys
+from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import RECORD_KEY
 from pudi.schema.internal import SchemaHistory
@@ -51,9 +51,9 @@ class ToldOfFiles:
 
     schema: pa.Schema
     spec: StatsSpec | None = None
-    columns: HeldPartition | None = None
-    partitions: HeldPartition | None = None
-    blooms: HeldPartition | None = None
+    columns: PartitionSnapshot | None = None
+    partitions: PartitionSnapshot | None = None
+    blooms: PartitionSnapshot | None = None
     history: SchemaHistory | None = None
 
 
@@ -186,7 +186,7 @@ class FileNames:
 
 
 def _ranges(
-    storage: Storage, index: HeldPartition, kinds: Mapping[str, pa.DataType], names: FileNames
+    storage: Storage, index: PartitionSnapshot, kinds: Mapping[str, pa.DataType], names: FileNames
 ) -> Mapping[str, Sequence[Ranges]]:
     """What an index says of each column in each of the files; of files that it doesn't know, that nothing is known."""
     of_partitions = index.name == PARTITION_STATS
@@ -196,7 +196,7 @@ def _ranges(
 
 def ranges_said(
     storage: Storage,
-    index: HeldPartition,
+    index: PartitionSnapshot,
     keys: Mapping[str, pa.Array],
     kinds: Mapping[str, pa.DataType],
     *,
@@ -237,7 +237,7 @@ def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
 
 
 def filters_said(
-    storage: Storage, index: HeldPartition, files: Sequence[BaseFile | LogFile]
+    storage: Storage, index: PartitionSnapshot, files: Sequence[BaseFile | LogFile]
 ) -> dict[str, dict[str, object]]:
     """The bloom filters that an index has of some files, by key."""
     keys = [bloom_key(file.partition, file.name.name) for file in files]

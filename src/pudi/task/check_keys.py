@@ -19,8 +19,8 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
 from pudi.metadata.file_stats import leaf_values
-from pudi.metadata.held import HeldPartition
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
+from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.secondary import keys_of_rows
 from pudi.metadata.shards import FILE_ID, read_shard
@@ -197,7 +197,7 @@ class CompareKeys:
     unread: frozenset[int] = frozenset()
     unique: bool | None = None
     located: tuple[FileSlice | None, LogScope] | None = None
-    index: HeldPartition | None = None
+    index: PartitionSnapshot | None = None
     group: FileSlice | None = None
 
     def run(self, storage: Storage, attempt: int) -> Findings:
@@ -268,7 +268,7 @@ class CompareKeys:
         numbers = [known.get((folders[pair // count], ids[pair % count]), -1) for pair in distinct.tolist()]
         return np.array(numbers or [0], dtype=np.int64)[place.reshape(-1)]
 
-    def _indexed(self, storage: Storage, index: HeldPartition, keys: pa.Array) -> Iterator[Finding]:
+    def _indexed(self, storage: Storage, index: PartitionSnapshot, keys: pa.Array) -> Iterator[Finding]:
         """Records that a secondary index has under another value than they have, hasn't got, or has for nothing."""
         told = pa.array([], pa.string())
         if self.group is not None:

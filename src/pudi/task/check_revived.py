@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, read_log_blocks
 from pudi.format.log_block import BlockKind
-from pudi.merge import MergeRule, Versions, fold, lay_over
+from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.plan import ReadPlan
 from pudi.schema import RECORD_KEY
 from pudi.task.log_versions import LogVersions
@@ -61,7 +61,7 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
     ):
         for versions in newer:
             base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
-            laid = lay_over(base, versions, RECORD_KEY, rule)
+            laid = apply_updates(base, versions, RECORD_KEY, rule)
             found.append(_keys(base.take(pa.array(laid.base_rows[laid.taken < 0]))))
     return pa.concat_arrays(found).unique()
 

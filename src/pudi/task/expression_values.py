@@ -26,7 +26,7 @@ from pudi.task.write import FileResult
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class IndexedValues:
     """What is kept of one file; neither where nothing is known.
 
     Attributes:
@@ -60,7 +60,7 @@ class ExpressionSpec:
     version: int
     bloom: BloomOptions | None = None
 
-    def keep(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> Kept:
+    def keep(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> IndexedValues:
         """Read a file.
 
         Raises:
@@ -69,13 +69,13 @@ class ExpressionSpec:
         """
         results = self.results(storage, file, reading)
         if results is None:
-            return Kept(file.partition, file.name.name, file.instant)
+            return IndexedValues(file.partition, file.name.name, file.instant)
         if self.bloom is None:
             stats = self._stats(results, file)
-            return Kept(file.partition, file.name.name, file.instant, stats=stats)
+            return IndexedValues(file.partition, file.name.name, file.instant, stats=stats)
         texts = result_texts(results)
         bloom = None if texts is None else BloomFilter.build(texts.drop_null(), self.bloom)
-        return Kept(file.partition, file.name.name, file.instant, bloom=bloom)
+        return IndexedValues(file.partition, file.name.name, file.instant, bloom=bloom)
 
     def results(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Array | None:
         """The expression's results for a file's rows, of a log file in all versions; None where they can't be told.
@@ -145,7 +145,7 @@ def result_texts(results: pa.Array) -> pa.Array | None:
 class ExpressionResult(FileResult):
     """What an `ExpressionTask` found, file by file."""
 
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[IndexedValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What jobs of a check find: small values, put together when all jobs are done, so that no key passes the driver."""
+"""What jobs of a check find: small values, merged when all jobs are done, so that no key passes the driver."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Findings(FileResult):
     unread: tuple[int, ...] = ()
 
 
-def together(parts: Iterable[Findings]) -> Sequence[Finding]:
-    """What all jobs found, that about the same thing put together, by path."""
+def merge_findings(parts: Iterable[Findings]) -> Sequence[Finding]:
+    """Merge what all jobs found about the same thing; ordered by path."""
     folded: dict[tuple[str, str, str], Finding] = {}
     for part in parts:
         for each in part.found:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
-from pudi.merge import Laid, Versions, fold, lay_over
+from pudi.merge import MergeResult, Versions, apply_updates, fold
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
@@ -53,7 +53,7 @@ class _Part:
 
     base: pa.Table
     numbers: np.ndarray
-    laid: Laid | None
+    laid: MergeResult | None
     logs: LogCounts
     spilled: bool = False
 
@@ -230,7 +230,7 @@ class MergedSlices:
         coming = next(groups, None)
         while coming is not None:
             (numbers, base), coming = coming, next(groups, None)
-            laid = lay_over(base, newer, key, self.merging.rule, mixed_anew=True)
+            laid = apply_updates(base, newer, key, self.merging.rule, mixed_anew=True)
             unmet = np.zeros(len(newer), dtype=bool)
             unmet[laid.inserted] = True
             new &= unmet
@@ -251,7 +251,7 @@ class MergedSlices:
         for runs, rows in buckets.parts(empty):
             newer = fold(runs, RECORD_KEY, rule)
             base = rows.drop_columns([ROW])
-            laid = lay_over(base, newer, RECORD_KEY, rule, mixed_anew=True)
+            laid = apply_updates(base, newer, RECORD_KEY, rule, mixed_anew=True)
             yield _Part(base, np.asarray(rows[ROW]), laid, replace(counts, keys=len(newer)), spilled=True)
             counts = counts.of_rest
 
@@ -349,20 +349,20 @@ _ORC_SWELLS = 4
 """How much larger than ORC's bytes its columns may be, about."""
 
 
-def _staying(base: pa.Table, laid: Laid) -> np.ndarray:
+def _staying(base: pa.Table, laid: MergeResult) -> np.ndarray:
     """Which base rows stay as they are."""
     stays = np.zeros(base.num_rows, dtype=bool)
     stays[laid.base_rows[laid.taken < 0]] = True
     return stays
 
 
-def _winners(laid: Laid) -> pa.Table:
+def _winners(laid: MergeResult) -> pa.Table:
     """The versions that replace base rows, and new ones."""
     places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
     return laid.rows.take(pa.array(places))
 
 
-def _gather(base: pa.Table, laid: Laid, wanted: Sequence[str]) -> pa.Table:
+def _gather(base: pa.Table, laid: MergeResult, wanted: Sequence[str]) -> pa.Table:
     """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
     names = list(wanted) or base.column_names[:1]
     replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)

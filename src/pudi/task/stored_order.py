@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, open_base_file
-from pudi.merge import MergeMode, MergeRule, Versions, latest_per_key, lay_over
+from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
 from pudi.plan import Merging, WriteSpec
 from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
@@ -52,7 +52,7 @@ def with_stored_order(
     stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))
     newer = _in_logs(storage, spec, merging, file_slice, keys)
     if newer is not None:
-        laid = lay_over(base, newer, RECORD_KEY, merging.rule)
+        laid = apply_updates(base, newer, RECORD_KEY, merging.rule)
         replacing = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
         logged = pa.array(np.arange(len(replacing)) >= len(replacing) - len(laid.inserted))
         brought = laid.rows.take(pa.array(replacing)).select(base.column_names).append_column(_LOGGED, logged)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, Markers, open_base_file
 from pudi.format import BaseFileName, WriteStat, write_token
-from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, latest_per_key, lay_over, overlay
+from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -163,7 +163,7 @@ class SliceWriter:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         elif self.spec.rule.mixes:
             shared = old.select([name for name in old.column_names if name in rows.column_names])
-            mixed = lay_over(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
+            mixed = apply_updates(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
             laid, rows = mixed.numbers, mixed.rows
         else:
             laid = overlay(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pudi.merge import MergeMode, MergeRule, RecordMerger, Versions, fold, lay_over, register_merger
+from pudi.merge import MergeMode, MergeRule, RecordMerger, Versions, apply_updates, fold, register_merger
 
 THREADS = 4
 
@@ -67,7 +67,7 @@ class MergerTests:
     def test_it_takes_no_records(self, rule: MergeRule, versions: pa.Table) -> None:
         """A batch without rows is a batch."""
         base = versions.slice(0, 0)
-        assert len(lay_over(base, Versions.of(versions.slice(0, 1), rule), self.key, rule).inserted) == 1
+        assert len(apply_updates(base, Versions.of(versions.slice(0, 1), rule), self.key, rule).inserted) == 1
 
     def _folded(self, versions: pa.Table, rule: MergeRule) -> pa.Table:
         folded = fold([Versions.of(versions, rule)], self.key, rule)

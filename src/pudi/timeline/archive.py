@@ -43,7 +43,7 @@ class Archive(Protocol):
     def instants(self, since: str | None) -> tuple[Instant, ...]:
         """Completed instants requested at `since` or later, None for all; oldest first."""
 
-    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+    def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What an archived write said of itself."""
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
@@ -83,9 +83,9 @@ class LogArchive:
         )
         return tuple(sorted(found))
 
-    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+    def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What an archived write said of itself."""
-        return self._entry(instant).commit_metadata
+        return self._entry(instant).read_commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
         """What an archived clean did; empty for other actions."""
@@ -165,7 +165,7 @@ class HistoryArchive:
                 found.update(i for i in self._read_times(name) if since is None or i.requested >= since)
         return tuple(sorted(found))
 
-    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+    def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What an archived write said of itself."""
         path, content = self._content(instant)
         return decode_commit_metadata(content, path=path)

@@ -104,7 +104,7 @@ class TimelineStore:
         """
         return self.storage.read(self.path(instant, state), MaxBytes.INSTANT)
 
-    def commit_metadata(self, instant: Instant) -> CommitMetadata:
+    def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """What a completed commit, deltacommit or replacecommit says of itself.
 
         It never changes. What was read last is kept, up to a bound: a `Table` may live for months.
@@ -113,7 +113,7 @@ class TimelineStore:
             CorruptError: the bytes are not commit metadata, or there are none.
         """
         name = instant.file_name()
-        return self._contents.get(name) or self._contents.keep(name, self._commit_metadata(instant))
+        return self._contents.get(name) or self._contents.keep(name, self._read_commit_metadata(instant))
 
     def has_read(self, instant: Instant) -> bool:
         """Whether what a completed commit says is known without asking storage."""
@@ -135,14 +135,14 @@ class TimelineStore:
                 raise
             return self._archive.decoded(self._archived_since(instant))
 
-    def _commit_metadata(self, instant: Instant) -> CommitMetadata:
+    def _read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         if instant.archived:
-            return self._archive.commit_metadata(instant)
+            return self._archive.read_commit_metadata(instant)
         path = self.path(instant)
         try:
             data = self.storage.read(path, MaxBytes.INSTANT)
         except NotFoundError:
-            return self._archive.commit_metadata(self._archived_since(instant))
+            return self._archive.read_commit_metadata(self._archived_since(instant))
         if not data and instant.is_completed:
             raise CorruptError(
                 "the file of a completed instant is empty, so what it wrote and replaced is unknown; restore the file "

@@ -22,9 +22,9 @@ from pudi.merge import (
     PartialUpdate,
     RecordMerger,
     Versions,
+    apply_updates,
     fold,
     latest_per_key,
-    lay_over,
 )
 
 MARKER = "?"
@@ -228,7 +228,7 @@ def test_logs_over_a_base(logs: list[Run], stored: dict[str, dict[str, Any]], na
 
     columns = {n: pa.array([v[n] for v in stored.values()], kind) for n, kind in KINDS.items()}
     base = pa.table({key: pa.array(list(stored), pa.string()), **columns})
-    laid = lay_over(base, folded, key, rule)
+    laid = apply_updates(base, folded, key, rule)
     taken = pa.Table.from_pylist(laid.rows.to_pylist(), schema=laid.rows.schema)
     found = [
         (base if new < 0 else taken).slice(old if new < 0 else new, 1).to_pylist()[0]
@@ -303,12 +303,12 @@ def test_a_late_record_that_fills_nothing(deletes_win: bool) -> None:
     rule = replace(RULES["ignore"], deletes_win=deletes_win)
     base = pa.table({"k": ["x", "y", "z"], "t": [5, 5, 5], "a": ["a", None, "b"]})
     late = pa.table({"k": ["x", "y", "z"], "t": [4, 4, 4], "a": [None, None, "c"], DELETED: [False, False, True]})
-    laid = lay_over(base, Versions.of(late, rule), "k", rule)
+    laid = apply_updates(base, Versions.of(late, rule), "k", rule)
     stays = [number < 0 for number in laid.taken.tolist()]
     assert stays == ([False, False] if deletes_win else [True, False, True])  # null is a gap, filled or not
     assert laid.deleted == int(deletes_win)
     light, anew = (
-        lay_over(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, mixed_anew=True)
+        apply_updates(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, mixed_anew=True)
         for names in (["k", "t"], ["k", "t", "a"])
     )
     assert light.base_rows.tolist() == anew.base_rows.tolist()

@@ -19,8 +19,8 @@ from pudi.merge import (
     MergeRule,
     RecordMerger,
     Versions,
+    apply_updates,
     fold,
-    lay_over,
     merge_rule,
     register_merger,
     registered_merger,
@@ -78,7 +78,7 @@ NEWER = table(("b", 3, [2.0]), ("a", 4, None), ("d", 1, [1.0]), time="2")
 def lay(answer: Callable[[pa.RecordBatch, pa.RecordBatch], Any]) -> tuple[Any, Asked]:
     merger = Asked(answer)
     rule = MergeRule(MergeMode.CUSTOM, ("n",), merger=merger, key_fields=("id",), properties={"p": "q"})
-    return lay_over(BASE, Versions.of(NEWER, rule), KEY, rule), merger
+    return apply_updates(BASE, Versions.of(NEWER, rule), KEY, rule), merger
 
 
 def test_what_a_merger_is_asked() -> None:
@@ -151,7 +151,7 @@ def test_partial_updates_need_a_partial_merge() -> None:
     rule = MergeRule(MergeMode.CUSTOM, merger=Newest())
     part = Versions.of(NEWER.select([KEY, "id", "n"]), rule, partial=True)
     with pytest.raises(MergerError, match="no partial_merge"):
-        lay_over(BASE, part, KEY, rule)
+        apply_updates(BASE, part, KEY, rule)
 
 
 class OfNoId(Newest):

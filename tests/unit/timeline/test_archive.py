@@ -54,7 +54,7 @@ def test_the_files_of_the_newest_manifest_are_read(history: Path) -> None:
         "20261121080226898",
         Action.COMMIT,
     )
-    assert store.commit_metadata(first).operation_type == "BULK_INSERT"
+    assert store.read_commit_metadata(first).operation_type == "BULK_INSERT"
     clean = next(i for i in found if i.action is Action.CLEAN)
     assert store.decoded(clean)["startCleanTime"] == clean.requested
     assert [i.requested for i in store.archived("20261121080248090")] == [
@@ -84,7 +84,7 @@ def test_archives_of_version_6(tmp_path: Path) -> None:
     found = store.archived()
     assert [i.requested for i in found if i.action is Action.COMMIT][:2] == ["20261121080324141", "20261121080326108"]
     assert found[0].completion == "20261121080326039"
-    assert store.commit_metadata(found[0]).operation_type == "BULK_INSERT"
+    assert store.read_commit_metadata(found[0]).operation_type == "BULK_INSERT"
     clean = [i for i in found if i.action is Action.CLEAN][-1]
     assert store.decoded(clean)["earliestCommitToRetain"] == "20261121080332305"
     (path / ".hoodie" / "history" / ".commits_.archive.9_1-0-1").write_bytes(b"#HUDI#")
@@ -114,7 +114,7 @@ def test_a_commit_archived_after_the_timeline_was_loaded_is_found(history: Path)
     moved = meta.store.archived()[0]
     still_active = Timeline.from_names([f"{moved.requested}_{moved.completion}.commit"]).commits[0]
     assert not still_active.archived
-    assert meta.store.commit_metadata(still_active) == meta.store.commit_metadata(moved)
+    assert meta.store.read_commit_metadata(still_active) == meta.store.read_commit_metadata(moved)
 
 
 def test_an_archived_instant_that_is_still_active_comes_once(history: Path) -> None:
@@ -151,7 +151,7 @@ def test_layout_1_tells_clustering_by_its_plan() -> None:
     assert store.path(done) == f".hoodie/{plain.requested}.replacecommit"
     assert storage.read(store.path(done)).startswith(b"{\n")
     (completed,) = store.load().instants
-    assert store.commit_metadata(completed).partition_to_replace_file_ids == {"x": ("a-0",)}
+    assert store.read_commit_metadata(completed).partition_to_replace_file_ids == {"x": ("a-0",)}
 
 
 def test_layout_1_takes_no_encoded_commits() -> None:
@@ -171,4 +171,4 @@ def test_an_upgraded_tables_older_instants_completed_when_their_files_were_made(
     old, new = store.load().commits
     assert (old.layout, new.layout) == (1, 2)
     assert old.completion is not None and old.completion > "20200101000000000"
-    assert [store.commit_metadata(i).operation_type for i in (old, new)] == ["INSERT", "UPSERT"]
+    assert [store.read_commit_metadata(i).operation_type for i in (old, new)] == ["INSERT", "UPSERT"]

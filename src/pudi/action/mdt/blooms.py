@@ -5,20 +5,20 @@ Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords.
 
 from __future__ import annotations
 
-from pudi.action.mdt.being_built import kept_partitions
+from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.filegroup import BaseFile
 from pudi.format import CommitMetadata, parse_base_file
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
 from pudi.metadata.records import BLOOM_FILTERS
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.task.blooms import bloom_of
 
 
 def keeps_blooms(meta: MetaClient) -> bool:
     """Whether the metadata table has the base files' bloom filters, so that each new file must have one."""
-    return BLOOM_FILTERS in kept_partitions(meta)
+    return BLOOM_FILTERS in maintained_partitions(meta)
 
 
 def blooms_of_commit(meta: MetaClient, requested: str, written: CommitMetadata) -> Changes:
@@ -41,6 +41,6 @@ def blooms_of_commit(meta: MetaClient, requested: str, written: CommitMetadata) 
             name = parse_base_file((stat.path or "").rpartition("/")[2])
             if name is not None:
                 files.append(BaseFile(partition, name, stat.file_size_in_bytes))
-    read = at_once(lambda file: bloom_of(meta.storage, file), files)
+    read = map_parallel(lambda file: bloom_of(meta.storage, file), files)
     found = [(file.partition, file.name.name, requested, each) for file, each in zip(files, read, strict=True) if each]
     return bloom_changes(found)

@@ -14,9 +14,9 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.being_built import partitions_of
 from pudi.action.mdt.client import create_metadata, open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
+from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
+from pudi.action.mdt.inflight_builds import partitions_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
@@ -37,7 +37,7 @@ from pudi.format import (
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import make_group, write_base
 from pudi.timeline import Instant, Timeline, new_instant
@@ -49,7 +49,7 @@ _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
 
 
-def settle_metadata(meta: MetaClient, options: Options) -> None:
+def reconcile_metadata(meta: MetaClient, options: Options) -> None:
     """Before a write: take away what the user wants no more of the metadata table, and what was left half built.
 
     Args:
@@ -85,7 +85,7 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
     """
     if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
         timeline = meta.store.load() if timeline is None else timeline
-        meta.looked_at = timeline, meta.metadata_table(timeline)
+        meta.metadata_snapshot = timeline, meta.metadata_table(timeline)
         return
     if not metadata_wanted(options):
         return
@@ -196,9 +196,9 @@ def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int,
     described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
     mdt.storage.create(partition_metadata_path(partition), described)
     ids = group_ids(partition, groups)
-    at_once(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
+    map_parallel(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
     stats = write_bases(mdt, requested, partition, ids, changes)
-    done = commit_metadata({partition: stats} if stats else {}, BULK_INSERT)
+    done = metadata_deltacommit({partition: stats} if stats else {}, BULK_INSERT)
     mdt.store.complete(instant, done, also=[partition])  # file groups without records are named nowhere
 
 

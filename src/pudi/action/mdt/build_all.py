@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pudi.action.mdt.being_built import being_built
 from pudi.action.mdt.build import build_metadata, drop_if_disturbed, next_instant, set_partitions
 from pudi.action.mdt.build_named import named_indexes_asked
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.index_defs import write_definition
+from pudi.action.mdt.inflight_builds import inflight_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import MetadataOptions, Option, Options, WriteOptions
@@ -48,7 +48,7 @@ def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: T
         if _lacks(meta, asked.partition):
             with meta.lock:
                 meta.reload()
-                if _lacks(meta, asked.partition) and asked.partition not in being_built(meta):
+                if _lacks(meta, asked.partition) and asked.partition not in inflight_partitions(meta):
                     _build(meta, engine, options, asked)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pudi.action.mdt.build import group_ids, write_bases
 from pudi.action.mdt.building import Building, Stats
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.expression import expression_spec, kept_of, stats_of_kept, together
+from pudi.action.mdt.expression import concat_changes, expression_spec, kept_of, stats_of_kept
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.config import MetadataOptions
@@ -27,7 +27,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow
-from pudi.task.expression_values import ExpressionSpec, Kept
+from pudi.task.expression_values import ExpressionSpec, IndexedValues
 
 _FIRST_WITH_EXPRESSIONS = 8
 _EXPRESSION = "expr"
@@ -100,7 +100,9 @@ class ExpressionIndexBuilder:
         """Nothing comes with it."""
         return {}
 
-    def _changes(self, spec: ExpressionSpec, kept: Sequence[Kept], slices: Sequence[FileSlice]) -> Changes | None:
+    def _changes(
+        self, spec: ExpressionSpec, kept: Sequence[IndexedValues], slices: Sequence[FileSlice]
+    ) -> Changes | None:
         if spec.bloom is not None:
             filters = [(each.partition, each.file, each.instant, each.bloom) for each in kept if each.bloom is not None]
             return bloom_changes(filters) if filters else None
@@ -111,4 +113,4 @@ class ExpressionIndexBuilder:
         if self.work.meta.config.is_partitioned:
             whole = of_whole_partitions(stats, slices, pa.schema([(spec.column, spec.value.type)]))
             parts.append(encode_changes(partition_stats_records(whole, spec.version, of_expression=True)))
-        return together(parts)
+        return concat_changes(parts)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, commit_metadata
+from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import Action, PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.index_keys import GroupTask
@@ -72,7 +72,7 @@ class Building:
         described = encode_partition_metadata(PartitionMetadata(self.requested, 1), mdt.context.clock.now_ms())
         mdt.storage.create(partition_metadata_path(partition), described)
         if len(file_ids) <= _MAKERS:
-            at_once(lambda file_id: make_group(mdt.storage, self.requested, partition, file_id), list(file_ids))
+            map_parallel(lambda file_id: make_group(mdt.storage, self.requested, partition, file_id), list(file_ids))
             return
         count = min(_MAKERS, len(file_ids))
         self.run([GroupTask(n, self.requested, tuple(file_ids[n::count]), partition) for n in range(count)])
@@ -139,6 +139,6 @@ def build_whole(builder: IndexBuilder) -> Stats:
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=work.requested))
     work.make_groups(groups)
     stats = {work.spec.partition: (), **builder.fill(), **builder.finish(work.timeline)}
-    done = commit_metadata({p: s for p, s in stats.items() if s}, BULK_INSERT)
+    done = metadata_deltacommit({p: s for p, s in stats.items() if s}, BULK_INSERT)
     mdt.store.complete(instant, done, also=list(stats))  # file groups without records are named nowhere
     return stats

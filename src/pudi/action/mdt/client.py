@@ -31,8 +31,8 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         CorruptError: it isn't there, or its properties can't be read or contradict the table's.
     """
     depends = _depends(meta.config)
-    if meta.as_table is not None and meta.as_table[0] == depends:
-        return meta.as_table[1]
+    if meta.metadata_client is not None and meta.metadata_client[0] == depends:
+        return meta.metadata_client[1]
     storage = StorageBelow(meta.storage, METADATA_DIR)
     try:
         config = TableConfig.parse(read_properties(storage, meta.context), table=meta.storage.root)
@@ -60,7 +60,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
             table=meta.storage.root,
         )
     opened = _client(meta, storage, config)
-    meta.as_table = depends, opened
+    meta.metadata_client = depends, opened
     return opened
 
 
@@ -70,7 +70,7 @@ def create_metadata(meta: MetaClient) -> MetaClient:
     config = TableConfig.parse(_properties(meta.config), table=storage.root)
     create_properties(storage, config.to_properties(), meta.context)
     opened = _client(meta, storage, config)
-    meta.as_table = _depends(meta.config), opened
+    meta.metadata_client = _depends(meta.config), opened
     return opened
 
 

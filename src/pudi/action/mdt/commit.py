@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.being_built import as_built
+from pudi.action.mdt.inflight_builds import with_inflight_builds
 from pudi.action.mdt.record_index import ShardWork, Staged
-from pudi.action.mdt.rollback import withdraw
+from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
@@ -24,7 +24,7 @@ from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import RECORD_AVRO
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant, Timeline
@@ -79,24 +79,24 @@ def commit_changes(
     """
     listed = mdt.store.load() if listed is None else listed
     if listed.find(requested, Action.DELTACOMMIT) is not None:
-        withdraw(mdt, requested)
+        discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
-    timeline = as_built(listed, building)
+    timeline = with_inflight_builds(listed, building)
     slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
     parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
     indexes = {each.partition: each.plan(mdt, timeline) for each in keys}
     instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
     instant = mdt.store.start(instant, _profile(parts, indexes))
-    written = at_once(
+    written = map_parallel(
         lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
     stats.update((partition, index.run(mdt)) for partition, index in indexes.items() if index.tasks)
-    return mdt.store.complete(instant, commit_metadata(stats, UPSERT), listed=listed)
+    return mdt.store.complete(instant, metadata_deltacommit(stats, UPSERT), listed=listed)
 
 
-def commit_metadata(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
+def metadata_deltacommit(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
     """What a commit of the metadata table says of itself."""
     return CommitMetadata(stats, extra_metadata={SCHEMA_KEY: _OWN_AVRO}, operation_type=operation)
 

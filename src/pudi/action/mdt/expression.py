@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.action.mdt.being_built import kept_partitions
 from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import FileStatistics, data_file
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
@@ -31,7 +31,7 @@ from pudi.metadata.records import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.schema import avro_to_arrow
 from pudi.task import Engine, JobRunner
-from pudi.task.expression_values import ExpressionResult, ExpressionSpec, ExpressionTask, Kept
+from pudi.task.expression_values import ExpressionResult, ExpressionSpec, ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyReading
 from pudi.timeline import Instant, Timeline
 
@@ -47,7 +47,7 @@ def expression_indexes(meta: MetaClient) -> list[IndexSpec]:
     Raises:
         CorruptError: the definition of one makes no sense.
     """
-    names = [name for name in kept_partitions(meta) if name.startswith(EXPRESSION_INDEX_PREFIX)]
+    names = [name for name in maintained_partitions(meta) if name.startswith(EXPRESSION_INDEX_PREFIX)]
     return [defined_index(meta, name) for name in names]
 
 
@@ -109,7 +109,7 @@ class StagedExpression:
 
     index: IndexSpec
     spec: ExpressionSpec | None
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[IndexedValues, ...] = ()
 
 
 def stage_expressions(
@@ -146,7 +146,7 @@ def kept_of(
     reading: KeyReading,
     spec: ExpressionSpec,
     files: Sequence[BaseFile | LogFile],
-) -> tuple[Kept, ...]:
+) -> tuple[IndexedValues, ...]:
     """What an expression index keeps of files, by the engine's tasks.
 
     Args:
@@ -227,7 +227,7 @@ def _of_statistics(
         parts = [statistics.of_files()]
         if meta.config.is_partitioned:
             parts.append(_unknown_partitions(staged.index, written))
-    return together([part for part in parts if part is not None])
+    return concat_changes([part for part in parts if part is not None])
 
 
 def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | None:
@@ -239,13 +239,13 @@ def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | 
     return encode_changes(partition_stats_records(stats, index.version, of_expression=True))
 
 
-def stats_of_kept(kept: Iterable[Kept]) -> pa.Table:
+def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:
     """What is kept of files as a table of `STATS`."""
     found = [(each.partition, each.file, each.stats) for each in kept if each.stats is not None]
     return stats_of_files(found) if found else STATS.empty_table()
 
 
-def together(parts: Sequence[Changes]) -> Changes | None:
+def concat_changes(parts: Sequence[Changes]) -> Changes | None:
     """Changes to one partition of the metadata table as one; None for none."""
     if not parts:
         return None

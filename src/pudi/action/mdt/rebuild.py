@@ -12,7 +12,7 @@ from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index, is_partitioned, write_definition
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback import COMPACTIONS, dead_writes, pending_writes, take_back
+from pudi.action.rollback import COMPACTIONS, abort, dead_writes, pending_writes
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilding:
+class PartitionRebuild:
     """What was made anew, and what was only taken away.
 
     Attributes:
@@ -55,7 +55,7 @@ def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
 
 def rebuild(
     meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], settle: Callable[[], object]
-) -> Rebuilding:
+) -> PartitionRebuild:
     """Take partitions of the metadata table away, and make them anew of the table's files, under the table's lock.
 
     A crash leaves a table without them: its readers list folders and read footers until they're made again.
@@ -94,10 +94,10 @@ def rebuild(
             except (InvalidArgumentError, NotSupportedError) as error:
                 drop_partitions(meta, {spec.partition} & set(meta.config.metadata_partitions_inflight))
                 dropped.append((spec.partition, error.message))
-        return Rebuilding(tuple(built), tuple(dropped))
+        return PartitionRebuild(tuple(built), tuple(dropped))
 
 
-def make_anew(meta: MetaClient, engine: Engine, options: Options) -> None:
+def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) -> None:
     """Before a write: build indexes again whose entries another writer took back, of the table's files.
 
     Where that can't be done now, they stay as they are, which no reader uses: the next write tries again.
@@ -111,11 +111,11 @@ def make_anew(meta: MetaClient, engine: Engine, options: Options) -> None:
         NotFoundError: a file of the table is gone.
         CorruptError: one can't be read.
     """
-    if meta.looked_at is None:
+    if meta.metadata_snapshot is None:
         return
-    table = meta.looked_at[1]
+    table = meta.metadata_snapshot[1]
     # what an index of records lacks is missed for good; without statistics only more files are read
-    lost = table.ever_taken_back if RECORD_INDEX in table.partitions else table.taken_back
+    lost = table.ever_invalidated if RECORD_INDEX in table.partitions else table.invalidated
     if not lost:
         return
     try:
@@ -123,7 +123,7 @@ def make_anew(meta: MetaClient, engine: Engine, options: Options) -> None:
     except ConflictError as error:
         _log.warning("table %s: %s can't be made anew now: %s", meta.storage.root, ", ".join(sorted(lost)), error)
         return
-    meta.looked_at = None
+    meta.metadata_snapshot = None
     _log.warning(
         "table %s: another writer had rolled back what indexes hold; made anew: %s; taken away: %s",
         meta.storage.root,
@@ -173,7 +173,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
                 table=meta.storage.root,
                 instant=instant.requested,
             )
-        take_back(mdt, instant, dead=True)
+        abort(mdt, instant, dead=True)
 
 
 def _place(partition: str) -> int:

@@ -14,10 +14,10 @@ from itertools import count
 from typing import Protocol
 
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import is_partitioned
-from pudi.action.mdt.taken_back import stays_empty
+from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
+from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import IndexOptions, MetadataOptions, Options
@@ -86,7 +86,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
-    if meta.looked_at is not None and RECORD_INDEX in meta.looked_at[1].ever_taken_back:
+    if meta.metadata_snapshot is not None and RECORD_INDEX in meta.metadata_snapshot[1].ever_invalidated:
         return None
     if shards.ranges and shards.partitioned == index.is_global:
         kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
@@ -138,7 +138,7 @@ class StagedIndex:
             return ShardWork(self, (), ())
         timeline = self.meta.store.load()
         known = shards_of(self.meta, mdt, own, timeline)
-        if stays_empty(mdt, own, RECORD_INDEX, known.slices):
+        if is_invalidated(mdt, own, RECORD_INDEX, known.slices):
             return ShardWork(self, (), ())
         new = self._new_groups(known, {partition for partition, _ in found})
         tasks = []
@@ -257,10 +257,10 @@ def stage_keys(
         index: the index that it was written by.
         options: the writer's.
     """
-    if not may_change_keys(written) or RECORD_INDEX not in kept_partitions(meta):
+    if not may_change_keys(written) or RECORD_INDEX not in maintained_partitions(meta):
         return None
     mdt = open_metadata(meta)
-    known = shards_of(meta, mdt, kept_timeline(meta, mdt), timeline)
+    known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
     tasks = _Tasks(meta, instant.requested, written, timeline, index)
     shards: dict[str | None, int] = {}
 

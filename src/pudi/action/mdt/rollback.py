@@ -30,7 +30,7 @@ from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 
-def withdraw(mdt: MetaClient, requested: str) -> None:
+def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
     """Take a delta commit back as if it had never been, pending or completed; nothing to do where there is none.
 
     Called under the table's lock, while the table's own instant is pending: no reader takes the commit for valid.

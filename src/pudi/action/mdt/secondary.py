@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pudi.action.mdt.being_built import kept_partitions, kept_timeline
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
+from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
-from pudi.action.mdt.taken_back import stays_empty
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions
 from pudi.errors import ConflictError, CorruptError
@@ -34,7 +34,7 @@ def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
     Raises:
         CorruptError: nothing says what one is over.
     """
-    names = [name for name in kept_partitions(meta) if name.startswith(SECONDARY_INDEX_PREFIX)]
+    names = [name for name in maintained_partitions(meta) if name.startswith(SECONDARY_INDEX_PREFIX)]
     specs = [defined_index(meta, name) for name in names]
     for spec in specs:
         if len(spec.columns) != 1:
@@ -89,7 +89,7 @@ class StagedSecondary:
             raise ConflictError(
                 f"the index {self.partition} was made anew while this write was under way; retry", instant=self.instant
             )
-        if stays_empty(mdt, own, self.partition, groups):
+        if is_invalidated(mdt, own, self.partition, groups):
             return ShardWork(self, (), ())
         tasks = tuple(
             ShardTask(place, self.instant, mdt.store.layout, groups[shard], portions)
@@ -114,7 +114,7 @@ def stage_secondary(
     if not indexes or not may_change_keys(written):
         return []
     mdt = open_metadata(meta)
-    view = mdt.view(kept_timeline(meta, mdt), sizes=False)
+    view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
     pairs = list(_slices(meta, written, timeline))
     reading = key_reading(meta, timeline).with_instant(instant.requested)
     staged: list[StagedSecondary] = []

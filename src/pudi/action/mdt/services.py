@@ -17,14 +17,14 @@ from pudi.action.claim import Claim, claimed, is_claimable
 from pudi.action.mdt.archive import archive_metadata
 from pudi.action.mdt.clean import clean_metadata
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import commit_metadata
+from pudi.action.mdt.commit import metadata_deltacommit
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback import take_back
+from pudi.action.rollback import abort
 from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import ConflictError
 from pudi.filegroup import Markers, compaction_plan
 from pudi.format import Action, CommitMetadata, CompactionPlan, State, WriteStat, encode_compaction_plan
-from pudi.metadata.table import at_once
+from pudi.metadata.table import map_parallel
 from pudi.metadata.validity import scope_of
 from pudi.plan.compaction import operation_of
 from pudi.task import Engine, FileResult
@@ -44,7 +44,7 @@ _SPREAD = 64 << 20
 """Bytes from which on a compaction is spread over the engine's tasks."""
 
 
-def maintain_metadata(meta: MetaClient, engine: Engine, options: Options) -> None:
+def run_metadata_services(meta: MetaClient, engine: Engine, options: Options) -> None:
     """After a commit: compact, clean and archive the metadata table when it's due.
 
     The commit is done, whatever comes of this; where it fails, the next one tries again.
@@ -72,7 +72,7 @@ class _Services:
         for pending in timeline.of(Action.COMPACTION, *_PENDING) + timeline.of(Action.LOGCOMPACTION, *_PENDING):
             if is_claimable(mdt, pending, self._claiming):
                 if _leaves_blocks(pending):
-                    take_back(mdt, pending, dead=True)
+                    abort(mdt, pending, dead=True)
                 else:
                     self._compact(mdt, pending)
                 timeline = mdt.store.load()
@@ -106,7 +106,7 @@ class _Services:
         if len(deltas) < least:
             return False
         newest = sorted(deltas, key=timeline.order)[-least:]
-        return all(mdt.store.commit_metadata(i).operation_type != _LOG_COMPACT for i in newest)
+        return all(mdt.store.read_commit_metadata(i).operation_type != _LOG_COMPACT for i in newest)
 
     def _schedule(self, mdt: MetaClient) -> Instant | None:
         """Plan a compaction of all file groups with log files; None while it must wait."""
@@ -171,7 +171,7 @@ class _Services:
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in plan.operations)
         if size >= _SPREAD:
             return self.engine.run_jobs(mdt.storage, tasks[0].instant, tasks)
-        return at_once(lambda task: task.run(mdt.storage, 0), tasks)
+        return map_parallel(lambda task: task.run(mdt.storage, 0), tasks)
 
 
 def _leaves_blocks(instant: Instant) -> bool:
@@ -211,7 +211,7 @@ def _compacted(stats: Sequence[WriteStat], operation: str) -> CommitMetadata:
     for stat in stats:
         partition = stat.partition_path or ""
         by_partition[partition] = (*by_partition.get(partition, ()), stat)
-    said = commit_metadata(by_partition, operation)
+    said = metadata_deltacommit(by_partition, operation)
     return CommitMetadata(
         said.partition_to_write_stats, operation == _COMPACT, said.extra_metadata, said.operation_type
     )

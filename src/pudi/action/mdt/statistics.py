@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.mdt.being_built import kept_partitions
 from pudi.action.mdt.index_defs import defined_index, write_definition
+from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
@@ -58,7 +58,7 @@ def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
     Raises:
         CorruptError: the definition makes no sense.
     """
-    if COLUMN_STATS not in kept_partitions(meta):
+    if COLUMN_STATS not in maintained_partitions(meta):
         return None
     return _spec_of(meta, schema, defined_index(meta, COLUMN_STATS))
 

@@ -22,7 +22,7 @@ from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
 from pudi.task.engine import InputSpec
-from pudi.task.everywhere import tag_everywhere
+from pudi.task.global_index import tag_global
 from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
 from pudi.task.write import LEAVING
 
@@ -62,7 +62,7 @@ class LocalEngine:
         if index.buckets is not None:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
         if index.is_global and lookups:
-            return LocalTagged(records, tag_everywhere(records.rows, partitions, storage, lookups, search, self._map))
+            return LocalTagged(records, tag_global(records.rows, partitions, storage, lookups, search, self._map))
         tagged = tag_partitions(
             keys, partitions, storage, lookups, index, self._map, search.records, positions=search.positions
         )

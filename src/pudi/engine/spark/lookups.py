@@ -21,7 +21,7 @@ from pudi.index import Index
 from pudi.metadata.shards import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
-from pudi.task.everywhere import newer_than_stored
+from pudi.task.global_index import newer_than_stored
 from pudi.task.groups import groups_of
 from pudi.task.located import by_group
 

@@ -166,7 +166,7 @@ def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
 def _everywhere(
     records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
 ) -> SparkTagged:
-    """Records with where they go, by a global index: the rules are those of `pudi.task.everywhere`.
+    """Records with where they go, by a global index: the rules are those of `pudi.task.global_index`.
 
     Unless a record moves to another partition, what happens to a key in one place says nothing of another place; so
     nothing is gathered by keys, and compared with what is stored, before the counts say that one moves.

@@ -16,7 +16,7 @@ _seen_until: dict[str, str] = {}
 """By location of a metadata table: the time until which this process has seen its instants, and nothing lost."""
 
 
-def taken_back(own: Timeline, store: TimelineStore) -> frozenset[str]:
+def invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str]:
     """The partitions that were so emptied, and not built anew since.
 
     Only the building of a partition writes base files in a delta commit; so a rollback of one that deleted some took
@@ -43,7 +43,7 @@ def taken_back(own: Timeline, store: TimelineStore) -> frozenset[str]:
     return frozenset(lost)
 
 
-def taken_back_long_ago(own: Timeline, store: TimelineStore) -> frozenset[str]:
+def ever_invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str]:
     """The same by the archived part of the timeline too, which a process reads once for each metadata table.
 
     Args:
@@ -56,7 +56,7 @@ def taken_back_long_ago(own: Timeline, store: TimelineStore) -> frozenset[str]:
     """
     root, newest = store.storage.root, own.newest_time or ""
     known = own.start is not None and own.start <= _seen_until.get(root, "")
-    lost = taken_back(own if known else own.with_archived(store.archived()), store)
+    lost = invalidated_partitions(own if known else own.with_archived(store.archived()), store)
     if lost:
         _seen_until.pop(root, None)
     else:
@@ -65,7 +65,7 @@ def taken_back_long_ago(own: Timeline, store: TimelineStore) -> frozenset[str]:
 
 
 def _builds(store: TimelineStore, commit: Instant, partition: str) -> bool:
-    stats = store.commit_metadata(commit).partition_to_write_stats.get(partition, ())
+    stats = store.read_commit_metadata(commit).partition_to_write_stats.get(partition, ())
     return _has_base(stat.path or "" for stat in stats)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from pudi.action.meta_client import MetaClient
 from pudi.filegroup import FileSlice
-from pudi.metadata.groups import hold_nothing
-from pudi.metadata.taken_back import taken_back
+from pudi.metadata.groups import are_empty
+from pudi.metadata.invalidated import invalidated_partitions
 from pudi.timeline import Timeline
 
 
-def stays_empty(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence[FileSlice]) -> bool:
+def is_invalidated(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence[FileSlice]) -> bool:
     """Whether an index that lost all its entries gets no others, of which readers would think that they're all.
 
     Args:
@@ -20,4 +20,4 @@ def stays_empty(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence
         partition: the index's partition.
         slices: its file groups.
     """
-    return bool(slices) and hold_nothing(slices) and partition in taken_back(own, mdt.store)
+    return bool(slices) and are_empty(slices) and partition in invalidated_partitions(own, mdt.store)

@@ -38,7 +38,7 @@ def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:
     return named | {PARTITION_STATS} if COLUMN_STATS in named else named
 
 
-def being_built(meta: MetaClient) -> Mapping[str, str]:
+def inflight_partitions(meta: MetaClient) -> Mapping[str, str]:
     """Partitions that are being built and kept in step meanwhile, each with the instant of its building.
 
     Raises:
@@ -61,12 +61,12 @@ def being_built(meta: MetaClient) -> Mapping[str, str]:
     return found
 
 
-def kept_partitions(meta: MetaClient) -> tuple[str, ...]:
+def maintained_partitions(meta: MetaClient) -> tuple[str, ...]:
     """The partitions of the metadata table that a commit keeps in step: those that are ready or being built."""
-    return (*meta.config.metadata_partitions, *being_built(meta))
+    return (*meta.config.metadata_partitions, *inflight_partitions(meta))
 
 
-def as_built(own: Timeline, instants: Collection[str]) -> Timeline:
+def with_inflight_builds(own: Timeline, instants: Collection[str]) -> Timeline:
     """The metadata table's timeline in which the delta commits of buildings have completed as they began.
 
     Args:
@@ -85,9 +85,9 @@ def as_built(own: Timeline, instants: Collection[str]) -> Timeline:
     return replace(own, instants=tuple(done(instant) for instant in own.instants))
 
 
-def kept_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
+def maintained_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
     """The metadata table's timeline now, by which the file groups of all kept partitions are found."""
-    return as_built(mdt.store.load(), set(being_built(meta).values()))
+    return with_inflight_builds(mdt.store.load(), set(inflight_partitions(meta).values()))
 
 
 def _has_groups(meta: MetaClient, partition: str) -> bool:

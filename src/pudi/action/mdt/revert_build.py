@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pudi.action.after import CLEAN_UP, behind_commit
-from pudi.action.mdt.being_built import partitions_of, plan_of
 from pudi.action.mdt.build import drop_partitions, set_partitions
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.rollback import withdraw
+from pudi.action.mdt.inflight_builds import partitions_of, plan_of
+from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
@@ -44,7 +44,7 @@ def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) 
     return found is Liveness.DEAD
 
 
-def give_back_index(meta: MetaClient, instant: Instant) -> Instant | None:
+def revert_index_build(meta: MetaClient, instant: Instant) -> Instant | None:
     """Undo a building that died, under the table's lock: its files go, and it's requested again.
 
     One that has written everything is completed in its stead.
@@ -62,14 +62,14 @@ def give_back_index(meta: MetaClient, instant: Instant) -> Instant | None:
         mdt = open_metadata(meta)
         own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
         if own is not None and own.is_completed and instant.state is State.INFLIGHT:
-            complete_index(meta, instant, set(mdt.store.commit_metadata(own).partition_to_write_stats))
+            complete_index(meta, instant, set(mdt.store.read_commit_metadata(own).partition_to_write_stats))
             return None
         building = doomed & set(meta.config.metadata_partitions_inflight)
         if building:
             drop_partitions(meta, building)
         for partition in sorted(doomed - building - set(meta.config.metadata_partitions)):
             delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
-        withdraw(mdt, instant.requested)
+        discard_deltacommit(mdt, instant.requested)
         mdt.storage.delete([heartbeat_path(instant.requested)])
     delete_folder(meta.storage, staging_dir(instant.requested))
     delete_for_good(meta.storage, [meta.store.path(instant, State.INFLIGHT)])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from pudi.action.mdt.being_built import being_built, kept_partitions
 from pudi.action.mdt.blooms import blooms_of_commit, keeps_blooms
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.expression import expression_changes
+from pudi.action.mdt.inflight_builds import inflight_partitions, maintained_partitions
 from pudi.action.mdt.record_index import Staged, may_change_keys
-from pudi.action.mdt.rollback import roll_back, withdraw
+from pudi.action.mdt.rollback import discard_deltacommit, roll_back
 from pudi.action.mdt.staged import NOTHING_STAGED, StagedChanges, is_of_records
 from pudi.action.mdt.statistics import FileStatistics, column_statistics
 from pudi.action.meta_client import MetaClient
@@ -32,7 +32,7 @@ _ROLLBACK_SUFFIX = "006"
 """What rollbacks of the metadata table end with below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
 
 
-def in_step(
+def metadata_commit_hook(
     meta: MetaClient,
     instant: Instant,
     written: CommitMetadata,
@@ -62,7 +62,7 @@ def in_step(
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
         if not meta.config.metadata_partitions:
             return
-        building = being_built(meta)
+        building = inflight_partitions(meta)
         kept = {*meta.config.metadata_partitions, *building}
         check_metadata_kept(meta.config, meta.storage.root)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
@@ -106,17 +106,17 @@ def _of_records(
     return [known[name] for name in there if name in known]
 
 
-def taken_back(meta: MetaClient, requested: str) -> None:
+def discard_metadata(meta: MetaClient, requested: str) -> None:
     """Take back what the metadata table has of a pending instant, before that goes without leaving a trace.
 
     Under the table's lock.
     """
     meta.reload()
     if meta.config.metadata_partitions:
-        withdraw(open_metadata(meta), requested)
+        discard_deltacommit(open_metadata(meta), requested)
 
 
-def rolled_back(
+def rollback_metadata(
     meta: MetaClient, requested: str, said_by: str, partitions: Mapping[str, RollbackPartitionMetadata]
 ) -> None:
     """Take back what the metadata table has of a pending instant, as a rollback of the table does.
@@ -144,7 +144,7 @@ def rolled_back(
 
 
 def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics | None:
-    if COLUMN_STATS not in kept_partitions(meta):
+    if COLUMN_STATS not in maintained_partitions(meta):
         return None
     return column_statistics(meta, instant, written)
 

@@ -11,12 +11,12 @@ from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
 from pudi.metadata.groups import Shards
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
-from pudi.metadata.table import MetadataTable, Wanted
+from pudi.metadata.table import MetadataTable, ReadRequest
 from pudi.storage import StorageBelow
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPartition:
+class PartitionSnapshot:
     """A partition of the metadata table at one moment; picklable.
 
     Attributes:
@@ -32,7 +32,7 @@ class HeldPartition:
     whole_key: bool = False
 
     @classmethod
-    def of(cls, table: MetadataTable, name: str, *, whole_key: bool = False) -> HeldPartition:
+    def of(cls, table: MetadataTable, name: str, *, whole_key: bool = False) -> PartitionSnapshot:
         """The partition of an opened metadata table.
 
         Raises:
@@ -49,7 +49,7 @@ class HeldPartition:
         """
         table = self._table(storage)
         found = self.shards.holding(keys.unique(), whole_key=self.whole_key)
-        parts = [table.read_slice(self.name, each, Wanted(keys=own)) for each, own in found]
+        parts = [table.read_slice(self.name, each, ReadRequest(keys=own)) for each, own in found]
         schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns_of(self.name)])
         return pa.concat_tables(parts) if parts else schema.empty_table()
 

@@ -26,13 +26,13 @@ def files_written(
     return {
         (partition, stat.file_id or ""): _in_name(stat.path) or instant.requested
         for instant in instants
-        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items()
+        for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items()
         for stat in stats
         if (groups is None or (partition, stat.file_id or "") in groups) and (stat.num_writes or stat.num_deletes)
     }
 
 
-def check_present(
+def verify_committed_files(
     meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlice], written: Mapping[tuple[str, str], str]
 ) -> None:
     """Refuse to go on without a file that only a loss or a cleaner can have taken away.
@@ -61,7 +61,7 @@ def check_present(
             )
 
 
-def check_logs(
+def verify_committed_logs(
     meta: MetaClient,
     view: FileSystemView,
     slices: Sequence[FileSlice],
@@ -82,7 +82,7 @@ def check_logs(
     """
     by_group = {(s.partition, s.file_id): s for s in slices}
     for instant in newest:
-        for partition, stats in meta.store.commit_metadata(instant).partition_to_write_stats.items():
+        for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
                 group = (partition, stat.file_id or "")
                 if groups is not None and group not in groups:

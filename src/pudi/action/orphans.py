@@ -29,27 +29,27 @@ from pudi.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class Orphans:
     """What lies about.
 
     Attributes:
-        orphans: data files of instants that aren't on the timeline and never completed.
+        data_files: data files of instants that aren't on the timeline and never completed.
         markers: folders of markers of instants that aren't pending and give no sign of life.
         metadata: folders below the metadata table's that are none of its partitions: half built, or dropped.
         backup: whether a change of the properties died half-way.
     """
 
-    orphans: tuple[str, ...] = ()
+    data_files: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
     backup: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.orphans or self.markers or self.metadata or self.backup)
+        return bool(self.data_files or self.markers or self.metadata or self.backup)
 
-    def told(self) -> Iterator[tuple[str, str]]:
+    def describe(self) -> Iterator[tuple[str, str]]:
         """Path of each thing, and what it is."""
-        for path in self.orphans:
+        for path in self.data_files:
             yield path, "a data file of an instant that never completed and is on the timeline no more"
         for path in self.markers:
             yield path, "markers of a write that is over"
@@ -59,7 +59,7 @@ class Leftovers:
             yield PROPERTIES_BACKUP, "a change of the properties died half-way"
 
 
-def find_leftovers(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Leftovers:
+def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Orphans:
     """Look for them. What is listed is listed before the timeline is read: a writer at work is on it by then.
 
     Args:
@@ -77,12 +77,12 @@ def find_leftovers(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] |
     config = meta.config
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
-    orphans = [] if timeline.start is None and meta.store.has_history() else list(_orphans(folders, timeline))
-    if orphans:  # files of an instant that had completed are all that's left of it
+    data_files = [] if timeline.start is None and meta.store.has_history() else list(_orphans(folders, timeline))
+    if data_files:  # files of an instant that had completed are all that's left of it
         lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
-        orphans = [(path, instant) for path, instant in orphans if instant not in lost]
-    return Leftovers(
-        tuple(path for path, _ in orphans),
+        data_files = [(path, instant) for path, instant in data_files if instant not in lost]
+    return Orphans(
+        tuple(path for path, _ in data_files),
         tuple(f"{TEMP_DIR}/{name}" for name in sorted(temporary) if name not in pending | beats),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,
@@ -111,14 +111,14 @@ def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> I
                 yield info.path, name.instant
 
 
-def remove_leftovers(meta: MetaClient) -> Leftovers:
+def remove_orphans(meta: MetaClient) -> Orphans:
     """Take away what lies about; what was."""
     with meta.lock:
-        found = find_leftovers(meta)
+        found = find_orphans(meta)
         if found.backup:
             recover_properties(meta.storage)
             meta.reload()
-        delete_for_good(meta.storage, found.orphans)
+        delete_for_good(meta.storage, found.data_files)
         for folder in (*found.markers, *found.metadata):
             delete_folder(meta.storage, folder)
     return found

@@ -1,12 +1,12 @@
-"""Versions of several records in turns, so that those of a turn are merged side by side."""
+"""Split the versions of several records into rounds; all versions of a round are merged side by side."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-def turns(record: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
-    """Some versions in turns, none of which has two of one record, the oldest of each first.
+def merge_rounds(record: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
+    """Split versions into rounds that hold one version of a record at most, the oldest first.
 
     Args:
         record: for each version the number of its record.

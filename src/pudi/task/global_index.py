@@ -28,7 +28,7 @@ class _Found:
     older: np.ndarray
 
 
-def tag_everywhere(
+def tag_global(
     rows: pa.Table,
     partitions: Mapping[str, np.ndarray],
     storage: Storage,
