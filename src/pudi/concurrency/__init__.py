@@ -1,4 +1,4 @@
-"""Who may commit: locks, signs of life of writers, and conflicts between commits."""
+"""Locks, heartbeats of writers, and conflicts between commits."""
 
 from pudi.concurrency.conflicts import ConflictCheck
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, liveness

@@ -55,7 +55,7 @@ class ConflictCheck:
         """Compare with the timeline as it is under the table's lock.
 
         Raises:
-            ConflictError: naming the other instant and what it did to our write.
+            ConflictError: with the other instant and its conflict with our write.
         """
         if self.unchanged is not None:
             self.unchanged.check(Touched.of(self.written, self.keys_unique, self.reads), now, self.own.requested)
@@ -130,8 +130,8 @@ class ConflictCheck:
     def _check_compactions(self, now: Timeline) -> None:
         """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
 
-        A log file belongs to the slice that its name says there. What comes beside a pending compaction must bear the
-        compaction's instant (`FileSlice.compacting`): it isn't in the plan, and would be lost.
+        A log file belongs to the slice named in its file name. A log file written during a pending compaction must
+        carry the compaction's instant (`FileSlice.compacting`): the plan does not contain it, so it would be lost.
         """
         mine = _appended(self.written)
         for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):

@@ -27,7 +27,7 @@ else:
 _log = logging.getLogger(__name__)
 
 LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
-"""File that `LocalFileLock` locks. It stays when the lock is free: removing it would split those who wait."""
+"""File that `LocalFileLock` locks. Releasing keeps it: deleting it would let two waiters lock two different files."""
 
 _ANOTHER_PROCESS = "another process on this machine"
 

@@ -24,8 +24,8 @@ _alive_here: set[str] = set()
 """Ids of this process' heartbeats; a table's location may be written in several ways."""
 
 _HUNG_AFTER = 10
-"""A writer whose process is there, but whose beat is older than this many times the expiry, hangs and counts as dead:
-else a process that will never come back would hold its write for ever."""
+"""A writer whose process exists but whose heartbeat is older than this multiple of the expiry counts as dead. Without a
+limit a hung process would block the table forever."""
 
 _OVER = frozenset({"Z", "X", "x", "zombie", "dead"})
 """States of processes that ended, by letter (/proc) and by word (psutil): a killed one is listed as a zombie until its
@@ -36,8 +36,8 @@ parent asks for it."""
 class Heartbeat:
     """The heartbeat file of one instant, kept fresh by a thread until stopped (HoodieHeartbeatClient).
 
-    Hudi's file is empty and its age is all that counts. pudi writes into it which process it is, so that another
-    process on the same machine knows at once when that process is gone.
+    In Hudi the file is empty and only its age counts. pudi writes the process id into it, so that other processes on
+    the same machine notice at once that the writer is gone.
 
     Args:
         storage: the table's files.
@@ -85,7 +85,7 @@ class Heartbeat:
 
 
 class Liveness(Enum):
-    """What can be told of the writer of a pending instant."""
+    """Liveness of the writer of a pending instant."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -96,8 +96,8 @@ class Liveness(Enum):
 def liveness(storage: Storage, instant: str, context: Context, *, expires_after_ms: int, last_seen_ms: int) -> Liveness:
     """Whether the writer of a pending instant is still at work.
 
-    A heartbeat older than the expiry is that of a dead writer. pudi's own are known better on the same machine: a
-    writer whose process is gone is dead at once; one whose process is there may be late, up to ten times the expiry.
+    A heartbeat older than the expiry belongs to a dead writer. For pudi's own writers on the same machine the process
+    decides: without a process the writer is dead at once; with one it may be late by up to ten times the expiry.
 
     Args:
         storage: the table's files.
@@ -128,7 +128,7 @@ class _Process(NamedTuple):
 
 
 def _known_dead(facts: bytes) -> bool | None:
-    """Whether the process of a heartbeat is surely gone or surely there; None where that can't be told from here."""
+    """Return whether the process of a heartbeat exists; None if this machine can't tell."""
     try:
         process = json.loads(facts)
         host, pid, started = str(process["host"]), int(process["pid"]), float(process["start"])
@@ -138,7 +138,7 @@ def _known_dead(facts: bytes) -> bool | None:
     if host != _host() or not 0 < pid < 1 << 31:  # kill() takes 0 and less for groups of processes
         return None
     if pid == os.getpid():
-        return not here  # no more, or it was of an older process
+        return not here  # the process is gone, or another one has its id
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -43,10 +43,10 @@ _DEFAULTS: dict[StorageKind, Maker] = {
 def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str], context: Context) -> TableLock:
     """The lock of a table.
 
-    Whatever the provider, writers of pudi on one local disk exclude each other: each takes the file lock there, alone
-    or before the provider's own. InProcessLockProvider, which Hudi's jobs carry, keeps no other process out; it stands
-    for that file lock on a local disk, and for threads in memory. In an object store it's refused, unless the user says
-    that no other process writes (`hoodie.write.concurrency.mode=single_writer`).
+    On a local disk all pudi writers exclude each other, whatever the provider: each takes the file lock there, alone or
+    before the provider's lock. InProcessLockProvider, which Hudi's jobs carry, excludes no other process; it maps to
+    that file lock on a local disk and to a thread lock in memory. Object stores refuse it unless the user declares a
+    single writer (`hoodie.write.concurrency.mode=single_writer`).
 
     Args:
         storage: the table's files.

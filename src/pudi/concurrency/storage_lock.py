@@ -1,4 +1,4 @@
-"""A lock on any store with conditional writes: a small JSON file that says who holds it and until when."""
+"""A lock on any store with conditional writes: a small JSON file with the owner and the expiry."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class StorageBasedLock(TableLock):
         self._renewal: tuple[threading.Event, threading.Thread] | None = None
 
     def verify(self) -> None:
-        """Look at the clock: a lock that was renewed in time is held.
+        """Check the clock: a lock that was renewed in time is held.
 
         Raises:
             ConflictError: the lock was lost.
@@ -138,13 +138,13 @@ class StorageBasedLock(TableLock):
         thread.start()
 
     def _try(self) -> str | None:
-        """One attempt: None when the lock is ours, else who holds it."""
+        """Try once; return None if the lock is ours, otherwise its owner."""
         try:
             content, version = self._store.read_version(STORAGE_LOCK, MaxBytes.NOTE)
         except NotFoundError:
             return self._try_first()
         found = StorageLockData.from_bytes(content, self._table)
-        free = found.expired or found.owner == self._owner  # ours: left by an attempt whose answer never came
+        free = found.expired or found.owner == self._owner  # ours: an attempt whose response was lost
         if not free and self._context.clock.now_ms() <= found.valid_until_ms + DRIFT_MS:
             return f"owner {found.owner}"
         fresh = self._fresh()

@@ -101,7 +101,7 @@ class TableLock(ABC):
         """Give it back. What fails here is logged, not raised: the work under the lock is done."""
 
     def _wait(self, deadline: float, usual_poll: float, holder: str) -> None:
-        """Sleep before the next look at a lock that's taken.
+        """Sleep before the next attempt at a lock that another process holds.
 
         Raises:
             UnavailableError: the deadline has passed.
@@ -134,7 +134,7 @@ class InProcessLock(TableLock):
 class SingleWriterLock(InProcessLock):
     """A lock among the threads of this process, for a table that no other process writes, or so its user says.
 
-    It keeps nobody else out, so the timeline refuses whatever another process did meanwhile (`OneProcessLock`).
+    It excludes no other process, so the timeline refuses any instant of another process (`OneProcessLock`).
     """
 
     def note_own(self, instant: str) -> None:

@@ -72,7 +72,7 @@ def insert_partitions(metadata: CommitMetadata) -> set[str]:
 
 
 def owned(groups: Collection[Group], scope: KeyScope | None) -> set[Group]:
-    """What nobody else may write beside a commit: file groups; on bucket tables the buckets that they are."""
+    """Return what no concurrent commit may write: file groups, or the buckets of a bucket table."""
     if scope is not KeyScope.BUCKET:
         return set(groups)
     return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}

@@ -1,8 +1,8 @@
 """What must not have changed since a user read a table, so that what was computed from it may be written.
 
-A commit is *unseen* if it completed after the commit of that instant did, or was requested after it: a snapshot shows
-what had completed, a read of the past what had been requested. In layout 1 requested times alone count, as nothing else
-is told there.
+A commit is *unseen* if it completed after the commit of that instant, or was requested after it: a snapshot shows
+completed commits, a time travel read shows requested ones. In layout 1 only requested times count, since completion
+times are unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 from pudi.timeline.instant import WRITE_ACTIONS
 
 _SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations after which file groups hold what they held."""
+"""Operations that keep the records of file groups unchanged."""
 _CLUSTER = "CLUSTER"
 """The operation that puts the same records into other file groups."""
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
@@ -50,7 +50,7 @@ class _Commit:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A user's word that what is written comes from the table as it was at an instant.
+    """The user's statement that the data to write was derived from the table at an instant.
 
     Attributes:
         store: the table's timeline.

@@ -40,7 +40,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to, or when somebody sleeps on it.
+    """A clock that moves only when a test advances it or somebody sleeps on it.
 
     Args:
         start_ms: first answer of `now_ms`.
@@ -55,11 +55,11 @@ class ManualClock:
         return self._now_ms
 
     def monotonic(self) -> float:
-        """Seconds, in step with `now_ms`."""
+        """Seconds; consistent with `now_ms`."""
         return self._now_ms / 1000
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock on, at once."""
+        """Advance the clock."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Python's garbage collector, held while many objects are made at once."""
+"""Pause Python's garbage collector while many objects are created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def collector_held() -> Iterator[None]:
     """Keep the garbage collector from running meanwhile: it would walk over all that is made, again and again.
 
-    For work that makes very many small objects and no rings of them, such as the planning of 100,000 files.
+    For work that creates many small objects without reference cycles, such as planning 100,000 files.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -35,7 +35,7 @@ def load_export(package: str, sources: dict[str, str], name: str) -> Any:
     """Return a public name of a package from the module that defines it, and keep it in the package (PEP 562).
 
     Args:
-        package: the package, whose module-level `__getattr__` this is.
+        package: the package that owns the module-level `__getattr__`.
         sources: by public name, the module that defines it; a module itself is its own source.
         name: what was asked for.
 

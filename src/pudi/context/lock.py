@@ -1,4 +1,4 @@
-"""The `Lock` protocol: who may change a table's timeline."""
+"""The `Lock` protocol: mutual exclusion of writers of one table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Lock(Protocol):
 class OneProcessLock(Lock, Protocol):
     """A lock that keeps out the threads of this process only, and so remembers which instants the process made.
 
-    A timeline under such a lock refuses to complete an action that an instant of another process appeared beside:
+    Under this lock the timeline refuses to complete an action if an instant of another process appeared meanwhile:
     nothing orders the two.
     """
 

@@ -58,13 +58,13 @@ class Storage(Protocol):
         """The byte ranges `(start, length)` of a file, each whole; ranges past the end raise `CorruptError`."""
 
     def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        """Create a file that must not be there, atomically: all of `data` at once or nothing; of many racers one wins.
+        """Create a file that must not exist, atomically: all of `data` or nothing. Of several writers one succeeds.
 
         Args:
             path: the file.
             data: its content.
-            durable: whether a loss of power finds it whole or not at all, and after this call there. Without it, it's
-                safe after `sync` only; where the store keeps what it has confirmed, it always is.
+            durable: whether the whole file survives a loss of power once this call returns. Otherwise it's safe only
+                after `sync`; stores that persist what they confirm are always durable.
 
         Raises:
             TableExistsError: the file is there already (with other content than this very call wrote).
@@ -76,8 +76,8 @@ class Storage(Protocol):
     def sync(self, paths: Sequence[str]) -> None:
         """Make files safe from a loss of power, with the folders that they lie in; their content first.
 
-        Of a path that leads to a folder, all files directly in it; of a file that is gone, that it's gone. There's
-        nothing to do where the store keeps what it has confirmed.
+        For a folder, flushes all files directly in it; for a deleted file, flushes the deletion. A no-op in stores that
+        persist what they confirm.
         """
 
     def delete(self, paths: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which records say of themselves that they're deletes."""
+"""Delete markers in records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pudi.config import OtherTableOptions
 from pudi.errors import NotSupportedError, SchemaError
 
 DELETED = "_hoodie_is_deleted"
-"""Boolean column by which a record says that it's a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
+"""Boolean column that marks a record as a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
 
 OPERATION = "_hoodie_operation"
 """Column of change logs that says what a record does (HoodieRecord.OPERATION_METADATA_FIELD)."""
@@ -49,10 +49,10 @@ def with_flag(rows: pa.Table, deleted: np.ndarray) -> pa.Table:
 
 
 def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, table: str) -> None:
-    """Refuse a marker whose column isn't there or has no text of its own.
+    """Refuse a marker whose column does not exist or has no unambiguous text form.
 
     Raises:
-        SchemaError: there is no such column.
+        SchemaError: the column does not exist.
         NotSupportedError: its values have no one text.
     """
     if marker is None:

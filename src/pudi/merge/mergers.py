@@ -20,7 +20,7 @@ from pudi.merge.same import same_values
 
 @dataclass(frozen=True, slots=True)
 class MergeContext:
-    """What a merger is told beside the records.
+    """Context that a merger gets along with the records.
 
     Attributes:
         schema: the table's columns without meta fields and `_hoodie_is_deleted`.
@@ -36,9 +36,9 @@ class MergeContext:
 class RecordMerger(ABC):
     """Which version of a record stands: the user's own rule, over Arrow.
 
-    One instance serves the whole process, its threads at once, and is pickled to Spark's workers: it holds no state
-    but settings. The same rule is applied to the records of one batch, to a batch and what is stored, to log files and
-    base files, always from the oldest to the newest.
+    One instance serves all threads of the process and is pickled to Spark workers, so it must hold nothing but
+    settings. pudi applies the same rule to the records of one batch, to a batch and stored records, and to log files
+    and base files, always from the oldest version to the newest.
 
     Attributes:
         strategy_id: a UUID of your own; a table stores it as `hoodie.record.merge.strategy.id`.
@@ -48,12 +48,11 @@ class RecordMerger(ABC):
 
     @abstractmethod
     def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: MergeContext) -> pa.RecordBatch:
-        """What comes of two versions of each of some records.
+        """Merge two versions of each record.
 
         Args:
-            older: the older versions: the columns of `context.schema`, and then a boolean column
-                `_hoodie_is_deleted`, true where the version is a delete, of which no column but those of the key and
-                the order need hold a value.
+            older: the older versions: the columns of `context.schema`, then a boolean column `_hoodie_is_deleted`, true
+                for deletes. In deletes only key and ordering columns are guaranteed to hold values.
             newer: the newer versions of the same records, row by row; the same columns.
             context: the table's columns, its ordering fields and merge properties.
 
@@ -63,7 +62,7 @@ class RecordMerger(ABC):
         """
 
     def partial_merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: MergeContext) -> pa.RecordBatch:
-        """The same for versions of which one lacks columns, since it's a partial update.
+        """Merge versions where one side lacks columns because it is a partial update.
 
         Args:
             older: the older versions: those of the table's columns that they have, and `_hoodie_is_deleted`.
@@ -137,7 +136,7 @@ class Answer:
 
 
 _MOST_ROWS = 1 << 18
-"""Rows that a merger is given at once."""
+"""Rows per call of a merger."""
 
 
 def ask(
@@ -149,18 +148,18 @@ def ask(
     key_fields: Sequence[str] = (),
     partial: bool = False,
 ) -> Answer:
-    """Call a merger for aligned versions and check what it says.
+    """Call a merger for aligned versions and validate its result.
 
     Args:
         merger: the merger.
         older: the older versions, columns of the table alone, and which of them are deletes.
         newer: the newer versions, likewise.
-        context: what the merger is told.
+        context: the context for the merger.
         key_fields: columns that it must leave as they are.
         partial: whether sides may lack columns.
 
     Raises:
-        MergerError: it raised, or its answer isn't what it should be.
+        MergerError: the merger raised, or its result is invalid.
     """
     length = newer[0].num_rows
     parts = []
@@ -210,7 +209,7 @@ def _check(
     """Refuse an answer that isn't aligned with the question, or of other columns.
 
     Raises:
-        MergerError: what is wrong with it.
+        MergerError: with the reason.
     """
     older, newer = sides
     if not isinstance(said, pa.RecordBatch):

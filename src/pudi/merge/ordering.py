@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.errors import InvalidArgumentError
 
 _INTS = (pa.int32(), pa.date32())
-"""Types whose values Hudi holds as `Integer`, among which its default ordering value, the `Integer` 0, has a place."""
+"""Types that Hudi holds as `Integer`; they compare with its default ordering value, the `Integer` 0."""
 
 
 def greater_and_equal(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def greater_and_equal(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[n
 
 
 def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = False) -> list[pa.ChunkedArray]:
-    """Columns whose own order, one after the other, is that of the rows' ordering values; null is lowest.
+    """Return columns that sort like the rows' ordering values when compared one after the other; null is lowest.
 
     Args:
         rows: records; a column that they lack is null.
@@ -34,7 +34,7 @@ def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = 
             (MySqlDebeziumAvroPayload.isCurrentSeqLatest).
 
     Raises:
-        InvalidArgumentError: with `binlog`, a text is no such pair.
+        InvalidArgumentError: with `binlog`, a text is not a `file.position` pair.
     """
     if not binlog:
         return [_comparable(column_of(rows, name)) for name in fields]
@@ -72,7 +72,7 @@ def mask_of(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values whose own order is that of ordering values, but for null."""
+    """Return values that sort like ordering values, except for null."""
     kind = values.type
     if kind in _INTS:
         return pc.fill_null(values.cast(pa.int32()), 0)

@@ -1,4 +1,4 @@
-"""Newer record versions laid over a base file: which rows stay, which are replaced, which go, which are added."""
+"""Apply newer record versions to a base file: which rows stay, which are replaced, deleted or added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pudi.merge.versions import Versions
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """What becomes of a base file's rows and of the rows laid over them, as row numbers.
+    """The outcome for the rows of a base file and the incoming rows, as row numbers.
 
     Attributes:
         base_rows: for each row of the result's first part, the base row it stands for; ascending.
@@ -35,7 +35,7 @@ class Overlay:
 
     @classmethod
     def appending(cls, base_rows: int, incoming_rows: int) -> Overlay:
-        """Every base row stays and every incoming row is new, whatever their keys (plain inserts)."""
+        """Keep every base row and add every incoming row, whatever their keys (plain inserts)."""
         return cls(np.arange(base_rows), np.full(base_rows, -1), np.arange(incoming_rows), 0)
 
     @property
@@ -46,7 +46,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What becomes of a base file's rows and of newer versions laid over them.
+    """The outcome for the rows of a base file and newer versions.
 
     Attributes:
         base_rows: base rows that stay or are replaced, ascending.
@@ -71,13 +71,13 @@ class MergeResult:
 
 
 def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, unconditional_delete: bool) -> Overlay:
-    """Lay incoming record versions over a base file by record key, by a rule that doesn't mix versions.
+    """Apply incoming record versions to a base file by record key, with a rule that never combines two versions.
 
     Args:
         base: rows of the base file; needs the key and, where `rule` compares, the ordering columns.
         incoming: newer versions, each key once; the same columns, and those that mark deletes.
         key: the record key's column in both.
-        rule: who wins.
+        rule: the merge rule.
         unconditional_delete: every incoming row is a delete by key that nothing outlives (the DELETE operation).
 
     Returns:
@@ -96,8 +96,8 @@ def apply_updates(
     """Merge newer versions with those of a base file (FORMAT 9.2, final merge).
 
     Args:
-        base: rows of the base file; needs the key, the ordering columns, and where versions are mixed all columns
-            that the result shall have.
+        base: rows of the base file; needs the key and ordering columns, and all result columns where the rule combines
+            versions.
         newer: newer versions, each key once.
         key: the record key's column in both.
         rule: how.
@@ -146,7 +146,7 @@ def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool
         columns.append(column if column.type == field.type else _cast(column, field.type))
     rows = pa.table(columns, schema=schema)
     none = np.zeros(len(hit), dtype=bool)
-    missing = {} if DELETED in base.column_names else {DELETED: ~none}  # a flag beside the records is no value to fill
+    missing = {} if DELETED in base.column_names else {DELETED: ~none}  # the flag column is not a value to fill
     return Versions(rows, none, none, partial, missing)
 
 

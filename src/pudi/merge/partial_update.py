@@ -19,7 +19,7 @@ from pudi.schema import META_FIELDS
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """What comes of aligned versions.
+    """Result of merging aligned versions.
 
     Attributes:
         versions: for each pair the version that stands.
@@ -139,7 +139,7 @@ def _by_merger(older: Versions, newer: Versions, rule: MergeRule, partial: np.nd
 
 
 def _shapes(older: Versions, newer: Versions, partial: np.ndarray, places: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows of `places` in groups whose versions lack the same columns."""
+    """Return the rows of `places` grouped by the columns that their versions lack."""
     if not len(places):
         return
     masks = [partial, *older.missing.values(), *newer.missing.values()]
@@ -149,7 +149,7 @@ def _shapes(older: Versions, newer: Versions, partial: np.ndarray, places: np.nd
 
 
 def _asked(older: Versions, newer: Versions, rule: MergeRule, partial: bool) -> Mixed:
-    """Pairs whose versions lack the same columns, by the merger: it sees the table's columns, not the meta fields."""
+    """Merge pairs whose versions lack the same columns; the merger sees table columns without meta fields."""
     assert rule.merger is not None
     schema = pa.schema([f for f in newer.rows.schema if f.name not in (*META_FIELDS, DELETED)])
     sides = [side.rows.select([n for n in schema.names if not side.lacking(n).any()]) for side in (older, newer)]

@@ -43,18 +43,18 @@ class MergeRule:
         mode: COMMIT_TIME: the newer version wins. EVENT_TIME: the newer wins unless its ordering value is lower.
             CUSTOM: `merger` says.
         ordering_fields: columns of the ordering value, compared in this order; used by EVENT_TIME only.
-        delete_marker: a column and the text that it holds in records that are deletes; None where there is none.
+        delete_marker: a column and the value that marks deletes; None without a marker.
         partial_update: how the winner is completed; None where it isn't, but for columns that it lacks.
         unavailable: the marker of FILL_UNAVAILABLE.
         defaults: for IGNORE_DEFAULTS, columns with a default that isn't null: a number, a truth value or a text.
         merger: the user's rule, for CUSTOM.
         properties: properties handed to it, by key.
-        columns: the table's columns, all of which a merger sees, also where the versions lack some.
+        columns: all columns of the table: mergers see them even where versions lack some.
         key_fields: columns that make the record key, which a merger leaves as they are.
         batches_by_order: versions within one batch are decided by ordering value all the same: `preCombine` of payload
             classes that else go by commit time.
-        deletes_win: outside batches a delete wins whatever its ordering value, and what a record loses to is written
-            anew all the same, with the meta fields of the one that loses: PartialUpdateAvroPayload below version 9.
+        deletes_win: outside batches a delete wins regardless of its ordering value, and the version that beats a record
+            is rewritten with the meta fields of the losing one: PartialUpdateAvroPayload below version 9.
         binlog: the ordering field holds texts `file.position` of MySQL's log, see `comparable_columns`.
     """
 
@@ -92,7 +92,7 @@ class MergeRule:
 
     @property
     def mixes(self) -> bool:
-        """Whether what comes of two whole versions can be neither of them."""
+        """Return whether merging two whole versions can yield a record that equals neither."""
         return self.fills or self.merger is not None
 
     @property
@@ -124,7 +124,7 @@ class MergeRule:
         return comparable_columns(rows, self.ordering_fields, binlog=self.binlog)
 
     def unconditional(self, rows: pa.Table, deleted: np.ndarray) -> np.ndarray:
-        """Which of some deletes beat anything older, whatever its ordering value, and lose to anything newer.
+        """Select deletes that beat every older version, regardless of ordering values, and lose to every newer one.
 
         They have no ordering value, or the one that stands for none (BufferedRecord.isCommitTimeOrderingDelete); a
         tuple of several fields is always one. To a merger of the user's a delete is a version like others.
@@ -139,7 +139,7 @@ class MergeRule:
         return found
 
     def context(self, schema: pa.Schema) -> MergeContext:
-        """What the merger is told beside the records.
+        """The context for the merger.
 
         Args:
             schema: the table's columns.

@@ -20,7 +20,7 @@ def _same(left: pa.Array, right: pa.Array) -> np.ndarray:
 
 
 def _values(left: pa.Array, right: pa.Array, both: np.ndarray) -> np.ndarray:
-    """The same for rows that `both` have; what is said of others counts for nothing."""
+    """Compare two columns for rows where `both` is true; other rows are undefined."""
     kind = left.type
     if pa.types.is_struct(kind):
         same = np.ones(len(left), dtype=bool)

@@ -20,7 +20,7 @@ def merge_rule(
 
     Args:
         config: the table's configuration.
-        resolved: options of the call; none of them changes what the table has persisted.
+        resolved: options of the call; they never override the table's persisted settings.
         table: location of the table's root, for messages.
         avro_schema: the table's Avro schema as JSON: its columns are those that a merger sees, and its defaults count
             for IGNORE_DEFAULTS; where it isn't given, the one that the table was made with.
@@ -63,7 +63,7 @@ def _columns(avro_schema: str | None) -> pa.Schema | None:
 
 
 _CACHED = range(-128, 128)
-"""Whole numbers of which Java has one object each."""
+"""Integers that Java caches as one object each."""
 
 
 def _defaults(

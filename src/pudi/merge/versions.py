@@ -1,4 +1,4 @@
-"""Record versions as values: rows with what is known of each."""
+"""Record versions as values: rows with their delete and order marks."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pudi.merge.versions import Versions, in_one
 
 
 def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
-    """One version of each record key among `rows`: the one that wins, or what comes of all of them.
+    """Reduce `rows` to one version of each record key: the winner, or the merge of all versions.
 
     Args:
         rows: record versions in order of arrival.
@@ -47,8 +47,7 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
         key: name of the column that holds the record key, without nulls.
         rule: how.
 
-    Returns:
-        Each key once, in order of first appearance. Deletes stay: they meet what is stored by `apply_updates`.
+    Each key once, in order of first appearance. Deletes stay: `apply_updates` applies them to stored records.
 
     Raises:
         MergerError: the merger of the user's failed.

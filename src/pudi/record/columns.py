@@ -12,7 +12,7 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
     """The field of that name.
 
     Raises:
-        SchemaError: there is none.
+        SchemaError: the column does not exist.
     """
     first, *path = name.split(".")
     index = schema.get_field_index(first)
@@ -32,7 +32,7 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """The values of that name; null where a struct around them is.
 
     Raises:
-        SchemaError: there is no such column.
+        SchemaError: the column does not exist.
     """
     field_of(table.schema, name)
     first, *path = name.split(".")

@@ -1,8 +1,8 @@
 """Joda-Time's date patterns, as Hudi's timestamp key generator uses them: texts to moments and back, in Arrow.
 
-Only what means the same on every machine is taken: letters whose text depends on the JVM's language (names of months
-and days, AM and PM, eras) or on the day that it runs (years of two digits, when read) are refused.
-Source: org.joda.time.format.DateTimeFormat, tried with the one that Hudi 1.2.0 runs on.
+pudi accepts only patterns that mean the same on every machine. It refuses letters that depend on the JVM's language
+(names of months and days, AM and PM, eras) or on the current day (two-digit years when parsing).
+Source: org.joda.time.format.DateTimeFormat, compared with the version that Hudi 1.2.0 uses.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def _number_form(token: Token, *, crowded: bool) -> str:
 
 
 def _moments(found: pa.StructArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Local milliseconds, whether there is such a moment, and offsets, for the parts of texts."""
+    """Return local milliseconds, whether that time exists, and offsets, for the parts of texts."""
     names = {field.name for field in found.type}
 
     def number(letter: str, default: int) -> np.ndarray:

@@ -217,7 +217,7 @@ def generated_prefix(instant: str, keys: pa.ChunkedArray | pa.Array) -> pa.Chunk
 
 
 def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None = None) -> None:
-    """Refuse a table whose keys pudi couldn't make: the kind, the columns, or their types.
+    """Refuse a table whose keys pudi can't generate: unsupported generator, columns or types.
 
     Args:
         keys: the table's key generator.
@@ -312,7 +312,7 @@ def _is_by_time(keys: KeyGenerator, position: int) -> bool:
 
 
 def _depths(keys: KeyGenerator) -> tuple[int, ...] | None:
-    """How many folders each partition column makes, as far as that is fixed; None where it can't be told."""
+    """Return how many folders each partition column adds to a path; None if that varies."""
     if keys.kind == "CUSTOM" and len(keys.partition_types) != len(keys.partition_fields):
         return None
     if keys.url_encode:

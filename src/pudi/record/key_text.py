@@ -72,7 +72,7 @@ def key_text(column: pa.ChunkedArray | pa.Array, name: str, *, partition: bool) 
 
 
 def type_error(name: str, kind: pa.DataType, why: str, *, partition: bool) -> NotSupportedError:
-    """The error for a column whose type can't be a key."""
+    """Return the error for a column whose type can't be part of a key."""
     role = "partition" if partition else "record key"
     return NotSupportedError(f"column {name!r} of type {kind} can't be a {role} column: {why}")
 

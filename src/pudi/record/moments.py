@@ -15,7 +15,7 @@ from pudi.record import joda
 from pudi.record.zones import Zone
 
 TEXTS = ("DATE_STRING", "MIXED")
-"""Timestamp types whose column holds texts."""
+"""Timestamp types that are stored as text."""
 
 _UNITS = {
     "NANOSECONDS": (1, 1_000_000),
@@ -59,7 +59,7 @@ class Moments:
     output_zone: str | None = None
 
     def check(self) -> None:
-        """Refuse settings by which pudi and every JVM would not make the same folders.
+        """Refuse settings that produce different folders in pudi and in some JVMs.
 
         Raises:
             InvalidArgumentError: a setting is missing or wrong.
@@ -153,7 +153,7 @@ class Moments:
             numbers = pc.fill_null(pc.cast(values, pa.int64()), _NULL)
         except pa.ArrowInvalid as error:  # a float beyond long, or NaN
             raise _outside(name) from error
-        # a day more on both sides: the zone decides; and no more than a long holds
+        # one more day on both sides, since the zone decides; never more than a long holds
         low = max((joda.FIRST_MOMENT - joda.DAY) * over // times, -(1 << 63))
         high = min((joda.LAST_MOMENT + joda.DAY) * over // times, (1 << 63) - 1)
         if pc.any(pc.or_(pc.less(numbers, low), pc.greater(numbers, high))).as_py():

@@ -15,7 +15,7 @@ from pudi.record.key_text import refusal
 from pudi.schema import convert_where_possible
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Folder of rows whose partition value is null or empty (PartitionPathEncodeUtils.DEFAULT_PARTITION_PATH)."""
+"""Folder for null or empty partition values (PartitionPathEncodeUtils.DEFAULT_PARTITION_PATH)."""
 
 _OLD_DEFAULT = "default"
 """What stood for it before Hudi 0.12."""
@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"%([0-9A-F]{2})")
 _EMPTY_FOLDER = r"^(/|\z)|//|/\z"
 
 EMPTY_SEGMENT = r"(^|/)(/|\z)"
-"""Finds a value that begins or ends with a slash, or has two in a row: Hudi loses such rows."""
+"""Matches values with leading, trailing or double slashes: Hudi loses rows with them."""
 
 UNSAFE_PATH = r"(^|/)\.{0,2}(/|\z)|(^|/)\.[hH][oO][oO][dD][iI][eE]|[\x00-\x1f\x7f\\]|^[^/]*:"
 """Finds a path that is no folder of its own below the root, meets Hudi's own files, or that storages or Hadoop refuse.
@@ -53,7 +53,7 @@ def escape(values: pa.Array) -> pa.Array:
 
 
 def unescape(text: str) -> str | None:
-    """The value that `escape` turned into the text; None if there is none."""
+    """Return the value that `escape` encoded as the text; None if no value encodes to it."""
     value = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     again = "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in value)
     return value if again == text else None
@@ -63,7 +63,7 @@ def check_values(values: pa.Array, name: str) -> None:
     """Refuse values that would make empty folders.
 
     Raises:
-        InvalidArgumentError: names the column and the first such value.
+        InvalidArgumentError: with the column and the first invalid value.
     """
     _refuse(values, EMPTY_SEGMENT, f"partition column {name!r}", "a folder without a name")
 
@@ -72,7 +72,7 @@ def check_paths(paths: pa.Array) -> None:
     """Refuse partition paths that leave the table's root, meet Hudi's own files, or can't be stored.
 
     Raises:
-        InvalidArgumentError: names the first such path.
+        InvalidArgumentError: with the first invalid path.
     """
     _refuse(paths, UNSAFE_PATH, "the partition path", "what can't be a folder of the table")
 
@@ -121,7 +121,7 @@ def segments(paths: pa.Array, fields: tuple[str, ...], depths: tuple[int, ...], 
 
 
 def typed_values(texts: pa.Array, kind: pa.DataType, *, url_encode: bool) -> pa.Array:
-    """The one value of the type that Hudi writes as each text; NULL if there is none or it can't be told."""
+    """Parse each text as the only value of the type that Hudi writes that way; NULL if no value or several fit."""
     values = _unescaped(texts) if url_encode else texts
     if refusal(kind, partition=True) is not None:
         return pa.nulls(len(texts), kind)
@@ -130,12 +130,12 @@ def typed_values(texts: pa.Array, kind: pa.DataType, *, url_encode: bool) -> pa.
     if kind == pa.string():
         return values
     typed = convert_where_possible(lambda part: part.cast(kind), values, kind)
-    # Other spellings of the value ("+5", "05") are none of Hudi's.
+    # Hudi never writes other spellings of the value ("+5", "05").
     return pc.if_else(pc.equal(typed.cast(pa.string()), values), typed, pa.scalar(None, kind))
 
 
 def _unescaped(texts: pa.Array) -> pa.Array:
-    """The values that `escape` turned into the texts; NULL where there is none."""
+    """Return the values that `escape` encoded as the texts; NULL where no value encodes to one."""
     special = pc.fill_null(pc.match_substring_regex(texts, SPECIAL), False)
     if not pc.any(special).as_py():
         return texts

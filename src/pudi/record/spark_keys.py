@@ -10,7 +10,7 @@ from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT, SPECIAL
 from pudi.schema import META_FIELDS
 
 SPARK_ERROR_MARK = "[pudi] "
-"""How the message of an error raised inside such SQL begins; the rest tells column or path."""
+"""Prefix of error messages raised inside this SQL; the rest names the column or path."""
 
 _EQUAL_TYPES = (pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.date32())
 
@@ -78,7 +78,7 @@ def _partition_path(keys: KeyGenerator, schema: pa.Schema) -> str:
     strings = [text for name, text in texts.items() if field_of(schema, name).type == pa.string()]
     if (
         not strings or not keys.hive_style or keys.url_encode
-    ):  # without names before the values, what is wrong with one shows in the path
+    ):  # without column names in the path, an invalid value is visible in the path itself
         return path
     # Raw literals, since a session may set how backslashes in others are read.
     unsafe = [f"({text} LIKE '%/%' AND {text} RLIKE r'{EMPTY_SEGMENT}')" for text in strings]

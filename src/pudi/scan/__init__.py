@@ -1,4 +1,4 @@
-"""A read, lazy and pinned to the timeline: what it will bring, and the forms it can be had in."""
+"""A lazy read, pinned to a timeline, and the forms of its result."""
 
 from pudi.scan.scan import Scan
 from pudi.scan.sources import changes_scan, snapshot_scan

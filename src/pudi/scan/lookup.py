@@ -1,8 +1,8 @@
 """Reads of single records: a predicate in, the file groups that hold the records out, by the metadata table.
 
-What is asked for by record key is found in the record index; what is asked for by a column with a secondary index, by
-that index first (RecordLevelIndexSupport, SecondaryIndexSupport). As in Hudi, a record key is taken to be in one place
-only: of copies that inserts without a look at keys left, the index knows one.
+Filters on the record key use the record index; filters on a column with a secondary index use that index first
+(RecordLevelIndexSupport, SecondaryIndexSupport). As in Hudi, the index knows one location for a record key: it does not
+find duplicates that inserts without a key check created.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def look_up(plan: ReadPlan, meta: MetaClient, table: MetadataTable) -> LookupRes
     Args:
         plan: a read of the table's newest state; no slices need be in it.
         meta: the table.
-        table: its metadata table, which tells of that state.
+        table: its metadata table at that state.
 
     Returns:
         None where the predicate doesn't ask for records by key, or no index can say where they are.
@@ -85,7 +85,7 @@ def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | N
     spellings = (True,) if config.version >= _FIRST_OF_V2 else (True, False)
     try:
         found = [key_generator(config, names_single=each).record_keys(rows) for each in spellings]
-    except (InvalidArgumentError, NotSupportedError):  # no key can be like that, or pudi can't tell what it's like
+    except (InvalidArgumentError, NotSupportedError):  # no key matches, or pudi can't evaluate the condition
         return None
     return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string()).unique()
 

@@ -1,4 +1,4 @@
-"""From what is asked to the file slices that are read: a plan without slices in, one with them out."""
+"""Plan a read: from a `ReadPlan` without slices to one with the slices to read."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Slices(Protocol):
 class Planner:
     """Finds the slices of one scan, the fewest that surely hold all wanted rows.
 
-    Where an index says in which file groups the records are, only these are listed; else all are, and statistics leave
-    out what they can.
+    With an index that returns file groups, only these are listed. Otherwise all are listed, and statistics prune them.
 
     Args:
         meta: the table.
@@ -64,11 +63,11 @@ class Planner:
         return self.skipper.skip(plan.with_slices(self.slices(table), self.meta.keys), table)
 
     def counted(self, planned: ReadPlan, plan: ReadPlan) -> ReadPlan:
-        """The plan with its slices that says of how many they are, for which all are listed.
+        """Return the plan with its slices and the number of slices before pruning, which requires listing all.
 
         Args:
             planned: what `plan` gave.
-            plan: what it was given.
+            plan: the plan before `plan()`.
         """
         if planned.found_by is None:
             return planned

@@ -29,7 +29,7 @@ else:
 class Scan:
     """A read of a table. It is an Arrow stream itself: pyarrow, polars, pandas and DuckDB take it as it is.
 
-    What it brings is fixed when it's made; later commits don't change it. Nothing is read before it's asked for.
+    The snapshot is fixed when the scan is created; later commits don't change it. Nothing is read until it's requested.
     """
 
     _meta: MetaClient
@@ -47,12 +47,12 @@ class Scan:
     def instant(self) -> str:
         """The instant that the scan is at: what a write of rows computed from it takes as `if_unchanged_since`.
 
-        It's the requested time of the commit that completed last; the completion time where another one was requested
-        later; zeros for a table without commits. Below table version 8, whose timeline doesn't say when a commit
-        completed, it lies before the oldest write that was under way when the scan was made.
+        This is the requested time of the commit that completed last; its completion time if another commit was
+        requested later; zeros for a table without commits. Below table version 8, whose timeline has no completion
+        times, it precedes the oldest write that was pending when the scan was created.
 
         Raises:
-            NotSupportedError: the scan is read-optimized: what log files hold it hasn't seen, whatever the instant.
+            NotSupportedError: the scan is read-optimized, so it ignores log files and matches no instant.
         """
         if self._instant is None:
             raise NotSupportedError(

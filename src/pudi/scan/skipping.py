@@ -31,7 +31,7 @@ class Skipper:
         meta: the table.
         timeline: its timeline, as the scan sees it.
         seen: the part of it that the scan reads.
-        newest: whether that is the table's newest state, of which the indexes of records tell.
+        newest: whether that is the table's newest state, which the metadata table's indexes describe.
     """
 
     meta: MetaClient
@@ -56,7 +56,7 @@ class Skipper:
             return None
 
     def skip(self, plan: ReadPlan, table: MetadataTable) -> ReadPlan:
-        """The plan over those of its slices that may hold wanted rows, by what is known of files."""
+        """Return the plan with only those slices that may contain matching rows."""
         if plan.where is None or not plan.slices:
             return plan
         try:
@@ -109,7 +109,7 @@ def _by_keys(table: MetadataTable) -> ReadKeys:
 def skipper(
     meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
 ) -> Skipper | None:
-    """What leaves slices out; None where the table has no index that could, or the user wants none of it."""
+    """Return the pruning step; None if the table has no usable index or the user disabled it."""
     useful = {COLUMN_STATS, RECORD_INDEX, BLOOM_FILTERS}
     if not any(name in useful or name.startswith(EXPRESSION_INDEX_PREFIX) for name in meta.config.metadata_partitions):
         return None

@@ -225,7 +225,7 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
     if not cleans:
         return
     earliest = meta.store.decoded(cleans[-1]).get("earliestCommitToRetain") or ""
-    if not earliest:  # it kept so many versions of each file: what is on the active timeline is taken for kept
+    if not earliest:  # the cleaner keeps this many versions of each file: all of the active timeline counts as kept
         earliest = next((i.requested for i in timeline.commits if not i.archived), "")
     if earliest and instant < earliest:
         raise NotFoundError(

@@ -154,7 +154,7 @@ class HistoryArchive:
     _contents: dict[str, dict[tuple[str, Action], bytes]] = field(default_factory=dict, repr=False)
 
     def instants(self, since: str | None) -> tuple[Instant, ...]:
-        """Completed instants requested at `since` or later, of files whose range reaches that far.
+        """Return the completed instants requested at `since` or later, from the files whose range overlaps it.
 
         Raises:
             CorruptError: the manifest or a file is damaged.

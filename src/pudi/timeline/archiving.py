@@ -1,7 +1,7 @@
 """Instants move from the active timeline to the archive: first written there, then deleted here (FORMAT 3).
 
-A crash in between leaves instants that are in both places, which readers take for one; the next archiving deletes what
-was written already.
+A crash between the two steps leaves instants in both places. Readers count them once, and the next archiving deletes
+what was already written.
 
 Source: TimelineArchiverV1, TimelineArchiverV2, LSMTimelineWriter.
 """
@@ -49,9 +49,9 @@ from pudi.timeline.store import TimelineStore
 _TOKEN = "1-0-1"
 """The write token of archive files of layout 1 (HoodieLogFormat.UNKNOWN_WRITE_TOKEN)."""
 _BATCH = 10
-"""So many files of a level become one of the next (hoodie.timeline.compaction.batch.size)."""
+"""Number of files of one level that are merged into one file of the next (hoodie.timeline.compaction.batch.size)."""
 _TARGET = 1 << 30
-"""Bytes from which on no more files are put into one (hoodie.timeline.compaction.target.file.max.bytes)."""
+"""Size in bytes at which a merged file takes no more input files (hoodie.timeline.compaction.target.file.max.bytes)."""
 _MANIFESTS = 3
 """How many manifests stay (hoodie.timeline.manifest.retained.versions)."""
 
@@ -122,7 +122,7 @@ def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str
 
 
 def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
-    """Number of the newest archive file, and what is in it: what a run that died moved there is in the newest."""
+    """Return the number and the entries of the newest archive file; a run that died wrote to that file."""
     found = []
     for info in store.storage.list_dir(store.history)[0]:
         name = parse_log_file(info.path.rpartition("/")[2])
@@ -207,7 +207,7 @@ class _History:
         self._clean(_MANIFESTS + level)
 
     def _due(self, level: int) -> list[str]:
-        """The oldest files of a level, when there are so many (LSMTimelineWriter.getCandidateFiles)."""
+        """Return the oldest files of a level once there are enough to merge (LSMTimelineWriter.getCandidateFiles)."""
         names = sorted(name for name in self.files if history_level(name) == level)
         if len(names) < _BATCH or level == 9:  # a name has one digit for its level
             return []

@@ -25,7 +25,7 @@ class Instant:
 
     Attributes:
         requested: requested time, the action's identity: `yyyyMMddHHmmssSSS`.
-        action: what is done.
+        action: the action.
         state: how far it is.
         completion: completion time, in the same form; None while pending, and for what this process itself completed on
             a timeline of layout 1.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pudi.format import CommitMetadata
 
 MOST_STATS = 100_000
-"""Statistics of files that are kept at most: of 850 bytes each, beside their texts that commits share."""
+"""Upper bound of cached file statistics: 850 bytes each, plus texts that commits share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class RecentCommits:
     """What completed commits say, by the names of their files; those used longest ago go first.
 
     Args:
-        most: statistics of files that are kept at most; the newest commit is kept whatever it has.
+        most: the number of file statistics to cache at most; the newest commit is always cached.
     """
 
     most: int = MOST_STATS
@@ -36,7 +36,7 @@ class RecentCommits:
         return found[1]
 
     def keep(self, name: str, metadata: CommitMetadata) -> CommitMetadata:
-        """Keep what a commit says, and let others go that have no room beside it."""
+        """Cache the metadata of a commit and evict older entries that exceed the limit."""
         with self._guard:
             self._kept.pop(name, None)
             self._kept[name] = _weight(metadata), metadata

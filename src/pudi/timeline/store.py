@@ -105,7 +105,7 @@ class TimelineStore:
         return self.storage.read(self.path(instant, state), MaxBytes.INSTANT)
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What a completed commit, deltacommit or replacecommit says of itself.
+        """Return the metadata of a completed commit, deltacommit or replacecommit.
 
         It never changes. What was read last is kept, up to a bound: a `Table` may live for months.
 
@@ -169,7 +169,7 @@ class TimelineStore:
                 )
 
     def _archived_since(self, instant: Instant) -> Instant:
-        """The archived form of an instant whose file is gone by now; an error if there's none."""
+        """Return the archived form of an instant whose file is gone; raise if the archive has none."""
         for moved in self.archived(instant.requested):
             if (moved.requested, moved.action) == (instant.requested, instant.action):
                 return moved
@@ -182,7 +182,7 @@ class TimelineStore:
         )
 
     def _told_apart(self, instant: Instant) -> Instant:
-        """A pending replacecommit of layout 1 by what it is: its plan says whether it's a clustering."""
+        """Classify a pending replacecommit of layout 1: its plan tells whether it is a clustering."""
         if instant.action is not Action.REPLACECOMMIT or instant.is_completed:
             return instant
         path = self.path(instant, State.REQUESTED)
@@ -190,7 +190,7 @@ class TimelineStore:
             plan = decode_requested_replace_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
         except NotFoundError:  # rolled back since the listing
             return instant
-        except CorruptError:  # what may be a clustering is not taken for a write that died
+        except CorruptError:  # a possible clustering is never treated as a dead write
             return replace(instant, action=Action.CLUSTERING)
         is_clustering = plan.operation_type == CLUSTER or plan.clustering_plan is not None
         return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
@@ -214,7 +214,7 @@ class TimelineStore:
         """Put a new instant on the timeline in state REQUESTED.
 
         Args:
-            action: what is going to be done.
+            action: the action to request.
             content: the plan, where the action has one.
             on_requested: called with the new requested time before its file is created (heartbeats).
             at: the requested time, where another timeline or a rule says it; None makes one.
@@ -233,7 +233,7 @@ class TimelineStore:
             self.lock.verify()
             note_own(self.lock, instant)
             clocks = ClockCheck(self.storage, self.context, 0 if at else self.clock_tolerance_ms)
-            self.storage.create(self.path(instant), content, durable=True)  # no file outlives what it was written for
+            self.storage.create(self.path(instant), content, durable=True)  # nothing refers to it
             try:
                 clocks.compare(self.path(instant))
                 if seen is not None:
@@ -263,7 +263,7 @@ class TimelineStore:
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
-        What it relies on is safe from a loss of power before, and it too when this returns.
+        Everything the commit refers to is durable before the completed file appears; that file is durable on return.
 
         Args:
             instant: the inflight instant.
@@ -311,7 +311,7 @@ class TimelineStore:
                 raise
             try:
                 self.storage.sync([path])
-            except PudiError as error:  # it's visible: told as failed, it would be done twice
+            except PudiError as error:  # the commit is visible: reporting a failure would make the caller commit twice
                 _log.error("%s is completed, and may be lost with the power: %s", path, error)
 
     def _holds(self, path: str, content: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Instants of other processes, where no lock keeps these out: whatever they did beside an action refuses it.
+"""Instants of other processes, where no lock excludes them: any of them that appears during an action refuses it.
 
 Why that's enough among writers that all do so: each puts its instant on the timeline before it looks, so that of two
 which overlap the later one to look sees the other's, pending or completed.

@@ -80,15 +80,15 @@ class Timeline:
         return instant.requested if self.layout == 1 or instant.completion is None else instant.completion
 
     def done(self, instant: Instant) -> str:
-        """The time by which it's told whether a completed instant came before another one.
+        """Return the time that orders completed instants.
 
-        It's `order`, but for instants that are left from layout 1 in a table that was upgraded since: all of them came
-        before any other, and what is known of their completion is the file's time.
+        This is `order`, except for instants that a table upgraded from layout 1 still has: all of them precede every
+        other instant, and the modification time of the file is the only known completion time.
         """
         return instant.requested if instant.layout == 1 else self.order(instant)
 
     def unseen(self, since: str) -> list[Instant]:
-        """Completed instants whose effects a reader at `since` may not have seen, oldest requested time first.
+        """Return completed instants that a reader at `since` may have missed, oldest requested time first.
 
         Those that completed after the commit of that instant, or, where there's none, after that time, and those that
         were requested after it: reads of the past go by requested times. In layout 1 nothing else is known.
@@ -101,10 +101,9 @@ class Timeline:
     def shown(self, pending: Iterable[Instant], until: str | None = None) -> str:
         """An instant that stands for what a reader of this timeline sees; zeros where that is nothing.
 
-        Every commit of the timeline was requested at or before it, and had completed when the commit of that instant
-        did, if there is one, else by that very time. What completes later did not, and is told by that. In layout 1,
-        where nothing says when a commit completed, it lies before the oldest write that is pending: that may complete
-        unseen.
+        Every commit of the timeline was requested at or before `since`, and completed before the commit of that
+        instant, if there is one, or before that very time. Later completions were not seen. In layout 1, where
+        completion times are unknown, the boundary is the oldest pending write, since it may complete unseen.
 
         Args:
             pending: instants under way when the timeline was read.
@@ -124,7 +123,7 @@ class Timeline:
 
     @property
     def start(self) -> str | None:
-        """Requested time from which the timeline is complete; what is older may be archived.
+        """Requested time of the first instant of the active timeline; older instants may be archived.
 
         It's that of the oldest completed commit without a savepoint: archiving goes on beyond those that have one
         (BaseHoodieTimeline.findFirstNonSavepointCommit). The instants at which partitions of a metadata table are made
@@ -176,7 +175,7 @@ def _place(instant: Instant) -> tuple[str, str]:
 
 
 def _instant(file: InstantFile, info: FileInfo, layout: Layout) -> Instant:
-    """The instant of a file; a completed one whose name holds no time was completed when the file was made."""
+    """Parse the instant of a file; a completed file whose name holds no time gets the file's modification time."""
     if file.state is not State.COMPLETED or file.completion is not None:
         return Instant(file.requested, file.action, file.state, file.completion, layout)
     return Instant(file.requested, file.action, file.state, millis_to_instant(info.modified_ms, "LOCAL"), 1)
