@@ -47,7 +47,7 @@ def console() -> Console:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Errors that are told on purpose are a line, not a traceback."""
+    """Report expected errors as one line without a traceback."""
     try:
         yield
     except PudiError as error:

@@ -39,7 +39,7 @@ def repair(
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make anew what is wrong in a table's metadata table, and take away what dead writers left; asks before.
+    """Rebuild damaged parts of a table's metadata table, and delete files of dead writers; asks first.
 
     Leaves with 2 where something is wrong that was not repaired.
     """
@@ -65,7 +65,7 @@ def repair(
 
 
 def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storage_option: StorageOption = None) -> None:
-    """Say how a table is doing: versions, who can read and write it, its files, what is pending, and what to do.
+    """Report the state of a table: versions, compatible readers and writers, files, pending instants, and advice.
 
     Leaves with 2 where there's something to warn of.
     """

@@ -1,4 +1,4 @@
-"""What `pudi index` does: a table and what is asked of its indexes in, lines out."""
+"""The `pudi index` commands."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; what it needs beside pudi itself comes with `pip install 'pudi[cli]'`."""
+    """Run the command; its dependencies come with `pip install 'pudi[cli]'`."""
     try:
         from pudi.cli.app import app  # noqa: PLC0415 - optional
     except ImportError as error:

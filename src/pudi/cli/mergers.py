@@ -12,7 +12,7 @@ from pudi.errors import InvalidArgumentError, PudiError
 
 
 def register(named: str) -> None:
-    """Register the merger `module:Class`, looked for in the working folder too.
+    """Register the merger `module:Class`; the working folder is searched too.
 
     Only what stands on the command line comes here, never what a table or an option says.
 
@@ -29,7 +29,7 @@ def register(named: str) -> None:
         merger: Any = getattr(importlib.import_module(module), name)()  # noqa: TID251
     except PudiError:
         raise
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # any exception of the user's module
         raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
     if not isinstance(merger, pudi.RecordMerger):
         raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")

@@ -150,8 +150,8 @@ def check_readable(config: TableConfig, table: str) -> None:
 def check_writable(config: TableConfig, table: str, options: Options | None = None) -> None:
     """Refuse a table that this release can't write right. What can't be read can't be written.
 
-    A table whose metadata table has partitions that can't be kept in step is written only with an option that takes
-    them away, see `check_metadata_kept`.
+    A metadata table with partitions that pudi can't maintain requires an option that drops them, see
+    `check_metadata_kept`.
 
     Args:
         config: the table's configuration.
@@ -168,7 +168,7 @@ def check_writable(config: TableConfig, table: str, options: Options | None = No
 
 
 def check_mergeable(config: TableConfig, table: str) -> None:
-    """Refuse a table whose rule for versions of a record is not known here; what needs no merging can still be read.
+    """Refuse a table with an unknown merge rule; reads that need no merging still work.
 
     Args:
         config: the table's configuration.

@@ -167,7 +167,7 @@ def strategy_of(name: str) -> str:
 
     Raises:
         InvalidArgumentError: there is no name.
-        NotSupportedError: it's none of Hudi's.
+        NotSupportedError: Hudi has no strategy of that name.
     """
     short = name.strip().removeprefix(_PACKAGE)
     if not short:

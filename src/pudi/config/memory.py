@@ -10,7 +10,7 @@ _option = Declare(Scope.READ)
 _LIMIT = "hoodie.memory.merge.max.size"
 _LEAST = 1 << 20
 _MOST = 512 << 20
-"""No more of one column than this is put in one array, whose offsets have 31 bits."""
+"""Maximum bytes of one column per array, since offsets have 31 bits."""
 
 
 class MergeMemory(OptionsView):
@@ -38,7 +38,7 @@ class MergeMemory(OptionsView):
 
     @property
     def share(self) -> int:
-        """Bytes of records held at once: there are up to four copies of them, or of parts of them, while merging."""
+        """Bytes of records in memory: merging holds up to four copies of them, or of parts of them."""
         return max(1 << 16, min(self.limit // 4, _MOST))
 
     @property

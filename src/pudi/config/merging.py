@@ -31,12 +31,12 @@ class Payload:
     Attributes:
         mode: the merge mode.
         partial_update: how winners are completed, if they are.
-        delete_marker: column and text of deletes, if it knows such.
+        delete_marker: column and value of deletes, if the rule has a marker.
         ordering: the ordering fields that it brings along; empty for the table's own.
         older_ordering: the same below version 9.
         unavailable: the marker of FILL_UNAVAILABLE.
         batches_by_order: below version 9, whether `preCombine` goes by ordering value where the rest doesn't.
-        older_deletes_win: below version 9, whether deletes win whatever their ordering value.
+        older_deletes_win: below version 9, whether deletes win regardless of their ordering value.
     """
 
     mode: str
@@ -49,7 +49,7 @@ class Payload:
     older_deletes_win: bool = False
 
     def properties(self) -> dict[str, str]:
-        """What version 9 stores in its place, beside the mode."""
+        """The settings that version 9 stores instead, besides the mode."""
         made = {} if self.partial_update is None else {TableOptions.partial_update_mode.key: self.partial_update}
         if self.delete_marker is not None:
             column, marker = self.delete_marker
@@ -132,7 +132,7 @@ def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering:
 
 @dataclass(frozen=True, slots=True)
 class RequestedMerging:
-    """How a new table shall merge, as its options say.
+    """The merge settings that the options of a new table request.
 
     Attributes:
         mode: the merge mode.

@@ -1,4 +1,4 @@
-"""What options say about the metadata table, and which of its partitions this release keeps in step."""
+"""Options of the metadata table, and the partitions that this release maintains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SWITCHES: Mapping[str, Option[Any]] = {
 
 
 def metadata_switched_off(options: Options | None) -> bool:
-    """Whether the user said that the table shall have no metadata table."""
+    """Return whether the user disabled the metadata table."""
     return options is not None and options.explicit(MetadataOptions.enabled) is False
 
 
@@ -39,12 +39,12 @@ def column_stats_by_default(options: Options) -> bool:
 
 
 def metadata_wanted(options: Options) -> bool:
-    """Whether the user said that the table shall have a metadata table."""
+    """Return whether the user enabled the metadata table."""
     return options.explicit(MetadataOptions.enabled) is True
 
 
 def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list[str]:
-    """Those of some partitions that the user wants no more: their option, given explicitly, is false."""
+    """Return the partitions that the user disabled: their option is false, given explicitly."""
     if options is None:
         return []
     named = names_in(options[MetadataOptions.drop])
@@ -52,12 +52,12 @@ def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list
 
 
 def check_metadata_kept(config: TableConfig, table: str, options: Options | None = None) -> None:
-    """Refuse a table whose metadata table has partitions that this release can't keep in step.
+    """Refuse a metadata table with partitions that this release can't maintain.
 
     Args:
         config: the table's configuration.
         table: location of the table's root, for messages.
-        options: the writer's: what they take away needn't be kept.
+        options: the writer's: partitions that they drop are not checked.
 
     Raises:
         NotSupportedError: it names the partition, and the option that takes it away.

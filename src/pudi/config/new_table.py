@@ -96,7 +96,7 @@ def new_properties(
 
 
 def _versions(options: Options) -> dict[str, str]:
-    """The properties that say of which version a table is, and those that only tables of that version have."""
+    """Return the properties of the table's version, and the properties that only this version has."""
     version = options[TableOptions.version]
     if version not in TABLE_VERSIONS:
         raise NotSupportedError(f"{TableOptions.version}={version}: pudi writes tables of versions 6, 8 and 9")

@@ -61,12 +61,12 @@ class Option(Generic[_T]):
         scope: where the setting lives.
         doc: one sentence for the option page.
         kind: type of the value: `str`, `int`, `bool` or `float`.
-        default: value without the setting; None where there is none.
+        default: value of an unset option; None without a default.
         status: what this release does with it.
         choices: the values that this release takes, in their canonical spelling; empty for any.
         unsupported: further values that Hudi knows and this release refuses by name.
         aliases: other keys for the same setting that may stand in a table's properties too.
-        job_keys: keys by which a Hudi job's options name it.
+        job_keys: keys of the option in a Hudi job's configuration.
         minimum: least value of a number.
         instead: what a user does instead, where the setting is refused.
     """

@@ -16,9 +16,9 @@ Made by `pudi.config.options_page()` from the declarations in `pudi.config`: cha
 Options take Hudi's own keys, and text (Python's numbers and truth values are taken too). A verb's options win over the
 `Table`'s, those over the defaults. Each key is one of
 
-- **supported**: it does what it does in Hudi;
-- **harmless**: known, and without effect here; said once in the log `pudi.config`;
-- **not supported**: any value but the default raises `NotSupportedError`, which says what to do instead;
+- **supported**: same effect as in Hudi;
+- **harmless**: known, without effect here; logged once by `pudi.config`;
+- **not supported**: any value but the default raises `NotSupportedError` with an alternative;
 - unknown: an `InvalidArgumentError` that suggests the nearest key.
 
 A value that does not parse is an error, never a default. A key that ends in `.*` stands for every key with that

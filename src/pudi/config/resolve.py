@@ -38,7 +38,7 @@ def option(key: str) -> Option[Any]:
     """The option that `key` names.
 
     Raises:
-        InvalidArgumentError: there is none; the message suggests the nearest key.
+        InvalidArgumentError: the option does not exist; the message suggests the nearest key.
     """
     found = find_option(key)
     if found is None:
@@ -99,7 +99,7 @@ def resolve(*layers: Mapping[str, str] | None) -> Options:
 
 
 def resolve_only(options: Mapping[str, str], wanted: Iterable[Option[Any]]) -> Options:
-    """Resolve some options of a map; the others are not looked at.
+    """Resolve some options of a map and ignore the others.
 
     Raises:
         InvalidArgumentError, NotSupportedError: as `resolve`.
@@ -122,7 +122,7 @@ def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str
         named[canonical] = key
         if found.status is Status.HARMLESS:
             _say_once(key, found.doc)
-        if found.status is Status.IGNORED and value is not False:  # what is switched off isn't missing
+        if found.status is Status.IGNORED and value is not False:  # a disabled feature is not missing
             _warn_once(key, found.doc)
     return values, named
 

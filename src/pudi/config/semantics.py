@@ -1,4 +1,4 @@
-"""How a table merges records, whatever its version and whoever says so: mode, payload class, or a merger's id."""
+"""Merge semantics of a table in every version and form of declaration: mode, payload class, or merger id."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class MergeSemantics:
         strategy_id: for CUSTOM, the id of the merger that is to be registered; None where no merger can be.
         payload_class: a payload class that pudi doesn't know, which only loading it could tell the rule of.
         batches_by_order: whether versions in one batch are decided by ordering value where the rest isn't.
-        deletes_win: whether deletes win whatever their ordering value.
+        deletes_win: whether deletes win regardless of their ordering value.
         binlog: whether the ordering field holds texts `file.position`.
-        properties: what is handed to a merger, by key.
+        properties: properties passed to a merger, by key.
     """
 
     mode: str
@@ -46,8 +46,8 @@ class MergeSemantics:
 def merge_semantics(config: TableConfig) -> MergeSemantics:
     """How a table merges records.
 
-    Versions 6 and 8 name payload classes, whose rules are those that version 9 stores in their place; the delete
-    markers of change streams come with the class (`HoodieTableConfig.getTableMergeProperties`).
+    Versions 6 and 8 name payload classes; version 9 stores the equivalent rules instead. The delete markers of change
+    streams come with the class (`HoodieTableConfig.getTableMergeProperties`).
     """
     properties = config.merge_properties
     named = config.compaction_payload_class if config.version >= 9 else config.payload_class

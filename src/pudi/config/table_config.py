@@ -136,7 +136,7 @@ class TableConfig(TableOptions):
 
     @property
     def storage_layout(self) -> str:
-        """How file groups are laid out."""
+        """Storage layout of file groups."""
         return self.layout_type.upper()
 
     @property
@@ -152,7 +152,7 @@ class TableConfig(TableOptions):
 
     @property
     def delete_marker(self) -> tuple[str, str] | None:
-        """Column and text by which a record says that it's a delete (DeleteContext); None where there are none.
+        """Return the column and value that mark deletes (DeleteContext); None without a marker.
 
         Below version 9 it comes with the payload classes of change streams (`getTableMergeProperties`).
         """

@@ -269,7 +269,7 @@ class TimebasedOptions(OptionsView):
 
 
 class OtherTableOptions(OptionsView):
-    """What else a table's properties hold; a table is opened whatever they say."""
+    """Other properties of a table; any value of them can be opened."""
 
     __slots__ = ()
 

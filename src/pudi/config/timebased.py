@@ -44,8 +44,8 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
 
     Args:
         properties: the table's; they decide.
-        given: a writer's options, for what the table leaves open: time zones, and all where it has no type of
-            timestamps, since Hudi stores none of it for a custom key generator.
+        given: a writer's options, for settings that the table leaves open: time zones; all of them if it has no
+            timestamp type, since Hudi stores none for a custom key generator.
 
     Returns:
         None where neither says what the timestamps are.
@@ -82,7 +82,7 @@ def tells_type(properties: Mapping[str, str]) -> bool:
 
 
 def zone_defaults(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a new table says beside its properties, so that no JVM takes its own time zone."""
+    """Return the settings that a new table persists so that no JVM substitutes its own time zone."""
     if properties.get(ZONE.key):
         return {}
     return {side.key: "UTC" for side in (INPUT_ZONE, OUTPUT_ZONE) if not properties.get(side.key)}

@@ -24,7 +24,7 @@ _option = Declare(Scope.WRITE)
 
 
 class WriteOptions(IndexOptions):
-    """How to write, whatever the operation. Locks have a view of their own, `LockSettings`."""
+    """Options of all write operations. Locks have a view of their own, `LockSettings`."""
 
     __slots__ = ()
 

@@ -130,7 +130,7 @@ class BaseFileWriter:
 
 
 class _Footer:
-    """Gathers what a base file's footer says of its rows."""
+    """Reads record statistics from a base file's footer."""
 
     def __init__(self, bloom: BloomOptions | None) -> None:
         self._bloom = None if bloom is None else BloomBuilder(bloom)
@@ -197,7 +197,7 @@ def _group_rows(rows: pa.Table, options: ParquetOptions) -> int:
 
 
 class BaseFileReader:
-    """One base file opened for reading: its footer at once, column chunks when asked for.
+    """One open base file: the footer is read at once, column chunks on demand.
 
     Args:
         storage: the table's files.
@@ -248,11 +248,11 @@ class BaseFileReader:
         return read_key_range(self.metadata, path=self._base.path)
 
     def bloom_filter(self) -> BloomFilter | None:
-        """The filter of the record keys; None where there is none; raises as `read_bloom_filter`."""
+        """Return the bloom filter of the record keys; None without one. Raises as `read_bloom_filter`."""
         return read_bloom_filter(self.metadata, path=self._base.path)
 
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
-        """For each row group what it says of a column; None where nothing is known."""
+        """Return the bounds of a column for each row group; None for unknown bounds."""
         if self._places is None:
             self._places = column_places(self.metadata)
         return column_statistics(self.metadata, column, self._places)

@@ -97,7 +97,7 @@ class CommittedLogs:
         pending: requested times of the instants that didn't complete.
         start: where the active timeline begins, when instants were archived.
         called: what errors call a log file.
-        remedy: what is to be done about a damaged one.
+        remedy: what the user can do about a damaged file.
     """
 
     folder: str

@@ -21,8 +21,9 @@ def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
 def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str, str], str]:
     """The pending compaction, by its requested time, of each file group that has one: partition path and file id.
 
-    Below version 8 that's the base instant by which writers name log files meanwhile: the slice that the compaction
-    will begin (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on logs are told by completion.
+    Below version 8 this is the base instant that writers put into log file names: the slice that the compaction will
+    create (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on, the completion time assigns log files to
+    slices.
 
     Raises:
         CorruptError: a plan can't be read.

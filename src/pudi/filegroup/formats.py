@@ -45,7 +45,7 @@ class FileOptions:
 
     Attributes:
         parquet: settings of Parquet files, and of Parquet blocks in log files.
-        hfile: those of HFiles, where the table's base files are such; None where they're Parquet.
+        hfile: options of HFiles, in tables with HFile base files; None with Parquet.
     """
 
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
@@ -53,7 +53,7 @@ class FileOptions:
 
     @property
     def sorted(self) -> bool:
-        """Whether the rows of a file are in the order of their keys, whatever order they come in."""
+        """Return whether rows of a file are stored in key order, regardless of their input order."""
         return self.hfile is not None
 
     @property

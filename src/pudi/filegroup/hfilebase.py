@@ -82,7 +82,7 @@ class HFileBaseReader:
         return low, high
 
     def bloom_filter(self) -> BloomFilter | None:
-        """The filter of the record keys; None where there is none.
+        """Return the bloom filter of the record keys; None without one.
 
         Raises:
             CorruptError: it can't be decoded.
@@ -98,7 +98,7 @@ class HFileBaseReader:
         return BloomFilter.from_base64(text, known, path=self._base.path)
 
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
-        """What the file says of a column: nothing."""
+        """Return no bounds: HFiles store none."""
         return [None]
 
     def read(self, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None) -> pa.Table:

@@ -1,10 +1,10 @@
 """Whether log files hold what completed instants wrote to them: decoded files in, their blocks or an error out.
 
-A log file of layout 2 belongs to the instant in its name: its size is the one that this instant states, and every byte
-belongs to a block of it. In layout 1 the name carries the slice's base instant, and several instants may have written
-to the file; writers that died may have left stretches that are no block. Such a stretch is passed over where the
-statistics of all completed instants show that none of them wrote a byte of it. Tables that were upgraded have files of
-layout 1: what commits state of a file says which kind it is, not the table's version.
+A log file of layout 2 belongs to the instant in its name: it has the size that this instant states, and every byte
+belongs to one of its blocks. In layout 1 the name carries the slice's base instant, and several instants may have
+written to the file; dead writers may have left byte ranges that are not blocks. Readers skip such a range if the
+statistics of all completed instants show that none of them wrote any of its bytes. Upgraded tables have files of layout
+1: the statistics of commits tell the kind of a file, not the table's version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DecodedLog:
         blocks: its blocks.
         damage: the stretches that are no block: offset of the first byte, and the one behind the last.
         called: what errors call the file.
-        remedy: what is to be done about it.
+        remedy: what the user can do about it.
     """
 
     log: LogFile
@@ -56,7 +56,7 @@ class DecodedLog:
         return all(block.instant == self.log.instant for block in self.blocks)
 
     def corrupt(self, what: str, offset: int, instant: str | None = None) -> CorruptError:
-        """The error for a file that isn't what it must be."""
+        """Return the error for an invalid file."""
         return CorruptError(
             f"{self.called} {what}; {self.remedy}",
             path=self.log.path,
@@ -66,10 +66,10 @@ class DecodedLog:
 
 
 def decoded(log: LogFile, data: bytes | StoredLog, committed: CommittedLogs | None = None) -> DecodedLog:
-    """Find the blocks of a log file, and what is none; `committed` says what errors call it.
+    """Find the blocks of a log file and the ranges between them; errors call it by `committed`.
 
     Raises:
-        CorruptError: a block whose length is confirmed at its end isn't one inside.
+        CorruptError: a block is damaged although the length at its end is confirmed.
         NotSupportedError: a block that this release doesn't know.
     """
     damage: list[tuple[int, int]] = []
@@ -142,7 +142,7 @@ def check_alone(file: DecodedLog) -> None:
 
 
 def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str], twice: Collection[str]) -> bool:
-    """Whether a file can't be taken for whole by its name, its stated size, and the instants of its blocks.
+    """Return whether name, stated size and block instants are not enough to trust a file.
 
     In layout 1 `twice` are instants that other files of the slice have too, as where a writer went on to a new file.
 
@@ -182,7 +182,7 @@ def _judge_own(file: DecodedLog, end: int | None, claims: Claims, *, known: bool
         file: the file.
         end: the size that its instant states; None where it doesn't name the file.
         claims: what all instants state of it.
-        known: whether its instant is known to have completed, and what it wrote.
+        known: whether its instant is known to have completed, and the statistics that it wrote.
     """
     if end and file.size != end:
         raise _wrong_size(file, end)
@@ -223,8 +223,7 @@ def _check_archived(
 ) -> None:
     """Where stretches were passed over, which may have been rollbacks, instants older than the timeline must be shown.
 
-    An instant that the active timeline doesn't know is taken for archived, unless a rollback among the blocks says that
-    it failed.
+    An instant that is not on the active timeline counts as archived, unless a rollback block says that it failed.
     """
     known = committed.known
     for file in files:

@@ -17,7 +17,7 @@ _OF_COMMANDS = (Header.TARGET_INSTANT_TIME, Header.COMMAND_BLOCK_TYPE)
 
 
 def check_headers(block: LogBlock) -> None:
-    """Refuse a block whose headers can't be those that its writer gave it.
+    """Refuse a block with headers that its writer can't have written.
 
     Raises:
         CorruptError: a header is there, lacking, or of a form, that blocks of the kind can't have.

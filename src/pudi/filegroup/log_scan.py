@@ -22,10 +22,10 @@ _ROLLBACK = "0"
 """COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
 
 _SMALL, _TAIL = 64 << 10, 8 << 20
-"""Bytes fetched of a file whose size isn't known, at least and at most: small files come whole."""
+"""Minimum and maximum of bytes to fetch from a file of unknown size: small files arrive in one request."""
 
 _SLACK = 64 << 20
-"""Bytes by which a file may be longer than listed; a longer one isn't read."""
+"""Number of bytes by which a file may exceed its listed size; longer files are refused."""
 
 _AT_ONCE = 16
 """Files that are read at the same time."""
@@ -35,13 +35,13 @@ _AT_ONCE = 16
 class LogScope:
     """Which instants' blocks a reader sees.
 
-    Blocks of instants that never completed don't count, or no longer do: below version 8 a file holds blocks of many
-    instants, and in a table that was upgraded from there a restore leaves such files behind.
+    Blocks of instants that never completed, or were rolled back, don't count: below version 8 one file holds blocks of
+    many instants, and a restore of an upgraded table leaves such files behind.
 
     Attributes:
         completed: the completed instants that the reader sees.
         pending: the instants that never completed.
-        start: where the active timeline begins, when there's a history: what is older was completed and archived.
+        start: first instant of the active timeline, if there is an archive: older instants were completed and archived.
         until: greatest requested time; None for any.
         among: the instants whose blocks count, in incremental reads; None for all.
         committed: what completed instants wrote; None where nothing is known of it, then every byte must decode.
@@ -127,7 +127,7 @@ def read_all_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) 
 
 
 def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
-    """The blocks of one log file, of which nothing is known but its stated size.
+    """Return the blocks of one log file for which only the stated size is known.
 
     Raises:
         NotFoundError: the file is gone.
@@ -152,7 +152,7 @@ def read_content(storage: Storage, block: LogBlock) -> LogBlock:
 
     Raises:
         NotFoundError: the file is gone.
-        CorruptError: it isn't what it was.
+        CorruptError: its content changed.
     """
     if block.unread is None:
         return block
@@ -179,7 +179,7 @@ def _decoded(
 
 
 def _open(storage: Storage, log: LogFile, most: int) -> bytes | StoredLog:
-    """A log file: its bytes where they're no more than `most`."""
+    """Fetch a log file; its bytes if there are at most `most`."""
     path = log.path
     if 0 < log.size <= most:
         return storage.read(path, log.size + _SLACK)
@@ -188,7 +188,7 @@ def _open(storage: Storage, log: LogFile, most: int) -> bytes | StoredLog:
         data, size = read_tail(storage, path, max(_SMALL, min(most, _TAIL)))
         if len(data) == size:
             return data
-    elif log.size == log.stated:  # it's the listing that says so; what there is may be another number of bytes
+    elif log.size == log.stated:  # this is the listed size; the file itself may have another one
         size = storage.head(path).size
     return StoredLog(lambda start, length: storage.read_ranges(path, [(start, length)])[0], size or log.size)
 

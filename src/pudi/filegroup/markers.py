@@ -69,7 +69,7 @@ class Markers:
         return sorted({self.within(marker.data_path, source) for marker, source in named})
 
     def all_files(self) -> list[str]:
-        """Paths of `files` and `appended`, by one look at the markers.
+        """Return the paths of `files` and `appended` from one listing of the markers.
 
         Raises:
             CorruptError: as `files`.

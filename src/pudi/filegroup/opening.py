@@ -31,7 +31,7 @@ def open_whole(storage: Storage, base: BaseFile) -> InputFile:
 
 
 def check_size_of(storage: Storage, base: BaseFile, found: int) -> None:
-    """Compare the size of a base file with what is known of it.
+    """Compare the size of a base file with its stated sizes.
 
     Args:
         storage: the table's files.

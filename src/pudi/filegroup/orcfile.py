@@ -68,7 +68,7 @@ class OrcFileReader:
         return None
 
     def statistics(self, column: str) -> list[ColumnStatistics | None]:
-        """What stripes say of a column: nothing that pyarrow tells."""
+        """Return no bounds: pyarrow exposes none of ORC stripes."""
         return [None] * self.num_groups
 
     def read(self, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None) -> pa.Table:

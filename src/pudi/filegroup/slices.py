@@ -74,7 +74,7 @@ class BaseFile(_DataFile[BaseFileName]):
                 f"{TableConfig.table_type} say MERGE_ON_READ if that's what the table is",
                 path=info.path,
             )
-        if not is_instant_time(parsed.instant):  # a stranger's file whose name happens to have three parts
+        if not is_instant_time(parsed.instant):  # a foreign file whose name happens to have three parts
             return None
         if parsed.extension in _OTHER_FORMATS:
             raise NotSupportedError(
@@ -92,8 +92,8 @@ class LogFile(_DataFile[LogFileName]):
     From version 8 on the instant is that of the delta commit, before that of the slice's base.
 
     Attributes:
-        stated: the size that commits or the metadata table state; `UNNAMED` where they don't name the file, None where
-            they weren't asked. What is read must agree with it.
+        stated: the size that commits or the metadata table state; `UNNAMED` if they don't name the file, None if they
+            weren't read. Readers compare the file with it.
     """
 
     stated: int | None = None
@@ -119,15 +119,15 @@ class LogFile(_DataFile[LogFileName]):
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group: a base file and the log files over it, either of which may be missing.
+    """One version of a file group: a base file and its log files; either may be missing.
 
     Attributes:
         partition: partition path relative to the table's root.
         file_id: id of the file group.
         base: the base file; None where records went to log files first.
         logs: the log files, in the order in which they are merged; none in a copy-on-write table.
-        compacting: requested time of a compaction that is pending on the file group; writers to tables below version 8
-            are told, whose new log files bear it.
+        compacting: requested time of a compaction that is pending on the file group: new log files in tables below
+            version 8 carry it in their names.
     """
 
     partition: str
@@ -137,7 +137,7 @@ class FileSlice:
     compacting: str | None = None
 
     def with_stated(self, sizes: Mapping[str, int]) -> FileSlice:
-        """The slice whose files have their stated sizes, by path: a base file has that which must be found."""
+        """Return the slice with stated sizes added to its files, by path; the base file must exist."""
         base = self.base
         if base is not None and base.path in sizes:
             base = replace(base, size=sizes[base.path])
@@ -165,7 +165,7 @@ class FileSlice:
 
     @property
     def base_file(self) -> BaseFile:
-        """The base file, where the slice can't have log files: in a copy-on-write table, or because it was looked at.
+        """Return the base file if the slice can't have log files: a copy-on-write table, or a slice without logs.
 
         Raises:
             NotSupportedError: there are log files, which must not be passed over.

@@ -1,7 +1,7 @@
 """Files that must be there, and how large base files are, by what completed commits on the timeline state.
 
-It's for those who list folders: a metadata table lists what commits state anyway. Commits that were archived aren't
-asked. Source: HoodieWriteStat (path, and fileSizeInBytes: the length of the file when its writer closed it).
+Only folder listings need it: a metadata table lists stated sizes already. Archived commits are not read. Source:
+HoodieWriteStat (path, and fileSizeInBytes: the length of the file when its writer closed it).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Stated:
     logs: Mapping[str, str] = field(default_factory=dict)
 
     def with_stat(self, partition: str, stat: WriteStat, requested: str) -> _Stated:
-        """What is stated when a commit, no later than those before, says one thing more."""
+        """Return the stated sizes with those of one later commit added."""
         name = parse_data_file((stat.path or "").rpartition("/")[2])
         if name is None:
             return self
@@ -52,7 +52,7 @@ class _Stated:
 def _commits_to_ask(store: TimelineStore, seen: Timeline) -> list[Instant]:
     """The completed commits on the active timeline that say which files there are.
 
-    On a local disk all of them; where each costs a request, those that were read anyway.
+    On a local disk all commits; in object stores, where each costs a request, only commits that are read anyway.
 
     Args:
         store: the timeline in storage.
@@ -65,7 +65,7 @@ def _commits_to_ask(store: TimelineStore, seen: Timeline) -> list[Instant]:
 
 
 def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]) -> dict[str, int]:
-    """The sizes that commits state of base files, by path; those are left out of which they say nothing, or several.
+    """Return the sizes that commits state of base files, by path, without files that no commit or several ones name.
 
     Args:
         store: the timeline in storage.
@@ -95,7 +95,7 @@ def check_stated(
     partitions: Collection[str] | None = None,
     groups: Collection[Group] | None = None,
 ) -> None:
-    """Refuse slices that lack a file that a completed commit wrote, or whose base file isn't the one that it wrote.
+    """Refuse slices that lack a file of a completed commit, or whose base file differs from the committed one.
 
     A base file is superseded by one of a later commit, a log file by a base file that was requested after its commit:
     only then, or when its file group was replaced, cleaners take it away.
@@ -123,7 +123,7 @@ def check_stated(
         elif base is not None and base.instant == stated.instant:
             sizes = stated.sizes.get(base.path)
             if sizes and 0 not in sizes and base.size not in sizes:
-                store.storage.head(base.path)  # what is no file at all is told as such
+                store.storage.head(base.path)  # report it as no file, whatever its size
                 raise CorruptError(
                     f"a base file isn't the one that was written: it has {base.size} bytes, where its commit states "
                     f"{max(sizes)}; restore the file from a copy, or roll the commit back with all after it",

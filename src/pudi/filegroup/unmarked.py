@@ -1,4 +1,4 @@
-"""Files of a dead writer whose markers are gone: a loss of power may take a marker and leave the file.
+"""Files of a dead writer without markers: a loss of power may delete a marker and keep the file.
 
 Only on local disks. They are found by listing all folders, whether they are known as partitions or not.
 """

@@ -57,8 +57,8 @@ class FileSystemView:
         seen: the part of the timeline that the reader sees; None for all of it.
         archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
         logs: whether slices may have log files: in merge-on-read tables.
-        sizes: whether to find out which sizes commits state of log files, where the listing doesn't say: for those who
-            read them.
+        sizes: whether to read the stated sizes of log files from commits if the listing has none; readers of logs need
+            them.
         whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
     """
 
@@ -109,7 +109,7 @@ class FileSystemView:
     def slices_of_groups(self, groups: Iterable[tuple[str, str]]) -> list[FileSlice]:
         """Latest slices of some file groups, by partition path and file id; one listing for each partition.
 
-        File groups of which the reader sees nothing are left out; raises as `slices`.
+        Omits file groups that the reader can't see; raises as `slices`.
         """
         wanted: dict[str, set[str]] = {}
         for partition, file_id in groups:
@@ -134,14 +134,14 @@ class FileSystemView:
         partitions: Collection[str] | None = None,
         groups: Collection[tuple[str, str]] | None = None,
     ) -> list[FileSlice]:
-        """Slices, of some partitions and file groups, that lack no file and whose log files say their stated sizes."""
+        """Return the complete slices of partitions and file groups; log files have their stated sizes."""
         slices = self._sized(slices)
         if self._wants_whole and not self._listing.states_sizes:
             check_stated(self._store, self._seen, slices, self._replacements.instants, partitions, groups)
         return slices
 
     def _sized(self, slices: list[FileSlice]) -> list[FileSlice]:
-        """Slices whose log files say what commits state of their sizes."""
+        """Return slices whose log files have the sizes that commits state."""
         if not self._wants_sizes or self._listing.states_sizes:
             return slices
         sizes = stated_sizes(self._store, self._timeline, [log for each in slices for log in each.logs])
@@ -210,10 +210,10 @@ class FileSystemView:
     def _over(self, base: BaseFile | None, logs: Sequence[LogFile]) -> tuple[LogFile, ...]:
         """The log files that a reader merges over a file group's newest base file that it sees, in order.
 
-        From version 8 on these are the files of completed delta commits that completed after the base was requested
-        (HoodieFileGroup.getBaseInstantTime); before, those named by the base's instant or a later one, whose blocks
-        say themselves whether they count. What came while a compaction was pending is among them: readers merge the
-        slice that it began with the one before (fetchMergedFileSlice).
+        From version 8 on these are the files of delta commits that completed after the base was requested
+        (HoodieFileGroup.getBaseInstantTime). Before, they are those named by the base's instant or a later one; their
+        blocks tell whether they count. Log files written during a pending compaction are included: readers merge the
+        slice that the compaction starts with the slice before (fetchMergedFileSlice).
         """
         found = [log for log in logs if self._timeline.layout == 1 or self._is_seen(log.instant)]
         if base is not None:
@@ -242,7 +242,7 @@ class FileSystemView:
         return self._archived and (self._archived_until is None or instant <= self._archived_until)
 
     def _check_new(self, oldest: BaseFile) -> None:
-        """Make sure that a file group of which the reader sees nothing has begun after what it sees."""
+        """Verify that a file group without visible slices started after the reader's snapshot."""
         commit = self._now.commit(oldest.instant) or self._timeline.commit(oldest.instant)
         if commit is None:
             return

@@ -1,4 +1,4 @@
-"""How a merge-on-read table's log files are written, and what is appended to, as values."""
+"""Settings of a merge-on-read table's log files, and targets of appends, as values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Append:
 
     @property
     def base_file(self) -> str:
-        """Name of the slice's base file; empty where there is none."""
+        """Return the name of the slice's base file; empty without one."""
         return "" if self.slice is None or self.slice.base is None else self.slice.base.name.name
 
     @property

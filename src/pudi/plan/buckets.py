@@ -23,7 +23,7 @@ def place_buckets(
     """Decide the files of a write: one for each bucket that has records (HoodieSimpleBucketIndex).
 
     Args:
-        profile: counts by an engine; what it calls file ids are buckets.
+        profile: counts by an engine; its file ids are bucket numbers.
         slices: the latest slices of the partitions that the records fall into.
         operation: deletes make no new buckets.
         buckets: how the table is divided.

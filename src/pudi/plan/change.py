@@ -1,4 +1,4 @@
-"""Which rows of a table change and how, as one value: predicate and new values in, nothing of who does it."""
+"""The rows of a table to change and their new values, as one value, independent of the engine."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def plan_log_compaction(
 
 
 def operation_of(file_slice: FileSlice, max_file_size: int) -> CompactionOperation:
-    """A slice as an operation of a plan, with the metrics that strategies look at (FileSliceMetricUtils)."""
+    """Return a slice as an operation of a plan, with the metrics of strategies (FileSliceMetricUtils)."""
     base = 0 if file_slice.base is None else file_slice.base.size
     logs = sum(log.size for log in file_slice.logs)
     read, written = (base + logs) // _MIB, (base or max_file_size) // _MIB
@@ -157,7 +157,7 @@ def _within_io(operations: Sequence[CompactionOperation], target: int) -> _Chose
 
 
 def _before(partitions: Collection[str], options: CompactionOptions, today: date) -> set[str]:
-    """Partitions of so many days ago, and older ones."""
+    """Select the partitions that are at least a number of days old."""
     latest = today - timedelta(days=options.days)
     return {p for p in partitions if _day(p) <= latest}
 

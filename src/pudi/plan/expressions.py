@@ -1,6 +1,6 @@
-"""Which file slices of a read can't hold a wanted row, by what expression indexes and bloom filters say of their files.
+"""Prune the file slices of a read by expression indexes and bloom filters.
 
-As for statistics of columns, a slice is left out only when what is known of all its files together proves it.
+As with column statistics, a slice is pruned only if the known facts of all its files together rule it out.
 
 Source: ExpressionIndexSupport, BloomFiltersIndexSupport.
 """
@@ -36,7 +36,7 @@ from pudi.plan.read import ReadPlan
 from pudi.plan.skipping import SliceFiles, bounds_of, files_of, made_by_merger, ranges_by_key, without
 
 MOST_FILTERS = 512
-"""Files whose filters are read at most: each has some hundred kilobytes."""
+"""Maximum number of files whose filters are read: each has several hundred kilobytes."""
 _FILTERS_AT_ONCE = 32
 
 ReadKeys = Callable[[str, pa.Array], pa.Table]
@@ -64,7 +64,7 @@ def skip_by_expressions(plan: ReadPlan, indexes: Sequence[ExpressionIndex], read
     """The plan over those of its slices that may hold wanted rows, by expression indexes.
 
     Args:
-        plan: a read whose slices are in it.
+        plan: a read with its slices.
         indexes: the indexes.
         read: reads the metadata table.
     """
@@ -87,7 +87,7 @@ def skip_by_keys(plan: ReadPlan, partition: str, keys: pa.Array, read: ReadKeys)
     Log files have no filters there, so that a slice with some stays.
 
     Args:
-        plan: a read whose slices are in it.
+        plan: a read with its slices.
         partition: the metadata table's partition with the filters.
         keys: the record keys.
         read: reads the metadata table.
@@ -147,7 +147,7 @@ def _portions(files: SliceFiles) -> Iterator[SliceFiles]:
 
 
 def _may_contain(records: pa.Table, keys: pa.Array, texts: pa.Array) -> np.ndarray:
-    """For each key whether its filter may contain one of the texts; true where there is none."""
+    """Return for each key whether its filter may contain one of the texts; true without a filter."""
     held: Mapping[str, dict[str, object] | None] = dict(
         zip(records["key"].to_pylist(), records["BloomFilterMetadata"].to_pylist(), strict=True)
     )

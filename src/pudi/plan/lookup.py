@@ -24,13 +24,13 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def asked_values(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _is_plain) -> Values | None:
-    """The values that a column has in every row for which a predicate is true.
+    """Return the values that a column has in all rows that match a predicate.
 
     Args:
         where: a bound predicate.
         column: a top-level column.
-        of: whether the question makes sense for a column of a type; by default for texts and signed integers, whose
-            values are equal just if their texts are.
+        of: whether the question is meaningful for a type; by default for texts and signed integers, where equal values
+            have equal texts.
 
     Returns:
         None where the predicate says nothing of the kind; no values where no row can match.
@@ -39,7 +39,7 @@ def asked_values(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _
 
 
 def asked_results(where: Expr, value: Expr) -> pa.Array | None:
-    """The results that an expression has in every row for which a predicate is true, as texts.
+    """Return the results of an expression in all rows that match a predicate, as texts.
 
     Args:
         where: a bound predicate.

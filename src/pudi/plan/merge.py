@@ -1,4 +1,4 @@
-"""A merge as one value: how rows of a source and of the table meet, and what comes of each meeting."""
+"""A merge as one value: how source rows match table rows, and the outcome of each match."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class MergeClause:
 class MergeJoin:
     """How a source and a table meet.
 
-    The records that come of it have the table's columns and `_hoodie_is_deleted`, true for those to delete.
+    Resulting records have the table's columns and `_hoodie_is_deleted`, true for records to delete.
 
     Attributes:
         read: the table's rows, all columns without meta fields.
         on: column of the table and column of the source, equal in rows that match.
-        matched: clauses for rows that match; the first whose condition is true counts.
+        matched: clauses for matching rows; the first clause with a true condition applies.
         not_matched: clauses for source rows without a match, likewise.
         generator: how the table makes partition paths.
         nulls_match: whether null equals null; it does in the parts of a record's own key and partition.
@@ -83,7 +83,7 @@ class MergeJoin:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the records that come of it."""
+        """Columns of the resulting records."""
         return with_flag(self.read.output_schema)
 
     @property
@@ -92,7 +92,7 @@ class MergeJoin:
         return tuple(KEY.format(number) for number in range(len(self.on)))
 
     def ranged(self) -> list[tuple[str, str]]:
-        """The pairs of `on` whose least and greatest source value can rule out rows of the table."""
+        """Return the pairs of `on` whose source minimum and maximum can prune rows of the table."""
         return [(target, source) for target, source in self.on if _has_range(self.read.schema.field(target).type)]
 
     def within(self, spans: Mapping[str, tuple[object, object]]) -> ReadPlan:

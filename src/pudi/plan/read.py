@@ -1,4 +1,4 @@
-"""Which file slices answer a read, and what is kept of their rows."""
+"""The file slices of a read and the filters on their rows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from pudi.schema.internal import SchemaHistory
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A read: the slices to look into and what is kept of them; picklable.
+    """A read: the slices to read, and the filters and columns to apply; picklable.
 
     Attributes:
         table: location of the table.
         schema: every column that the rows have, meta fields first where the table has them.
         columns: the columns that come back, in order.
         where: bound predicate; None keeps all rows.
-        commit_times: keep rows whose `_hoodie_commit_time` is among these; None keeps all.
-        slices: what is read.
+        commit_times: keep rows whose `_hoodie_commit_time` is in this set; None keeps all.
+        slices: the slices to read.
         pruned: how many slices partition pruning took out.
         skipped: what indexes took out after that: name of the index, how many slices it took out, of how many.
         found_by: the index that said where the records are that are asked for by key; then only these slices were
             listed, and `pruned` and `skipped` say nothing of others.
-        history: the schemas by which files are read, in a table with schema on read.
+        history: the schemas of older files, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
     """
 
@@ -63,7 +63,7 @@ class ReadPlan:
         return tuple(sorted({s.partition for s in self.slices}))
 
     def with_slices(self, slices: Sequence[FileSlice], keys: KeyGenerator) -> ReadPlan:
-        """The plan over those of `slices` whose partition may hold wanted rows."""
+        """Return the plan with those of `slices` whose partition may contain matching rows."""
         if self.where is None or not keys.partition_fields:
             return replace(self, slices=tuple(slices))
         wanted = frozenset(self.prune_partitions({s.partition for s in slices}, keys))
@@ -71,7 +71,7 @@ class ReadPlan:
         return replace(self, slices=kept, pruned=len(slices) - len(kept))
 
     def prune_partitions(self, partitions: Iterable[str], keys: KeyGenerator) -> list[str]:
-        """Return the partitions that may hold wanted rows, by what their paths tell of partition columns.
+        """Return the partitions that may contain matching rows, by the column values in their paths.
 
         Args:
             partitions: partition paths, each once.
@@ -102,7 +102,7 @@ def plan_read(
     Args:
         table: location of the table, for errors.
         schema: the table's columns without meta fields.
-        wanted: columns that come back, none of them for a count of rows alone; None for all.
+        wanted: columns to return; empty for a row count alone; None for all.
         where: SQL predicate.
         meta_fields: whether all columns include the meta fields.
         populated: whether the table's files have meta fields.
@@ -128,7 +128,7 @@ def plan_read(
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:
-    """Columns to read from files: those that come back and those that filters look at, in file order."""
+    """Return the columns to read from files, in file order: result columns and filter columns."""
     needed = set(plan.columns)
     if plan.where is not None:
         needed |= columns(plan.where)

@@ -1,11 +1,11 @@
-"""Which file slices of a read can't hold a wanted row, by what the metadata table says of their columns.
+"""Prune the file slices of a read by the metadata table's column statistics.
 
-A slice is left out only when the ranges of all its files together, base file and logs, prove that no merged row of it
-matches: a row takes each of its values from one of them. Where a file's statistics are missing, or don't make sense in
-the type that the column has now, the slice stays.
+A slice is pruned only if the ranges of all its files together, base file and logs, prove that no merged row matches:
+each value of a row comes from one of them. A slice with missing statistics, or statistics that don't fit the column's
+current type, stays.
 
-Statistics of whole partitions aren't asked: Hudi makes them of the files whose statistics it could read and passes over
-the others, columns that files lack and bounds that footers leave out, and nothing in them says so.
+Statistics of partitions are not used: Hudi computes them from the files whose statistics it could read and skips the
+others (missing columns, footers without bounds), and nothing in the statistics says so.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pudi.plan.read import ReadPlan
 _Mask = npt.NDArray[np.bool_]
 
 _MOST_PREFIXES = 256
-"""Columns times partitions up to which the records of each pair are looked for, and not all of a column."""
+"""Maximum number of column and partition pairs that are looked up one by one; beyond it whole columns are read."""
 
 ReadRecords = Callable[[str, Sequence[str]], pa.Table]
-"""Reads the records of a partition of the metadata table whose keys begin with one of the prefixes."""
+"""Reads the records of a metadata partition whose keys begin with one of the prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class IndexSource:
     Attributes:
         read: reads records.
         partitions: partitions of the metadata table that are ready.
-        millis: columns that the table has in milliseconds, whose values index version 1 and old files mix up.
+        millis: columns in milliseconds; index version 1 and old files mix their units.
     """
 
     read: ReadRecords
@@ -61,7 +61,7 @@ def skip_slices(plan: ReadPlan, source: IndexSource) -> ReadPlan:
     """The plan over those of its slices that may hold wanted rows.
 
     Args:
-        plan: a read whose slices are in it.
+        plan: a read with its slices.
         source: the metadata table.
     """
     where = plan.where
@@ -110,7 +110,7 @@ def files_of(slices: Sequence[FileSlice]) -> SliceFiles:
 
 
 def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Ranges:
-    """Bounds of a column by the records of some keys; unknown where there is no such record.
+    """Return the bounds of a column from the records of some keys; unknown without a record.
 
     Args:
         records: records with statistics.
@@ -141,14 +141,14 @@ def bounds_of(ranges: Ranges) -> BoundsArrays:
 
 
 def made_by_merger(plan: ReadPlan) -> _Mask:
-    """Slices whose rows a user's merger makes: its values need be in no file."""
+    """Return slices that a user's merger merges: their values need not occur in any file."""
     if plan.merging is None or plan.merging.rule.merger is None:
         return np.zeros(len(plan.slices), dtype=bool)
     return np.array([bool(each.logs) for each in plan.slices])
 
 
 def without(plan: ReadPlan, kept: _Mask, index: str) -> ReadPlan:
-    """The plan over some of its slices, with what it says of the index that left the others out."""
+    """Return the plan over some of its slices, with the name of the index that pruned the others."""
     slices = tuple(each for each, keep in zip(plan.slices, kept, strict=True) if keep)
     skipped = (*plan.skipped, (index, len(plan.slices) - len(slices), len(plan.slices)))
     return replace(plan, slices=slices, skipped=skipped)

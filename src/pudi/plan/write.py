@@ -62,7 +62,7 @@ class SortMode(str, Enum):
 
 
 def with_flag(schema: pa.Schema) -> pa.Schema:
-    """A table's columns with the flag that says of a record that it's a delete."""
+    """Return a table's columns and the flag column that marks deletes."""
     return schema if DELETED in schema.names else schema.append(pa.field(DELETED, pa.bool_()))
 
 
@@ -72,7 +72,7 @@ class WriteSpec:
 
     Attributes:
         instant: requested time of the commit.
-        operation: what is done with the records.
+        operation: the operation on the records.
         schema: the table's columns without meta fields.
         avro_schema: Avro schema of the table with meta fields, JSON text.
         rule: which version of a record wins.
@@ -81,15 +81,15 @@ class WriteSpec:
         max_file_bytes: size that a bulk insert fills files up to (hoodie.parquet.max.file.size).
         index: the table's index.
         generated_keys: whether record keys get the instant put before them (tables without record keys).
-        history: the schemas by which old files are read, in a table with schema on read.
+        history: the schemas of older files, in a table with schema on read.
         merges_inserts: whether an insert into a file that is there updates the keys that the file holds.
         sort: order of a bulk insert.
         bulk_tasks: Spark tasks of a bulk insert; 0 lets Spark decide.
         flagged: whether records come with a flag for deletes that the table may have no column for.
         logs: how log files are written; None in a copy-on-write table.
         stats: which columns' statistics are made of each file; None where the table keeps none.
-        deleted: how deletes by key read what they delete, to take its ordering values over into log files; None where
-            deletes have none.
+        deleted: how deletes by key read stored records to copy their ordering values into log files; None if deletes
+            have no ordering value.
     """
 
     instant: str
@@ -118,7 +118,7 @@ class WriteSpec:
 
     @property
     def incoming(self) -> pa.Schema:
-        """Columns that records come with, beside their keys."""
+        """Columns of the incoming records, besides their keys."""
         return with_flag(self.schema) if self.flagged else self.schema
 
 
@@ -144,7 +144,7 @@ class FileTask:
 
     @property
     def location(self) -> str | None:
-        """What tagging says of records that go here: bucket or file id. None where only a route leads here."""
+        """Return the tagging result of records for this task: bucket or file id. None if only a route leads here."""
         known = self.base is not None or (self.append is not None and self.append.slice is not None)
         return self.bucket or (self.file_id if known else None)
 
@@ -179,8 +179,8 @@ class WriteProfile:
     """What an engine counted of tagged records.
 
     Attributes:
-        updates: records whose key was found, by (partition path, file id).
-        inserts: records whose key was not found, by partition path.
+        updates: number of records with a known key, by (partition path, file id).
+        inserts: number of records with a new key, by partition path.
     """
 
     updates: Mapping[tuple[str, str], int] = field(default_factory=dict)

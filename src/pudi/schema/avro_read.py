@@ -1,4 +1,4 @@
-"""What a stored Avro schema says of a table's columns: untrusted Avro JSON text in, Arrow schema out."""
+"""Parse a table's stored Avro schema: untrusted JSON text in, Arrow schema out."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def avro_to_arrow(avro_json: str, *, unions: bool = False) -> pa.Schema:
     Args:
         avro_json: `schema` of a commit's extraMetadata, `hoodie.table.create.schema`, or the
             schema in a file's footer or a log block's header. It may be any text.
-        unions: a union of several types becomes a struct with a nullable field for each, by the type's name, of which
-            at most one is not null: for records of the metadata table, which no column of a table's is.
+        unions: convert a union of several types to a struct with one nullable field per type, named by the type; at
+            most one is not null. For records of the metadata table; columns of user tables have no such unions.
 
     Raises:
         CorruptError: the text is no Avro record schema, or is beyond all sense in size or depth.

@@ -25,7 +25,7 @@ def add_meta_fields(avro_json: str) -> str:
 
 
 def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
-    """The Avro schema of a table whose columns have become others: columns that stayed keep their wording.
+    """Return the Avro schema of a table with changed columns; unchanged columns keep their definition.
 
     Args:
         avro_json: the schema so far.
@@ -57,7 +57,7 @@ def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
 
 
 def unwritable_columns(avro_json: str) -> list[str]:
-    """Columns whose Avro type pudi reads but would not write back as the schema words it, such as `timestamp-millis`.
+    """Return columns with an Avro type that pudi reads but would write differently, such as `timestamp-millis`.
 
     Their values are read into Arrow types of finer units or other layouts; files written from these would contradict
     the schema that names them.

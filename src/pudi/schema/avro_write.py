@@ -67,7 +67,7 @@ def record_name(table_name: str) -> tuple[str, str]:
 
 
 def decimal_bytes(precision: int) -> int:
-    """Bytes of the smallest two's complement number that holds so many decimal digits."""
+    """Return the number of bytes of the smallest two's complement number that holds `digits` decimal digits."""
     largest: int = 10**precision - 1
     return (largest.bit_length() + 8) // 8
 

@@ -37,7 +37,7 @@ def add_column(schema: InternalSchema, path: str, kind: pa.DataType) -> Internal
     """With one column more, nullable and last, at the top or in a struct.
 
     Raises:
-        SchemaError: there is a column of that name, no such struct, or a type that a table can't hold.
+        SchemaError: the column exists already, the struct does not exist, or a table can't hold the type.
     """
     parent, _, name = path.rpartition(".")
     ids = Ids(schema.max_id + 2)
@@ -63,7 +63,7 @@ def rename_column(schema: InternalSchema, path: str, name: str) -> InternalSchem
     """With another name for a column.
 
     Raises:
-        SchemaError: no such column, or one of the new name.
+        SchemaError: the column does not exist, or the new name does.
     """
 
     def edit(columns: tuple[Column, ...], place: int) -> tuple[Column, ...]:
@@ -78,7 +78,7 @@ def drop_column(schema: InternalSchema, path: str) -> InternalSchema:
     """Without a column. Its id is never given again, so that a new column of the name begins with nulls.
 
     Raises:
-        SchemaError: no such column, or the only one of its struct.
+        SchemaError: the column does not exist, or it is the only one of its struct.
     """
 
     def edit(columns: tuple[Column, ...], place: int) -> tuple[Column, ...]:
@@ -94,7 +94,7 @@ def change_type(schema: InternalSchema, path: str, kind: pa.DataType) -> Interna
     """With another type for a column of a plain type.
 
     Raises:
-        SchemaError: no such column, or its type can't become the new one.
+        SchemaError: the column does not exist, or its type can't be converted to the new one.
     """
     new = normalise_type(kind, path)
 

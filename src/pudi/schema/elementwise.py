@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 _MOST_TRIES = 1000
-"""Calls of a conversion, at most: values that are left after so many become NULL."""
+"""Maximum number of conversion calls; values that remain after it become NULL."""
 
 
 def convert_where_possible(
@@ -15,7 +15,7 @@ def convert_where_possible(
 ) -> pa.Array:
     """Convert the values of an array one by one in effect, but in few calls.
 
-    An array whose conversion fails is halved until the refused values stand alone.
+    An array with values that fail is halved until these are isolated.
 
     Args:
         convert: an elementwise conversion; it raises `pa.ArrowException` or `ValueError` if it refuses a value.

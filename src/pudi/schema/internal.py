@@ -1,7 +1,7 @@
-"""Schemas whose columns have ids (Hudi's InternalSchema): JSON in, columns by id out, and back.
+"""Schemas with column ids (Hudi's InternalSchema): JSON in, columns by id out, and back.
 
-With schema on read, columns are told apart by ids that they keep when they are renamed, moved or retyped. Each commit
-says the schema then; a file is read by the schema of its own commit, and its columns are found by id.
+With schema on read, columns keep their ids when they are renamed, moved or retyped. Each commit stores the schema;
+readers use the schema of a file's commit and find columns by id.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Column:
     """A column, or a field of a struct.
 
     Attributes:
-        id: what it keeps while name, place and type change.
+        id: the identity of the column, which survives renames, moves and type changes.
         name: its name.
         optional: whether it may be null.
-        type: what it holds.
+        type: the column's type.
         doc: a comment.
     """
 
@@ -118,7 +118,7 @@ class InternalSchema:
         """The schema that a commit names.
 
         Raises:
-            CorruptError: the text is no such schema.
+            CorruptError: the text is not an internal schema.
             NotSupportedError: a type that pudi has none for.
         """
         return _schema_of(_loaded(text))
@@ -210,7 +210,7 @@ class Ids:
         )
 
     def type(self, kind: pa.DataType) -> ColumnType:
-        """A type with ids for what is inside."""
+        """Return a type with ids for its nested fields."""
         if pa.types.is_struct(kind):
             return Struct(self.columns(list(kind)))
         if pa.types.is_list(kind):

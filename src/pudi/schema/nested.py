@@ -26,8 +26,8 @@ class FieldNames:
     """What fields that are asked for are called where they are stored.
 
     Attributes:
-        stored: by name asked for, the stored name, None for a field that isn't stored whatever has its name, and the
-            names of the fields inside, None where these are the same. Names that aren't among them are the same.
+        stored: maps requested names to the stored name (None for a field that is not stored, even if a stored field has
+            its name) and to the names of nested fields (None if unchanged). Other names are unchanged.
     """
 
     stored: Mapping[str, tuple[str | None, FieldNames | None]]

@@ -13,11 +13,11 @@ from pudi.schema.types import TIMESTAMP
 def promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     """Values as Hudi rewrites them when a column's type changes.
 
-    float becomes double by way of its decimal text (0.1 stays 0.1), numbers become text as Java prints them, a long
-    becomes a timestamp as microseconds, floats become decimals rounded half up. Beside what a column may become
+    float becomes double through its decimal text (0.1 stays 0.1), numbers become text as Java prints them, a long
+    becomes a timestamp as microseconds, floats become decimals rounded half up. Besides the allowed changes of a column
     (`written_type`, `may_change`), timestamps of any unit become microseconds, and bytes and shorts, which Spark marks
-    in Parquet, int.
-    Source: HoodieAvroUtils.rewritePrimaryType, rewritePrimaryTypeWithDiffSchemaType; seen in Hudi 1.2's answers.
+    in Parquet, become int.
+    Source: HoodieAvroUtils.rewritePrimaryType, rewritePrimaryTypeWithDiffSchemaType; verified against Hudi 1.2.
 
     Args:
         array: values of a plain type.
@@ -25,8 +25,7 @@ def promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         path: dotted name of the column, for messages.
 
     Raises:
-        SchemaError: no such change, or a text that is no date or number, or a number too big for the decimal.
-        pyarrow.ArrowInvalid: bytes that must become text are not UTF-8.
+        SchemaError: the conversion does not exist, a text is not a date or number, or a number exceeds the decimal.
     """
     types = pa.types
     old = array.type
@@ -70,7 +69,7 @@ def _decimal_like(old: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _decimal_source(array: pa.Array) -> pa.Array:
-    """Floats as texts, whose digits are what Hudi makes decimals of; integers as decimals that hold them all."""
+    """Return floats as text, whose digits Hudi converts to decimals; integers as decimals that hold them all."""
     if pa.types.is_integer(array.type):
         return pc.cast(array, pa.decimal128(19, 0))
     return pc.cast(array, pa.string()) if pa.types.is_floating(array.type) else array

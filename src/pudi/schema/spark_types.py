@@ -58,7 +58,7 @@ def arrow_to_spark_json(schema: pa.Schema) -> str:
     """The StructType of a table schema in pudi's types, as JSON for `StructType.fromJson(json.loads(...))`.
 
     Raises:
-        NotSupportedError: Spark has no such type (a time of day).
+        NotSupportedError: Spark has no equivalent type (a time of day).
     """
     return json.dumps(_struct_json(list(schema)), separators=(",", ":"), ensure_ascii=False)
 
@@ -69,7 +69,7 @@ def arrow_to_spark_ddl(schema: pa.Schema) -> str:
     DDL can't say that an array's elements or a map's values are never null: use the JSON where that counts.
 
     Raises:
-        NotSupportedError: Spark has no such type (a time of day).
+        NotSupportedError: Spark has no equivalent type (a time of day).
     """
     return ", ".join(
         f"{quote(field.name)} {_ddl(field.type, field.name)}{'' if field.nullable else ' NOT NULL'}" for field in schema
@@ -98,7 +98,7 @@ def arrow_to_spark_type(field: pa.Field) -> str:
     """The type of a column as DDL text, for `CAST`.
 
     Raises:
-        NotSupportedError: Spark has no such type (a time of day).
+        NotSupportedError: Spark has no equivalent type (a time of day).
     """
     return _ddl(field.type, field.name)
 

@@ -56,11 +56,10 @@ _REFUSED: tuple[tuple[_Test, str], ...] = (
 def normalise(schema: pa.Schema) -> pa.Schema:
     """The schema as a Hudi table holds it, with every type one of pudi's own and no metadata.
 
-    Pudi's types are bool, int32, int64, float32, float64, decimal128, string, binary, date32,
-    timestamp[us, UTC], timestamp[us], struct, list and map with string keys. Large, view,
-    dictionary and run-end encoded types become what they hold; int8, int16, uint8 and uint16 become
-    int32, uint32 becomes int64, float16 float32, any timestamp microseconds (whether the values
-    allow it is seen when data is cast, see `conform`). Names and nullability stay.
+    Pudi's types are bool, int32, int64, float32, float64, decimal128, string, binary, date32, timestamp[us, UTC],
+    timestamp[us], struct, list and map with string keys. Large, view, dictionary and run-end encoded types become their
+    value types; int8, int16, uint8 and uint16 become int32, uint32 becomes int64, float16 becomes float32, any
+    timestamp becomes microseconds (`conform` checks the values when it casts the data). Names and nullability stay.
 
     Raises:
         SchemaError: a name or a type can't be stored in a Hudi table; says which and what to do.

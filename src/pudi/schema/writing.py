@@ -28,13 +28,13 @@ def written_schema(
     fill_missing: bool = False,
     root: str | None = None,
 ) -> pa.Schema:
-    """The table's columns after a write of data with such columns.
+    """Return the table's columns after a write of data with these columns.
 
-    The table's columns keep their order, whatever the data's; columns that only the data has follow, nullable. A column
-    is nullable if it is in either, but for record keys.
+    The table's columns keep their order; columns that only the data has follow, nullable. A column is nullable if it is
+    nullable in the table or the data, except for record keys.
 
     Columns of the record key, the partition path and the ordering keep their type: `conform` casts the data's values,
-    and refuses those that would change. Hudi gives such columns the data's wider type, as it does any other column.
+    and refuses values that would change. Hudi widens these columns like any other column.
 
     Args:
         table: the table's columns in pudi's types, without meta fields.
@@ -47,8 +47,8 @@ def written_schema(
         root: location of the table, for errors.
 
     Raises:
-        SchemaError: a column is missing, or has a type that neither becomes the table's nor can take its place; of
-            columns whose type is kept, that doesn't become the table's. Names the column and both types.
+        SchemaError: a column is missing, or its type can neither be converted to the table's type nor replace it;
+            columns that keep their type must be convertible. Names the column and both types.
     """
     given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
     twice = sorted({f.name for f in given if sum(other.name == f.name for other in given) > 1})
@@ -68,7 +68,7 @@ def written_schema(
 
 
 def retyped(before: pa.Schema, after: pa.Schema) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
-    """The columns of plain types whose type a write changes: dotted name, old and new type."""
+    """Return the columns of primitive types that a write changes: dotted name, old and new type."""
     for name in before.names:
         if name in after.names:
             yield from _retyped(before.field(name).type, after.field(name).type, name)
@@ -103,7 +103,7 @@ def may_promote(data: pa.DataType, table: pa.DataType) -> bool:
 
 
 def _can_read(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether a column may take on a new plain type, since that can be read from what is there.
+    """Return whether a column may change to a new primitive type: readers must be able to convert stored values.
 
     Hudi's checker lets a long become a local timestamp too, and then its reader fails on the old files: not here.
     """
@@ -142,7 +142,7 @@ def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
 
 
 def _may_keep(data: pa.DataType, table: pa.DataType) -> bool:
-    """Whether a key, partition or ordering column takes values of another type, those that stay what they are.
+    """Return whether a key, partition or ordering column accepts values of another type; only lossless values pass.
 
     Integers and decimals of other widths are cast value by value. A text is no number: decimals would round it.
     """

@@ -21,7 +21,7 @@ from pudi.table import Table, create
 
 
 class SaveMode(str, Enum):
-    """What is done when there is a table already (Spark's SaveMode, as HoodieSparkSqlWriter takes it)."""
+    """Behaviour of a write to an existing table (Spark's SaveMode, as HoodieSparkSqlWriter interprets it)."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -33,7 +33,7 @@ class SaveMode(str, Enum):
         """The mode of a name as Spark spells it.
 
         Raises:
-            InvalidArgumentError: there is none of that name.
+            InvalidArgumentError: the mode does not exist.
         """
         name = {"errorifexists": "error", "default": "error"}.get(text.lower(), text.lower())
         try:
@@ -69,12 +69,12 @@ class WriteJob:
             frame: the records.
             mode: what to do when there is a table.
             extra_metadata: more to say in the commit.
-            since: the instant that what is written to must not have changed since; None for none.
+            since: refuse the write if its target changed after this instant; None to skip the check.
 
         Raises:
             InvalidArgumentError: an option or the mode is wrong, or the data doesn't fit.
             TableExistsError: there is a table, and the mode is `error`.
-            TableNotFoundError: there is none to delete from.
+            TableNotFoundError: there is no table to delete from.
             NotSupportedError: an option asks for what this release lacks.
         """
         if not is_spark_frame(frame):
@@ -121,7 +121,7 @@ class WriteJob:
         return [path for path in table.partitions() if any(pattern.fullmatch(path) for pattern in patterns)]
 
     def table(self) -> Table | None:
-        """The table, or None when there is none."""
+        """Return the table; None without one."""
         try:
             return Table(self.path, options=self.options, storage_options=self.storage_options)
         except TableNotFoundError:
@@ -159,7 +159,7 @@ class WriteJob:
         )
 
     def _clear(self, frame: Any) -> None:
-        """Delete what is at the path, as Hudi does before it makes the table anew.
+        """Delete everything at the path, as Hudi does before it recreates the table.
 
         Raises:
             InvalidArgumentError: the frame reads from there.

@@ -62,9 +62,9 @@ def batch_writer(
 ) -> Callable[[Any, int], CommitResult | None]:
     """A function for `foreachBatch`: `df.writeStream.foreachBatch(pudi.spark.batch_writer(path, **hudi)).start()`.
 
-    Each batch is one commit that names the batch, as Apache Hudi's streaming sink does it, so that a batch that comes
-    again after a restart is skipped, whichever of the two wrote it. A batch without records makes no commit. The table
-    is made by the first batch where there is none.
+    Each batch is one commit that stores the batch id, as Apache Hudi's streaming sink does. A batch that is repeated
+    after a restart is skipped, whichever of the two wrote it. An empty batch makes no commit. The first batch creates
+    the table if it does not exist.
 
     Args:
         path: the table's root.

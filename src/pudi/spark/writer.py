@@ -41,14 +41,14 @@ class FrameWriter:
         return self
 
     def option(self, key: str, value: str | bool | int | float) -> FrameWriter:
-        """One of Hudi's options; None of them is guessed: an unknown key is refused by `save`."""
+        """Set a Hudi option; `save` refuses unknown keys."""
         if not isinstance(value, (str, bool, int, float)):
             raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
         self._options[key] = text_of(value)
         return self
 
     def options(self, **options: str | bool | int | float) -> FrameWriter:
-        """Several options at once: `.options(**hudi_options)`."""
+        """Set several options: `.options(**hudi_options)`."""
         for key, value in options.items():
             self.option(key, value)
         return self
@@ -56,7 +56,7 @@ class FrameWriter:
     def mode(self, save_mode: str) -> FrameWriter:
         """What to do when there is a table: `append`, `overwrite`, `ignore` or `error` (the default).
 
-        `overwrite` deletes the folder and makes the table anew, as Hudi does; it is not atomic.
+        `overwrite` deletes the folder and creates the table again, as Hudi does; it is not atomic.
 
         Raises:
             InvalidArgumentError: another mode.
@@ -72,7 +72,7 @@ class FrameWriter:
     def save(
         self, path: str | os.PathLike[str] | None = None, *, if_unchanged_since: str | None = None
     ) -> CommitResult | None:
-        """Write; the table is made where there is none.
+        """Write the frame; create the table if it does not exist.
 
         Args:
             path: the table's root; option `path` where None.

@@ -76,11 +76,11 @@ class StorageBelow:
         self.inner.delete([self._inside(path) for path in paths])
 
     def local_path(self, path: str) -> str | None:
-        """Absolute path on this machine's file system, or None where there is none."""
+        """Return the absolute path on the local file system; None in other storages."""
         return local_path(self.inner, self._inside(path))
 
     def open_local(self, path: str) -> int | None:
-        """Descriptor of a file on this machine's file system, or None where there is none."""
+        """Open a file descriptor on the local file system; None in other storages."""
         return open_local(self.inner, self._inside(path))
 
     def remove_folders(self, prefix: str) -> None:

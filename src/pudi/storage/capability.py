@@ -13,13 +13,13 @@ class LocalFiles(Protocol):
     """Files that programs on this machine can open by name."""
 
     def local_path(self, path: str) -> str | None:
-        """Absolute path on this machine's file system, checked to lie inside the root; None where there is none."""
+        """Return the absolute path on the local file system, inside the root; None in other storages."""
 
     def open_local(self, path: str) -> int | None:
         """Descriptor of a regular file, open for reading, that the caller closes; None where files aren't local.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
             CorruptError: it is a FIFO, a socket or a device.
         """
 
@@ -62,7 +62,7 @@ class Connected(Protocol):
 
 @runtime_checkable
 class KeepsTime(Protocol):
-    """A store whose files get their times from a clock of its own."""
+    """A store that stamps files with its own clock."""
 
     @property
     def has_own_clock(self) -> bool:
@@ -90,7 +90,7 @@ def open_local(storage: Storage, path: str) -> int | None:
     """Descriptor of a regular file on this machine's file system, or None where the storage isn't local.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         CorruptError: it is a FIFO, a socket or a device.
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
@@ -103,7 +103,7 @@ def has_own_clock(storage: Storage) -> bool:
 
 
 def connection_options(storage: Storage) -> Mapping[str, str]:
-    """What the user gave to reach the storage (`storage_options`), for those who reach it by other ways."""
+    """Return the user's `storage_options`, for libraries that open the storage themselves."""
     return storage.options if isinstance(storage, Connected) else {}
 
 
@@ -111,7 +111,7 @@ def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
     """The last `length` bytes of a file (all of a shorter one), and its size; one request where the store can.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
     """
     if isinstance(storage, TailReads):
         return storage.read_tail(path, length)

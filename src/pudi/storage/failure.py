@@ -72,7 +72,7 @@ def may_pass(error: Exception) -> bool:
     status = status_of(error)
     if status is not None:
         return (status >= 500 and status != _FULL) or status in _PASSING
-    if _ROLE.search(str(error)):  # nobody answers there but in a cloud
+    if _ROLE.search(str(error)):  # only machines in a cloud answer at this address
         return False
     if _is_bad_range(error) or _NEVER_SENT.search(str(error)):
         return False
@@ -121,7 +121,7 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
 
 
 def _credentials(root: str) -> str:
-    """What a person does who has given no credentials."""
+    """Advice for missing credentials."""
     if root.startswith("s3"):
         return (
             "give access_key_id and secret_access_key in storage_options, or AWS_ACCESS_KEY_ID and "

@@ -71,9 +71,9 @@ class Flusher:
         self.flush_folders(folders)
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder, and those that it's in; that such were safe once is forgotten.
+        """Create a folder and its parents; forget that they were durable.
 
-        Folders that other processes make anew are no matter: they make them safe before anybody relies on them.
+        Folders that other processes recreate don't matter: they make them durable before anybody relies on them.
 
         Raises:
             OSError: the system says no.

@@ -126,10 +126,10 @@ def open_input(storage: Storage, path: str, size: int | None = None) -> InputFil
     Args:
         storage: where the file is.
         path: the file.
-        size: its length in bytes, where it's known: small files are then fetched at once.
+        size: its length in bytes, if known: small files are then fetched in one request.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         CorruptError: it is a FIFO, a socket or a device.
         RefusedError: this user may not read it.
         UnavailableError: it can't be opened for another reason.

@@ -1,6 +1,6 @@
 """Files on this machine's disks, by the operating system's own calls.
 
-Names are written byte for byte as Hadoop's local file system writes them (UTF-8), whatever characters they hold.
+Names are written byte for byte as Hadoop's local file system writes them (UTF-8), including special characters.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class LocalStorage:
                 continue
 
     def _locate(self, path: str) -> str:
-        """Full name of a checked path whose folder, symlinks resolved, lies in the root."""
+        """Return the full name of a checked path; its folder, with symlinks resolved, lies in the root."""
         check_path(path, self._root)
         self._folder(path.rpartition("/")[0])
         return _join(self._base, path)
@@ -256,7 +256,7 @@ class LocalStorage:
         return descriptor, facts.st_size
 
     def _check_regular(self, facts: os.stat_result, path: str) -> None:
-        """Refuse what is no regular file: reading a FIFO waits forever, a device may never end."""
+        """Refuse anything but a regular file: reading a FIFO blocks forever, a device may never end."""
         if stat.S_ISREG(facts.st_mode):
             return
         if stat.S_ISDIR(facts.st_mode):

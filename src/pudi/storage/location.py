@@ -66,7 +66,7 @@ def place_of(root: str) -> Place:
     """Where in which object store a root is.
 
     Raises:
-        NotSupportedError: its scheme is none of an object store.
+        NotSupportedError: the scheme belongs to no known object store.
         InvalidArgumentError: it names no bucket or container, or a folder that can't be.
     """
     scheme, rest = _split(root)

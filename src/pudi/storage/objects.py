@@ -24,15 +24,15 @@ if TYPE_CHECKING:  # obstore has these for type checkers only
 T = TypeVar("T")
 
 _WRITER = "pudicall"
-"""Object metadata that says which call wrote an object, so that a call whose answer was lost knows its own work.
-Azure takes names of letters, digits and underscores only, some proxies no underscores."""
+"""Object metadata that identifies the call that wrote an object, so that a call with a lost response recognises its own
+work. Azure allows only letters, digits and underscores in names; some proxies forbid underscores."""
 
 
 class ObjectStorage:
     """Files under a prefix of an object store.
 
-    `create` and `replace` rest on the store's conditional writes. obstore must be told not to retry by itself: only
-    who makes the attempts knows that one of them was left without an answer.
+    `create` and `replace` use conditional writes. obstore must not retry them itself: only this class can tell its own
+    earlier attempt from another writer's object.
 
     Args:
         root: the root as the user named it.
@@ -158,7 +158,7 @@ class ObjectStorage:
             return b"", 0
 
     def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        """Create a file that must not be there. `data` may be any buffer of bytes. What is stored is safe."""
+        """Create a file that must not exist. `data` may be any buffer of bytes. It's durable on return."""
         del durable
         if self._write_if(path, data, "create") is None:
             raise TableExistsError(
@@ -166,13 +166,13 @@ class ObjectStorage:
             )
 
     def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        """Create or replace a file. `data` may be any buffer of bytes. What is stored is safe."""
+        """Create or replace a file. `data` may be any buffer of bytes. It's durable on return."""
         del durable
         key = self._key(path)
         self._run(path, lambda: obstore.put(self._store, key, octets(data), use_multipart=False))
 
     def sync(self, paths: Sequence[str]) -> None:
-        """Nothing: a store keeps what it has confirmed."""
+        """Do nothing: an object store persists what it confirms."""
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files, many in one request; those that are not there are no error."""
@@ -226,7 +226,7 @@ class ObjectStorage:
         raise AssertionError("a retry policy has at least one attempt")
 
     def _own_version(self, path: str, key: str, call: str, data: bytes) -> str | None:
-        """Version of the object if this very call wrote it in an attempt whose answer was lost."""
+        """Return the version of the object if this call wrote it in an attempt with a lost response."""
 
         def get() -> tuple[bytes, str | None, str | None]:
             found = obstore.get(self._store, key)

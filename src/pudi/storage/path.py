@@ -1,4 +1,4 @@
-"""Paths inside a root: what is a legal one. Text goes in; a typed error comes out where a path would leave the root."""
+"""Validation of paths inside a root: a path that would leave the root raises a typed error."""
 
 from __future__ import annotations
 

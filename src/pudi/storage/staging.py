@@ -12,8 +12,8 @@ from pudi.storage.flush import Flusher
 from pudi.storage.ranges import octets
 
 HIDDEN = re.compile(r"\.[0-9a-f-]{36}\.pudi-staged|\..*\.crc", re.DOTALL)
-"""Names of files that are none of the table's: staged ones, and the checksums (`.name.crc`) that Hadoop's local file
-system keeps beside each file and hides from its own listings. A folder of such a name is a folder like any other."""
+"""Names of files that don't belong to the table: staged files, and the checksum files (`.name.crc`) that Hadoop's local
+file system keeps beside each file and hides from its listings. Folders of these names are ordinary folders."""
 
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
@@ -131,7 +131,7 @@ class Stager:
 
 
 def drop_checksum(folder: str, full: str) -> None:
-    """Remove the checksum file beside a file about to be changed: Hadoop would hold the new bytes to the old sums."""
+    """Remove the checksum file of a file about to change: Hadoop would compare the new bytes with the old checksum."""
     name = full[len(folder) + 1 :]
     try:
         os.unlink(f"{folder}/.{name}.crc")  # noqa: PTH108 - a Path object costs as much as the call

@@ -1,4 +1,4 @@
-"""Object stores by kind: what each is called, what it can't do, and how obstore opens it."""
+"""Kinds of object stores: names, limits, and how obstore opens them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StoreKind:
     """What one kind of store is called, and how it differs from the others.
 
     Attributes:
-        container: what it calls the container of objects, for messages.
+        container: the store's word for a bucket, for messages.
         prefixes: what option names may begin with, longest first; the last, in capitals, begins environment variables.
         has_suffix_reads: whether the end of an object can be read without knowing its size.
         generations: whether conditional writes compare the generation of an object (GCS), not its ETag.
@@ -55,7 +55,7 @@ class StoreKind:
         return {"version": version} if self.generations else {"e_tag": version}
 
     def is_version(self, text: str) -> bool:
-        """Whether an object can have this version: Google refuses to compare what is no number."""
+        """Return whether a version is valid for this store: Google rejects versions that are not numbers."""
         return text.isdecimal() or not self.generations
 
     def plain_name(self, option: str) -> str:
@@ -149,4 +149,4 @@ def _account_options(place: Place, options: Mapping[str, str]) -> dict[str, str]
         return found | {"use_fabric_endpoint": "true"}
     if place.host.endswith(".core.windows.net") or "endpoint" in given:
         return found
-    return found | {"endpoint": f"https://{place.host.replace('.dfs.', '.blob.')}"}  # another cloud, such as China's
+    return found | {"endpoint": f"https://{place.host.replace('.dfs.', '.blob.')}"}  # a sovereign cloud

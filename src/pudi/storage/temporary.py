@@ -18,7 +18,7 @@ def temporary_file(folder: str | None) -> BinaryIO:
         folder: where; None for the system's temporary folder.
 
     Raises:
-        RefusedError: there is no such folder, or no room in it.
+        RefusedError: the folder does not exist or is full.
     """
     with temporary_errors(folder):
         return cast("BinaryIO", tempfile.TemporaryFile(dir=folder, prefix="pudi-"))

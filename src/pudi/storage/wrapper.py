@@ -99,13 +99,13 @@ class StorageWrapper:
         return self._call("delete", paths[0] if paths else "", lambda: self.inner.delete(paths))
 
     def local_path(self, path: str) -> str | None:
-        """Absolute path on this machine's file system, or None where there is none."""
+        """Return the absolute path on the local file system; None in other storages."""
         if local_path(self.inner, path) is None:
             return None
         return self._call("local_path", path, lambda: local_path(self.inner, path))
 
     def open_local(self, path: str) -> int | None:
-        """Descriptor of a file on this machine's file system, or None where there is none."""
+        """Open a file descriptor on the local file system; None in other storages."""
         if local_path(self.inner, path) is None:
             return None
         return self._call("open_local", path, lambda: open_local(self.inner, path))
@@ -134,7 +134,7 @@ class StorageWrapper:
 
 
 class UnsyncedStorage(StorageWrapper):
-    """A storage whose files are left to the system to bring to the disk, when it comes to it."""
+    """A storage that never flushes: the operating system writes files to disk when it likes."""
 
     def __repr__(self) -> str:
         return f"UnsyncedStorage({self.inner!r})"
@@ -154,7 +154,7 @@ class UnsyncedStorage(StorageWrapper):
 
 
 def synced(storage: Storage, wanted: bool) -> Storage:
-    """The storage with what is durable brought to the disk, or with nothing brought there.
+    """Return the storage with flushing on or off.
 
     Args:
         storage: the storage, or what this function made of it before.

@@ -74,7 +74,7 @@ class FaultStorage(StorageWrapper):
         return self._dead
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
-        """Every file below folder `prefix`, found at once, so that a dead process reads no further."""
+        """Return every file below folder `prefix` in one call, so that a dead process reads no further."""
         return self._call("list", prefix, lambda: iter(tuple(self.inner.list(prefix))))
 
     def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
@@ -95,7 +95,7 @@ class FaultStorage(StorageWrapper):
             do()
         if self.mode == "crash":
             if self._crash_after:
-                with contextlib.suppress(PudiError):  # who hears of an error is dead
+                with contextlib.suppress(PudiError):  # a process that sees the simulated crash counts as dead
                     do()
                 self._dead = True
             raise SimulatedCrash(f"call {number}: {kind} {path}")

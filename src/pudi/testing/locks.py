@@ -46,7 +46,7 @@ class LockTests:
 
     @pytest.fixture
     def storage(self) -> Storage:
-        """A storage that all who lock can reach."""
+        """A storage that all lock holders can reach."""
         raise NotImplementedError("give a fixture `storage`")
 
     def test_it_is_a_lock(self, opener: Opener) -> None:

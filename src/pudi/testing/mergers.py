@@ -41,7 +41,7 @@ class MergerTests:
         register_merger(merger)
 
     def test_it_says_the_same_wherever_it_runs(self, rule: MergeRule, versions: pa.Table) -> None:
-        """Again, as a pickled copy, and in several threads at once."""
+        """Repeat as a pickled copy and in several threads."""
         expected = self._folded(versions, rule)
         copy = pickle.loads(pickle.dumps(rule))
         with ThreadPoolExecutor(THREADS) as pool:
@@ -49,7 +49,7 @@ class MergerTests:
         assert all(one.equals(expected) for one in found)
 
     def test_records_are_merged_each_for_itself(self, rule: MergeRule, versions: pa.Table) -> None:
-        """What comes of a record doesn't depend on others that are merged with it."""
+        """The merge of one record does not depend on the other records of the batch."""
         whole = self._folded(versions, rule)
         for key in pc.unique(versions[self.key]):
             alone = self._folded(versions.filter(pc.equal(versions[self.key], key)), rule)

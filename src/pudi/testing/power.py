@@ -1,4 +1,4 @@
-"""A local folder whose power can be cut: what was not brought to the disk by then is lost, or half there."""
+"""A local folder with a simulated power cut: data that was not flushed is lost, wholly or partly."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class PowerStorage(FaultStorage):
         self._disk.close()
 
     def restore(self, to: Path, outcome: Outcome, seed: int = 0) -> None:
-        """What there is once the power is back, an hour later.
+        """Return the folder's state after the power is back, an hour later.
 
         Args:
             to: where to put it: not there yet, and outside of the folder, or where that was not there at first, outside
@@ -161,7 +161,7 @@ class _Cut:
         os.utime(to, ns=(file.modified_ns - _AGE_NS,) * 2)
 
     def _content(self, whole: bytes, inode: int) -> bytes:
-        """What is left of a content that was not flushed."""
+        """Return the surviving part of a content that was not flushed."""
         if self.outcome == "lost":
             return b""
         sizes = (0, len(whole) // 2, len(whole))[: 2 if self.outcome == "kept" else 3]

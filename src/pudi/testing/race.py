@@ -26,7 +26,7 @@ _barrier: Barrier | None = None
 
 
 def race(what: Callable[..., T], arguments: tuple[Any, ...], *, racers: int = 3, processes: bool = True) -> list[T]:
-    """Run `what(barrier, number, *arguments)` as often as there are racers, at once; the results, by number.
+    """Run `what(barrier, number, *arguments)` once per racer, concurrently; return the results by number.
 
     Args:
         what: what each does, a top-level function when they are processes.

@@ -131,7 +131,7 @@ class StorageTests:
 
     @pytest.mark.parametrize("path", BAD_PATHS)
     def test_no_path_leaves_the_root(self, storage: Storage, path: str) -> None:
-        """Whatever is done with it."""
+        """Every operation on the path."""
         storage.create("a/b", b"")
         for call in (
             storage.head,
@@ -195,7 +195,7 @@ class StorageTests:
         assert [info.path for info in storage.list()] == ["a/2"]
 
     def test_what_is_durable_is_a_file_like_any_other(self, storage: Storage) -> None:
-        """Made durable as it's written or later; what is gone by then, and a folder, can be named too."""
+        """Flush files during or after the write; deleted files and folders can be flushed too."""
         storage.create("a/new/1", b"1", durable=True)
         storage.put("a/2", b"two", durable=True)
         storage.put("a/2", b"2", durable=True)
