@@ -1,4 +1,4 @@
-"""Who does the work: threads on one machine, or Spark."""
+"""The engines: threads on one machine, or Spark."""
 
 from pudi.engine.kinds import is_spark_frame
 

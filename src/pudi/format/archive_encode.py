@@ -95,7 +95,7 @@ def encode_archive_log(entries: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def encode_history(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """A file of the archived timeline of layout 2: rows of `HISTORY_SCHEMA`, whose version is always 1."""
+    """Encode a file of the archived timeline of layout 2: rows of `HISTORY_SCHEMA`, version 1."""
     table = pa.Table.from_pylist([{**row, "version": 1} for row in rows], HISTORY_SCHEMA)
     return encode_history_table(table)
 

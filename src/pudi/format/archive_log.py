@@ -33,8 +33,8 @@ class ArchivedEntry:
 
     Attributes:
         requested: requested time of the instant.
-        action: what it did.
-        state: the state that the entry tells of.
+        action: the action.
+        state: the state of the entry.
         transition: when it came to that state, in local time; None in archives of old.
         record: the whole entry, by Avro's names.
     """
@@ -47,7 +47,7 @@ class ArchivedEntry:
 
     @property
     def read_commit_metadata(self) -> CommitMetadata:
-        """What the write did; empty where the entry is none of a completed write.
+        """Return the commit metadata; empty if the entry is not a completed write.
 
         Raises:
             CorruptError: the entry's schema isn't that of commit metadata.
@@ -74,7 +74,7 @@ def decode_archive_log(data: bytes, *, path: str | None = None) -> Iterator[Arch
         path: path of the file, for errors.
 
     Raises:
-        CorruptError: a block is cut off or damaged, or is none of Avro records.
+        CorruptError: a block is cut off or damaged, or doesn't hold Avro records.
     """
     try:
         for block in decode_blocks(data, path=path):

@@ -1,4 +1,4 @@
-"""Avro's encodings read from many places of some bytes at once: positions in, numpy arrays and Arrow columns out."""
+"""Decode Avro values at many positions of a buffer together: positions in, numpy arrays and Arrow columns out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _PADDING = 12
-"""Bytes behind the records, so that a number may be looked at before it's known whether its bytes are there."""
+"""Padding behind the records, so that a number can be read before its length is known."""
 
 Positions = np.ndarray
 
@@ -163,8 +163,8 @@ class Run:
 def cut(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
     """The bytes between ascending positions, as text or bytes.
 
-    The positions are the offsets of an array that lies in the records' own bytes, of which every other value is
-    wanted: Arrow copies them out.
+    The positions are the offsets of an array that lies in the records' own bytes and of which every other value is
+    needed: Arrow copies them out.
 
     Raises:
         BadAvro: text that isn't UTF-8.

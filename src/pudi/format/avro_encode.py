@@ -60,7 +60,7 @@ def varint_piece(numbers: np.ndarray, live: Live, lead: np.ndarray | None = None
     Args:
         numbers: int64.
         live: see `Live`.
-        lead: for each row a union's branch as one byte; a row whose branch is null (0) has no number.
+        lead: for each row a union's branch as one byte; a row with a null branch (0) has no number.
     """
     word = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     size = np.ones(len(word), dtype=np.int64)
@@ -92,7 +92,7 @@ def packed(cells: np.ndarray, size: np.ndarray | int, live: Live, lead: np.ndarr
 
 
 def text_pieces(values: pa.Array, live: Live, lead: np.ndarray | None = None) -> list[pa.Array]:
-    """Texts or bytes behind their lengths; nulls are to be told by `lead` or `live`."""
+    """Encode texts or bytes with their lengths; `lead` or `live` mark nulls."""
     raw = pc.fill_null(pc.cast(values, pa.binary()), b"")
     if not np.all(live):
         raw = pc.if_else(pa.array(live), raw, pa.scalar(b"", pa.binary()))
@@ -105,7 +105,7 @@ def _pieces(reader: Reader, values: pa.Array, live: Live, path: str, lead: np.nd
     if isinstance(reader, Optional):
         valid = np.asarray(values.is_valid())
         null, other = (0, 2) if reader.branch == 1 else (2, 0)
-        if not valid.any():  # a byte says it all, whatever is in the column's type
+        if not valid.any():  # one byte is enough, whatever the column's type
             return [packed(np.full((len(values), 1), null, dtype=np.uint8), 1, live)]
         if null == 0:
             return _pieces(reader.inner, values, live, path, np.where(valid, other, null))

@@ -100,8 +100,8 @@ def encode_avro(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
 def encode_avro_file(schema: RecordSchema, record: Mapping[str, Any]) -> bytes:
     """An Avro object container with one record, without codec, its schema's text as given.
 
-    The sync marker, random elsewhere, is a digest of the schema here: nobody splits these files, and equal content
-    gives equal bytes.
+    The sync marker is a digest of the schema instead of a random value: nobody splits these files, and equal content
+    produces equal bytes.
     """
     sync = hashlib.md5(schema.text, usedforsecurity=False).digest()
     container = {

@@ -1,7 +1,7 @@
 """Runs of Avro records as Arrow columns: bytes and their schema in, a table out, without a loop over records.
 
-All records are read side by side, field by field: where each one is in the bytes is a numpy array, and every step of
-Avro's decoding (a union's branch, a varint, a text) is taken for all of them at once. The types are those of
+All records are decoded together, field by field: a numpy array holds the position of each record, and every step of
+Avro's decoding (a union's branch, a varint, a text) runs for all of them. The types are those of
 `pudi.schema.avro_to_arrow`.
 """
 
@@ -21,7 +21,8 @@ from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number,
 from pudi.schema import avro_to_arrow
 
 _FEW = 32
-"""So many lists are read by a walk: a step of it is a microsecond, a step of all lists at once takes some dozens."""
+"""Number of lists below which one after the other is walked: a step of one takes a microsecond, a vectorised step of
+all of them some dozens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,8 @@ class List:
     def _walk(self, run: Run, at: Positions, left: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, Positions]:
         """Begin of each remaining item of some lists, and the row that it's of, by a walk from item to item.
 
-        What is left when few lists go on: a list that's longer than all others would be read alone, item by item.
-        `at` is moved behind the lists.
+        For the rest, when few lists continue: a list longer than all others would be read alone, item by item. Moves
+        `at` behind the lists.
         """
         data, owners, begin = run.records.data.data, [], []
         try:
@@ -294,7 +295,7 @@ def readers_of(schema_json: str, *, unions: bool = False) -> tuple[pa.Schema, tu
 
 
 class _Readers:
-    """Readers of a schema that `avro_to_arrow` has found to be one; the schema's nodes are walked beside its types."""
+    """Readers of a valid schema; the schema's nodes are walked along with their types."""
 
     def __init__(self) -> None:
         self._named: dict[str, tuple[dict[str, Any], str]] = {}

@@ -1,4 +1,4 @@
-"""Hudi's bloom filters: keys in, a set of bits out that says of any key whether it might be among them (FORMAT 4)."""
+"""Hudi's bloom filters: keys in; a set of bits that tells whether a key might be among them out (FORMAT 4)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BloomOptions:
     """How large a filter is made (BloomFilterFactory).
 
     Attributes:
-        num_entries: keys for which a row keeps the error rate; from 1 on.
+        num_entries: number of keys up to which a row keeps the error rate; from 1 on.
         fpp: error rate of a full row, between 0 and 1.
         max_entries: no row is begun for keys beyond these; they are spread over the rows (DYNAMIC_V0 only).
         kind: `SIMPLE` or `DYNAMIC_V0`.
@@ -136,7 +136,7 @@ class BloomFilter:
         return pa.array(answer, mask=strings.is_null().to_numpy())
 
     def _matches(self, row: npt.NDArray[np.uint8], batch: KeyBatch) -> npt.NDArray[np.int64]:
-        """Places in the batch of the keys whose bits are all set in a row; others drop out as they are found."""
+        """Return the positions of keys whose bits are all set; others drop out at the first missing bit."""
         seeds: UInt32 = np.zeros(len(batch.order), dtype=np.uint32)
         for _ in range(self.hashes):
             seeds = batch.hash(seeds)

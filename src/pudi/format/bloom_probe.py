@@ -1,4 +1,4 @@
-"""Many keys asked of many bloom filters: what their hashes share is worked out once, most keys drop out at once."""
+"""Look up many keys in many bloom filters: hashes are shared, most keys drop out early."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Int64 = npt.NDArray[np.int64]
 
 _MANY = 1 << 20
 _ROUNDS, _ROUNDS_OF_MANY = 4, 2
-"""Hash functions whose values are kept: half of the bits set, one key in 16 that a filter hasn't passes four of them.
-Each takes 8 bytes a key."""
+"""Number of hash functions whose values are cached: with half of the bits set, one foreign key in 16 passes four of
+them. Each takes 8 bytes a key."""
 
 
 class BloomProbe:

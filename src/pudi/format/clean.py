@@ -1,4 +1,4 @@
-"""What a clean is to delete, and what it deleted: frozen values in, Avro bytes out (FORMAT 2.4)."""
+"""Plan and result of a clean: frozen values in, Avro bytes out (FORMAT 2.4)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BY_COMMITS = "KEEP_LATEST_COMMITS"
 """The policy that keeps what the newest commits saw (HoodieCleaningPolicy)."""
 
 BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
-"""The policy that keeps so many file slices of each file group."""
+"""The policy that keeps a number of file slices of each file group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class CleanPlan:
     """What a clean is to delete (HoodieCleanerPlan).
 
     Attributes:
-        retained: requested time and action of the oldest commit whose files all stay; None where file slices are
-            counted.
+        retained: requested time and action of the oldest commit whose files all stay; None where the policy counts file
+            slices.
         last_completed: requested time of the newest completed commit.
         files: absolute locations, by partition path.
-        policy: by which rule they were chosen.
+        policy: the cleaning policy.
     """
 
     retained: tuple[str, str] | None

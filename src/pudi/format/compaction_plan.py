@@ -51,7 +51,7 @@ class CompactionPlan:
         operations: the slices.
         extra_metadata: free text by key, to be said in the commit too.
         logs_only: whether it's that of a log compaction.
-        missing_partitions: partitions whose slices a strategy left for later (incremental table services).
+        missing_partitions: partitions with slices that a strategy left for later (incremental table services).
     """
 
     operations: tuple[CompactionOperation, ...]

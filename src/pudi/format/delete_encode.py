@@ -22,8 +22,8 @@ def encode_deletes(
         keys: record keys, without nulls.
         partitions: partition paths; null where they're not to be said.
         ordering: the ordering fields' values, none where no field decides.
-        unconditional: bool per delete: it gets the default ordering value, and nothing that is older outlives it, as
-            where there are no fields; None for those whose only field's value is null.
+        unconditional: bool per delete: it gets the default ordering value and beats every older version, as without
+            ordering fields; None for deletes whose only ordering value is null.
 
     Raises:
         NotSupportedError: an ordering field is of a type that Hudi has no ordering values of.

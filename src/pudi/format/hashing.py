@@ -101,7 +101,7 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
 
 
 def _prefixes(name: str, ends: Sequence[int]) -> tuple[str, ...]:
-    """What the file ids of buckets begin with whose greatest hashes are known."""
+    """Prefix of file ids of buckets with known upper hash values."""
     return tuple(_prefix(name, *each) for each in zip([0, *ends], ends, strict=False))
 
 

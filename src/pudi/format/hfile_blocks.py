@@ -43,7 +43,7 @@ _INFO_MAGIC = b"PBUF"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What messages say of the bytes: the file."""
+    """The file's name in messages."""
 
     path: str
 
@@ -108,14 +108,14 @@ def checksum_size(on_disk: int, covered: int = CHECKSUM_BYTES) -> int:
 
 
 def encode_block(magic: bytes, payload: bytes | memoryview, codec: str, level: int, before: int = -1) -> bytes:
-    """One block: header, payload, and checksums of the kind that nobody checks.
+    """Encode one block: header, payload, and checksums of the type that readers skip.
 
     Args:
         magic: the kind of block.
         payload: the uncompressed content.
         codec: `gzip` or `none`.
         level: zlib's.
-        before: what the header says of the block before it.
+        before: the offset of the previous block, for the header.
     """
     stored = payload if codec == "none" else pack(payload, level)
     size = HEADER.size + len(stored)
@@ -133,7 +133,7 @@ def pack(payload: bytes | memoryview, level: int) -> bytes:
 def decode_block(data: memoryview, magic: bytes, codec: int, offset: int, source: Source) -> tuple[bytes, int]:
     """The content of the block that some bytes begin with, and how many bytes the block has.
 
-    Memory is bounded by what the bytes can hold, whatever the block says of itself.
+    Memory is bounded by the actual number of bytes, whatever the header claims.
 
     Raises:
         CorruptError: it's another kind of block, cut off, or not what its header says.
@@ -157,7 +157,7 @@ def decode_block(data: memoryview, magic: bytes, codec: int, offset: int, source
 
 
 def unpack(stored: memoryview, size: int, offset: int, source: Source) -> bytes:
-    """The bytes that were packed by gzip, of which there must be `size`."""
+    """Decompress gzip bytes; the result must have `size` bytes."""
     unpacker = zlib.decompressobj(31)
     try:
         content = unpacker.decompress(stored, size + 1)

@@ -1,9 +1,9 @@
 """Where the entries of an HFile's data blocks lie: bytes in, positions out.
 
-An entry says only where the next one begins, so that the entries are a chain. It is followed without a step for each
-entry: the ten bytes behind every key are the same, and found everywhere at once; lengths of keys are guessed and
-checked for all entries side by side; and when each entry ends where the next begins, the chain is proved. Entries for
-which that fails (the ten bytes within a value, keys of many lengths) are walked one by one.
+An entry states only where the next one begins, so entries form a chain. Decoding follows it without a step per entry:
+the ten bytes behind every key are equal and are located in one pass; key lengths are guessed and verified for all
+entries together; the chain holds if each entry ends where the next begins. Where that fails (the ten bytes occur within
+a value, or key lengths vary), entries are walked one by one.
 
 Source: FORMAT 6; HFileDataBlock.
 """
@@ -21,11 +21,11 @@ FAMILY = b"\0\x7f\xff\xff\xff\xff\xff\xff\xff\x04"
 """Behind each key: an empty column family, the latest time stamp, the kind Put."""
 
 LEAST = 4 + 4 + 2 + len(FAMILY) + 1
-"""Bytes of an entry beside its key and value."""
+"""Bytes of an entry in addition to its key and value."""
 
 _HEAD = Struct(">iiH")
 _BEFORE = 2 + len(FAMILY)
-"""What the length of a stored key counts beside the key."""
+"""Bytes that the stored key length includes in addition to the key."""
 
 _WORD = np.uint64(0x04FFFFFFFFFFFFFF)
 """The last eight bytes of `FAMILY`, as a little-endian number."""

@@ -1,4 +1,4 @@
-"""HFiles read by ranges: the end of the file at once, data blocks when they are wanted.
+"""Read HFiles by ranges: the end of the file first, data blocks on demand.
 
 Source: FORMAT 6; HFileReaderImpl, HFileDataBlock.
 """
@@ -46,7 +46,7 @@ TAIL = 128 << 10
 """Bytes read on opening from the end: the index of a thousand blocks."""
 
 SMALL = 512 << 10
-"""Files up to this many bytes are read at once: a second request costs more than the bytes."""
+"""Files up to this size are fetched in one request: a second one costs more than the bytes."""
 
 _GAP = 256 << 10
 """Blocks at most this many bytes apart are read in one request."""
@@ -59,13 +59,13 @@ _BATCH = 2 << 20
 long."""
 
 _LEAST_ROWS = 16 * 1024
-"""Large entries are taken in larger batches of about so many: numpy's calls must be worth it."""
+"""Batch size for large entries: it must justify the calls of numpy."""
 
 _LARGE_BATCH = 64 << 20
 """Most bytes of a batch, and those of one that is searched for all keys that are wanted."""
 
 _FEW = 16
-"""So many prefixes are looked for one by one in all keys."""
+"""Maximum number of prefixes that are searched one by one in all keys."""
 
 MID_KEY = 16
 """Bytes behind the root of an index of several levels, as HBase writes it: where the middle key is."""
@@ -95,7 +95,7 @@ class HFileReader:
 
     @classmethod
     def open(cls, read: Read, size: int, *, path: str) -> HFileReader:
-        """Read what a file says of itself: one request as a rule, two where its index is large.
+        """Read the trailer and the index of a file: usually one request, two for a large index.
 
         Args:
             read: the file's bytes by offset and length.
@@ -149,7 +149,7 @@ class HFileReader:
             raise self._source.corrupt("it doesn't say the schema of its values", self._trailer.file_info) from error
 
     def meta_block(self, name: str) -> bytes | None:
-        """The content of a meta block (Hudi has one, `bloomFilter`); None where there is no such block."""
+        """Return the content of a meta block (Hudi has one, `bloomFilter`); None without the block."""
         if name.encode() not in self._meta.keys:
             return None
         block = self._meta.chosen([list(self._meta.keys).index(name.encode())])
@@ -203,7 +203,7 @@ class HFileReader:
         return _table(parts)
 
     def seek_prefixes(self, prefixes: Sequence[bytes]) -> pa.Table:
-        """The entries whose keys begin with one of some prefixes; blocks that can't have them are not read."""
+        """Return the entries whose keys begin with one of the prefixes; skips blocks that can't contain them."""
         if not prefixes:
             return _table([])
         wanted = pa.array(sorted(set(prefixes)), pa.binary())
@@ -301,7 +301,7 @@ class HFileReader:
 
 
 def open_bytes(content: bytes | memoryview, *, path: str) -> HFileReader:
-    """An HFile whose bytes are at hand, as those of a log block are.
+    """An HFile in memory, such as the content of a log block.
 
     Raises:
         CorruptError: as of `HFileReader.open`.
@@ -345,7 +345,7 @@ def _orders_differ(keys: pa.Array) -> bool:
 
 
 def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
-    """For each key the last block whose first key is not above it, in any order of the keys; the first one's below."""
+    """Return for each key, in any order, the last block whose first key is not greater, or the first block."""
     if not len(first):
         return np.zeros(0, np.int64)
     places: np.ndarray = np.maximum(_below(pa.array(first, pa.binary()), keys, or_equal=True) - 1, 0)
@@ -371,7 +371,7 @@ def _behind(index: pa.Array, prefixes: pa.Array) -> np.ndarray:
 
 
 def _beyond(prefix: bytes) -> bytes | None:
-    """The least key that is above all that begin with a prefix; None where there is none."""
+    """Return the smallest key greater than all keys with a prefix; None without one."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 

@@ -1,7 +1,7 @@
 """Records of a table in HFiles: log blocks and base files in, Arrow tables out, and back.
 
-Each value is a record in Avro. A field named `key` is left empty in it where the entry's own key says it, and filled
-from there by readers, as Hudi does for the metadata table's records, whose key field that is.
+Each value is an Avro record. A field named `key` that repeats the entry's own key is stored empty and filled by
+readers, as Hudi does for the key field of the metadata table's records.
 
 Source: FORMAT 6; HFileUtils.serializeRecordsToLogBlock, HoodieAvroHFileReaderImplBase.deserialize.
 """
@@ -122,7 +122,7 @@ def encode_rows(
 
 
 def _check_unique(keys: pa.Array) -> None:
-    """Refuse sorted keys of which one comes twice (HoodieAvroHFileWriter.writeAvro)."""
+    """Refuse sorted keys with a duplicate (HoodieAvroHFileWriter.writeAvro)."""
     again = np.flatnonzero(np.asarray(pc.equal(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1))))
     if len(again):
         raise InvalidArgumentError(
@@ -132,7 +132,7 @@ def _check_unique(keys: pa.Array) -> None:
 
 
 def without_dictionaries(rows: pa.Table) -> pa.Table:
-    """Rows whose columns are plain, since Avro has no dictionaries."""
+    """Return rows without dictionary columns, which Avro lacks."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type):
             rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))

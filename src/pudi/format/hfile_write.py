@@ -50,13 +50,13 @@ BLOOM_TYPE = "bloomFilterTypeCode"
 """Name of the type of its bloom filter."""
 
 _MOST_KEY = 0x7FFF
-"""Most bytes of a key, whose length is a Java short."""
+"""Maximum bytes of a key: its length is a Java short."""
 
 _MOST_FILE = (1 << 31) - 1
 """Most bytes of a file: Hudi's reader keeps offsets as ints."""
 
 _PIECE = 64 << 20
-"""Bytes of entries that are put together at once."""
+"""Bytes of entries that are assembled per batch."""
 
 _INT, _LONG, _SHORT = Struct(">i"), Struct(">q"), Struct(">H")
 

@@ -1,4 +1,4 @@
-"""What an indexing is to build, and what it built: frozen values in, Avro bytes out, and back (FORMAT 2.4)."""
+"""Plan and result of an index build: frozen values in, Avro bytes out, and back (FORMAT 2.4)."""
 
 from __future__ import annotations
 

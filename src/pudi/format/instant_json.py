@@ -49,7 +49,7 @@ def decode_json_commit(data: bytes, *, path: str | None = None) -> dict[str, Any
     """The record of a commit in JSON, by the names that Avro has; fields that are unknown are passed over, as by Hudi.
 
     Raises:
-        CorruptError: it's no JSON, or a field holds what it can't.
+        CorruptError: the text is not valid JSON, or a field has an invalid value.
     """
     try:
         parsed = _checked(json.loads(data), dict)

@@ -33,8 +33,8 @@ class WriteStat:
     `prev_commit` is the text "null" for the first file of a file group.
 
     Attributes:
-        column_stats: statistics of the file's columns for the metadata table (`pudi.metadata.FILE_STATS`); no part of
-            what is stored. None where none were made.
+        column_stats: statistics of the file's columns for the metadata table (`pudi.metadata.FILE_STATS`); not stored
+            in commits. None if none were computed.
     """
 
     file_id: str | None = None
@@ -212,8 +212,8 @@ def decode_commit_metadata(data: bytes, *, path: str | None = None) -> CommitMet
     """What a write did, by the content of its completed (or inflight) file.
 
     Args:
-        data: content of the file, Avro or JSON whatever the layout, since a table may have been upgraded; empty content
-            is empty metadata, as for Hudi.
+        data: content of the file, Avro or JSON in every layout, since a table may have been upgraded; empty content is
+            empty metadata, as in Hudi.
         path: path of the file, for errors.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Java's `String.hashCode` of many texts at once, by which Hudi places records in buckets."""
+"""Java's `String.hashCode` of many texts; Hudi assigns records to buckets by it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Int64 = npt.NDArray[np.int64]
 
 _BASE = np.uint32(31)
 _INVERSE = np.uint32(pow(31, -1, 1 << 32))
-# So many bytes are hashed at a time: what is known of them stays in the processor's cache.
+# texts are hashed in batches that fit into the processor's cache
 _PORTION = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Some texts in UTF-8, of any part of which the hash can be told.
+    """Texts in UTF-8 that can be hashed by parts.
 
     With prefix sums p of unit · 31^-place, a part from a to b hashes to (p[b] - p[a]) · 31^(b-1), all modulo 2^32.
 

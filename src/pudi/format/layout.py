@@ -86,7 +86,7 @@ def marker_path(instant: str, partition: str, file_name: str, io_type: IOType) -
 
     Args:
         instant: requested time of the write.
-        partition: partition of the data file, empty when there is none.
+        partition: partition of the data file; empty without partitions.
         file_name: name of the data file.
         io_type: what the data file is.
 

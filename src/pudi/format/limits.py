@@ -1,4 +1,4 @@
-"""The greatest credible size of each kind of small file: what is larger is refused before it is read."""
+"""Upper limits for the sizes of small files: larger ones are refused before they are read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MaxBytes(IntEnum):
     """A manifest of the archived timeline: about 100 bytes for each file of the archive."""
 
     MARKERS = 1 << 30
-    """A file that lists markers: a line of about 150 bytes for each file of a write, divided among 20 such files."""
+    """A file with a list of markers: a line of about 150 bytes for each file of a write, divided among 20 files."""
 
     NOTE = 1 << 20
     """A lock file or a heartbeat. Hudi's lock file names the holder, with a stack of calls."""

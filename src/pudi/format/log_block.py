@@ -116,7 +116,7 @@ class LogBlock:
 
     @property
     def compacted(self) -> tuple[str, ...]:
-        """Instants whose blocks this one, written by log compaction, stands for."""
+        """Instants whose blocks this block, written by log compaction, replaces."""
         text = self.headers.get(Header.COMPACTED_BLOCK_TIMES)
         return tuple(text.split(",")) if text is not None else ()
 
@@ -168,8 +168,8 @@ def decode_blocks(
             must find out whether records were in there.
 
     Raises:
-        CorruptError: a stretch is no block, and `damaged` isn't given; a block whose length is confirmed at its end
-            isn't one inside.
+        CorruptError: a range is not a block and `damaged` is not given, or a block is damaged although the length at
+            its end is confirmed.
         NotSupportedError: a block of another format version, of a kind or with a header that this release doesn't know:
             passing it over could lose rows.
     """
@@ -221,7 +221,7 @@ def _next_magic(source: LogSource, at: int) -> int:
 
 
 def _block(parts: _Parts, *, held: bool) -> LogBlock:
-    """The parts of a block whose length is known to be right."""
+    """Parse the parts of a block of confirmed length."""
     offset, path = parts.at, parts.path
     parts.take(len(MAGIC))
     _, version, kind = _BEGIN.unpack(parts.take(_BEGIN.size))

@@ -177,8 +177,8 @@ def _present(file: pq.ParquetFile, columns: Collection[str] | None) -> list[str]
 
 @contextmanager
 def _parquet_errors(block: LogBlock, columns: Collection[str] | None) -> Iterator[None]:
-    # What is in it decodes in this thread alone: after an error in one column, threads of Arrow's own would go on with
-    # others in memory that isn't theirs any more. Slices are read side by side as it is.
+    # Content decodes in this thread alone: after an error in one column, Arrow's threads would continue with
+    # others in memory that was freed. Slices are read in parallel anyway.
     try:
         yield
     except PARQUET_ERRORS as error:

@@ -42,9 +42,9 @@ _VARINTS = frozenset({Wrapper.INT, Wrapper.LONG, Wrapper.DATE, Wrapper.TIME_MICR
 _SIZED = frozenset({Wrapper.BYTES, Wrapper.STRING, Wrapper.DECIMAL})
 _FIXED = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLOAT: 4, Wrapper.DOUBLE: 8}
 _ALIKE = {13: Wrapper.DATE}
-"""Branches that arrays have beside those of a single value: LocalDateWrapper."""
+"""Union branches of array elements, besides those of single values: LocalDateWrapper."""
 DECIMAL_TYPE = pa.decimal128(30, 15)
-"""How DecimalWrapper stores a decimal, whatever the column's own scale."""
+"""How DecimalWrapper stores a decimal, regardless of the column's scale."""
 
 _MAX_FIELDS = 64
 """Most ordering values of one delete."""
@@ -57,9 +57,9 @@ class Deletes:
     Attributes:
         keys: record keys.
         partitions: partition paths; null where the block doesn't say.
-        ordering: for each ordering field its value, in the field's type; null where there is none.
-        unconditional: bool per delete: it has the default ordering value (null or the int 0), by which a delete beats
-            all that is older and loses to all that is newer (OrderingValues.isDefault).
+        ordering: for each ordering field its value, in the field's type; null without a value.
+        unconditional: bool per delete: it has the default ordering value (null or the int 0), so it beats every older
+            version and loses to every newer one (OrderingValues.isDefault).
     """
 
     keys: pa.Array
@@ -76,7 +76,7 @@ def decode_deletes(block: LogBlock, ordering: Sequence[pa.DataType] = ()) -> Del
         ordering: types of the table's ordering fields.
 
     Raises:
-        CorruptError: the content is damaged, or an ordering value is none of the field's type.
+        CorruptError: the content is damaged, or an ordering value doesn't fit the field's type.
         NotSupportedError: a block of version 1 or 2, which holds objects of Java's (Kryo).
     """
     if len(block.content) < HEAD.size:

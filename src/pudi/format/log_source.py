@@ -1,4 +1,4 @@
-"""The bytes of a log file in which blocks are looked for: all at once, or windows of a file that stays stored."""
+"""The bytes of a log file to scan for blocks: all in memory, or windows of a stored file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 _WINDOW = 64 << 10
 """Bytes fetched for the head of a block, which is most often smaller."""
 _SEARCH = 4 << 20
-"""Bytes fetched at once while the beginning of a block is looked for."""
+"""Bytes per request while scanning for the start of a block."""
 
 
 class LogSource(Protocol):
@@ -51,7 +51,7 @@ class StoredLog:
     """A log file that is read in windows.
 
     Args:
-        read: gives the bytes from an offset on, so and so many, which are there.
+        read: reads a number of existing bytes from an offset on.
         size: the file's bytes.
     """
 

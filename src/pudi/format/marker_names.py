@@ -1,4 +1,4 @@
-"""Names of markers: the files by which writers tell what they are about to write."""
+"""Names of markers: files that announce the data files of a write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pudi.errors import CorruptError, InvalidArgumentError
 
 
 class IOType(str, Enum):
-    """What the file beside a marker is (IOType): a new base or log file, a new version of a base, an append (v6)."""
+    """Kind of the marked file (IOType): a new base or log file, a new version of a base file, an append (v6)."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -24,7 +24,7 @@ class MarkerName:
     """A marker: an empty file that is made before the data file it names (WriteMarkers).
 
     Attributes:
-        partition: path of the partition, relative to the table's root; empty when there is none.
+        partition: path of the partition, relative to the table's root; empty without partitions.
         file_name: name of the data file.
         io_type: what the data file is.
     """

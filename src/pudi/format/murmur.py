@@ -1,4 +1,4 @@
-"""Hadoop's murmur hash of many strings at once (org.apache.hudi.common.util.hash.MurmurHash)."""
+"""Hadoop's murmur hash of many strings (org.apache.hudi.common.util.hash.MurmurHash)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pyarrow as pa
 UInt32 = npt.NDArray[np.uint32]
 
 _M = np.uint32(0x5BD1E995)
-# So many keys are hashed at a time: what is known of them stays in the processor's cache.
+# keys are hashed in batches that fit into the processor's cache
 _BATCH = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBatch:
-    """What the hashes of some keys share whatever the seed, longest keys first.
+    """The seed-independent parts of the hashes of some keys, longest keys first.
 
     Attributes:
         order: place of each key in the array that it came from, counted from the batch's first.
         lengths: length of each key in bytes.
         words: the j-th array is the j-th word of four bytes, mixed, of those keys that have one (the first ones).
         tails: the one to three bytes that fill no word, each with its sign extended.
-        tail_factors: what the hash is multiplied by after the tail: 1 where there is none.
+        tail_factors: factor of the hash after the tail: 1 without a tail.
     """
 
     order: npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class KeyBatch:
         return value
 
     def where(self, mask: npt.NDArray[np.bool_]) -> KeyBatch:
-        """The keys for which `mask` is true."""
+        """Return the keys where `mask` is true."""
         words = (word[mask[: len(word)]] for word in self.words)
         return KeyBatch(
             self.order[mask],

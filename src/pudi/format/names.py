@@ -71,7 +71,7 @@ class InstantFile:
 
     Attributes:
         requested: time at which the action was requested; the instant's name in the table.
-        action: what it does.
+        action: the action.
         state: how far it has come.
         completion: time at which it was completed; None while pending, in layout 1, and in layout 2 for a file of a
             table that was upgraded and not yet rewritten (its modification time counts then).
@@ -110,7 +110,7 @@ class InstantFile:
         """Name of the file that says so (InstantFileNameGeneratorV1, V2).
 
         Raises:
-            InvalidArgumentError: the instant can't be told in that layout.
+            InvalidArgumentError: the layout has no name for the instant.
         """
         _check_layout(layout)
         if self.state is not State.COMPLETED:
@@ -212,7 +212,7 @@ class BaseFileName:
 
     Attributes:
         file_id: id of the file group.
-        write_token: which attempt of which task wrote it.
+        write_token: the task attempt that wrote it.
         instant: requested time of the instant that wrote it.
         extension: `parquet`, `orc`, `hfile` or `lance`, without the dot.
     """
@@ -241,7 +241,7 @@ class LogFileName:
         instant: from table version 8 on the requested time of the delta commit that wrote the file; before, the
             instant of the file slice's base; empty in the names of archived timelines.
         version: 1, 2, … among the log files of one file id and instant.
-        write_token: which attempt of which task wrote it; None in old tables.
+        write_token: the task attempt that wrote it; None in old tables.
         extension: `log`, or `archive` in an archived timeline of layout 1.
         cdc: whether it holds change data (never part of a snapshot).
     """
@@ -336,7 +336,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
 
 def write_token(partition_id: int, stage_id: int, attempt_id: int) -> str:
-    """Which attempt of which task wrote a file (FSUtils.makeWriteToken); any three integers from 0 on will do."""
+    """Name the task attempt that wrote a file (FSUtils.makeWriteToken) by any three non-negative integers."""
     if min(partition_id, stage_id, attempt_id) < 0:
         raise InvalidArgumentError(f"write token of {partition_id}, {stage_id}, {attempt_id}: none may be negative")
     return f"{partition_id}-{stage_id}-{attempt_id}"

@@ -26,7 +26,7 @@ AVRO_SCHEMA: Final = b"parquet.avro.schema"
 NAN_FREE_COLUMNS: Final = b"pudi.columns.without.nan"
 """Floating-point columns without NaN, one a line: pudi's own key, since Arrow's statistics leave NaN out unsaid."""
 WRITER_MODEL: Final = b"writer.model.name"
-"""Who wrote the file: `avro`, or absent."""
+"""The writer of the file: `avro`, or absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def read_key_range(metadata: pq.FileMetaData, *, path: str | None = None) -> tup
 
 
 def read_bloom_filter(metadata: pq.FileMetaData, *, path: str | None = None) -> BloomFilter | None:
-    """The bloom filter over the record keys; None where there is none.
+    """Return the bloom filter of the record keys; None without one.
 
     Args:
         metadata: footer of the file.
@@ -105,8 +105,8 @@ def footer_metadata(
 
     Args:
         avro_schema_json: Avro schema of the file, meta fields included; None leaves it out.
-        min_key: least record key in the order of Java's `String.compareTo` (UTF-16 code units), by which Hudi's bloom
-            index looks up (BloomIndexFileInfo); None (no rows, no meta fields, not known) leaves the range out.
+        min_key: smallest record key in the order of Java's `String.compareTo` (UTF-16 code units), which Hudi's bloom
+            index uses (BloomIndexFileInfo); None (no rows, no meta fields, unknown) omits the range.
         max_key: greatest record key, by the same order.
         bloom: filter over the record keys; None leaves it out.
         nan_free: floating-point columns without NaN, so that their bounds can be trusted.
@@ -127,7 +127,7 @@ def footer_metadata(
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What a row group says of a column: bounds, not values.
+    """Statistics of a column in a row group: bounds, not exact values.
 
     Attributes:
         minimum: no value is less; None when unknown or when all values are null.
@@ -153,10 +153,10 @@ def column_places(metadata: pq.FileMetaData) -> dict[str, int]:
 def column_statistics(
     metadata: pq.FileMetaData, column: str, places: Mapping[str, int] | None = None
 ) -> list[ColumnStatistics | None]:
-    """For each row group what it says of a top-level column that is neither list, map nor struct.
+    """Return the statistics of a primitive top-level column for each row group.
 
-    Bounds are given only where they can be trusted: pyarrow drops deprecated ones whose order is undefined for the
-    type; a NaN, an order that can't be told, or a value that doesn't decode makes them None here.
+    Only trusted bounds are returned: pyarrow drops deprecated ones whose order is undefined for the type; a NaN, an
+    unknown order, or a value that doesn't decode turns them into None.
 
     Args:
         metadata: footer of the file.
@@ -164,7 +164,7 @@ def column_statistics(
         places: `column_places` of the footer, for callers that ask for several columns.
 
     Returns:
-        One entry for each row group, None where nothing is known (always, if there is no such column).
+    One entry for each row group; None for unknown statistics (always, if the column does not exist).
     """
     index = (column_places(metadata) if places is None else places).get(column)
     if index is None:

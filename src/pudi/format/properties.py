@@ -101,7 +101,7 @@ def decode_table_properties(data: bytes, *, path: str | None = None) -> dict[str
         path: path of the file, for errors.
 
     Raises:
-        CorruptError: no valid properties, or none of a table; take the backup, as HoodieTableConfig does.
+        CorruptError: the properties are invalid or don't belong to a table; read the backup, as HoodieTableConfig does.
     """
     properties = decode_properties(data, path=path)
     verify_table_checksum(properties, path=path)

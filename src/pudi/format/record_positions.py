@@ -39,7 +39,7 @@ def decode_positions(text: str, count: int, *, path: str | None = None) -> np.nd
         path: the log file, for messages.
 
     Raises:
-        CorruptError: it's no such text, or says another number of rows.
+        CorruptError: the text is invalid, or has another number of rows.
     """
     try:
         data = base64.b64decode(text, validate=True)

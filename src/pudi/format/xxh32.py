@@ -1,4 +1,4 @@
-"""xxHash of 32 bits of many texts at once, by which Hudi places records on the ring of consistent hashing."""
+"""32-bit xxHash of many texts; Hudi places records on the ring of consistent hashing by it."""
 
 from __future__ import annotations
 

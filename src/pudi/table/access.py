@@ -1,4 +1,4 @@
-"""Who can read and write a table: its properties in, a line for each program out.
+"""Programs that can read and write a table: its properties in, one line for each program out.
 
 Sources: HoodieTableVersion and the versions that releases of Apache Hudi write (hoodie.write.table.version); hudi-rs as
 pudi's tests run it.
@@ -26,7 +26,7 @@ _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 
 
 
 def readers(config: TableConfig, options: Options, table: str) -> Iterator[Access]:
-    """Who can read and write a table.
+    """Programs that can read and write a table.
 
     Args:
         config: its properties.

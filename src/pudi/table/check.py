@@ -49,7 +49,7 @@ class CheckResult:
     """What a check found.
 
     Attributes:
-        differences: what is wrong, in the order in which it was found; none in a table that is right.
+        differences: the errors in the order of detection; empty for a correct table.
         compared: how many things of each kind were compared.
     """
 
@@ -73,7 +73,7 @@ class CheckResult:
 
 
 def check_table(meta: MetaClient, engine: Engine, *, on_cluster: bool = False) -> CheckResult:
-    """Compare the metadata table with the files it tells of, and look for keys that are there twice.
+    """Compare the metadata table with the table's files, and look for duplicate keys.
 
     The list of files, statistics of files and partitions, bloom filters of base files, the place of each record key,
     values of secondary indexes, and results of expressions. The whole table is read, as it was when the check began.
@@ -82,7 +82,7 @@ def check_table(meta: MetaClient, engine: Engine, *, on_cluster: bool = False) -
 
     Args:
         meta: the table.
-        engine: who reads it.
+        engine: the engine that reads it.
         on_cluster: whether its tasks share nothing with this process but the table's storage.
     """
     return _Check(meta, engine, on_cluster).run()
@@ -209,8 +209,8 @@ class _Check:
 def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:
     """The timeline, and the metadata table of that moment, or why it can't be read.
 
-    A commit that begins between the two, and that the metadata table already tells of, isn't on the timeline: then both
-    are loaded again. One whose instant was lost stays so, which is told elsewhere.
+    If a commit begins between the two and the metadata table already contains it, the timeline lacks it: both are then
+    loaded again. A lost instant stays missing; another check reports it.
     """
     for _ in range(_ATTEMPTS):
         timeline, table = meta.store.load(), None

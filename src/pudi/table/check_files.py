@@ -30,8 +30,8 @@ def listing_differences(
 ) -> Iterator[Difference]:
     """Files that are listed and aren't there, are there and aren't listed, or have another size.
 
-    What writes that are pending, or died, left behind is in no list, be it a partition; nor need it be while a clean is
-    under way that what it deletes is still there.
+    Files of pending or dead writes are in no list, even in a new partition; and files that a running clean deletes may
+    be missing.
 
     Args:
         meta: the table.
@@ -77,11 +77,11 @@ def lost_files(
     view: FileSystemView,
     slices: Iterable[FileSlice],
 ) -> Iterator[Difference]:
-    """Files that completed commits wrote, that are gone, and whose records no newer file has.
+    """Return missing files of completed commits whose records no newer file has.
 
     Args:
         meta: the table.
-        timeline: its active timeline; what older commits wrote isn't looked at.
+        timeline: its active timeline; files of older commits are not checked.
         folders: the files that are there, by partition path.
         view: the view that the slices come from.
         slices: its latest slices by its folders.
@@ -104,7 +104,7 @@ def lost_files(
 
 
 def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:
-    """Instants of the active timeline that had completed, and whose completed file is gone."""
+    """Return instants of the active timeline that had completed and whose completed file is missing."""
     for lost in find_lost(meta, timeline, timeline.commits):
         yield Difference(TIMELINE, lost.requested, lost.text)
 

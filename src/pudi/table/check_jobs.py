@@ -30,21 +30,22 @@ from pudi.timeline import Timeline
 
 _BEAT_MS = 60_000
 _STAGE_BYTES = 128 << 20
-"""Bytes of files whose keys one job reads, about."""
+"""Approximate bytes of files whose keys one job reads."""
 _PART_BYTES, _MOST_PARTS = 64 << 20, 4096
-"""Bytes of files whose keys one job compares where no index says how they're spread; and the most such jobs."""
+"""Bytes of files whose keys one job compares if no index gives their distribution; and the maximum number of these
+jobs."""
 
 
 @dataclass(slots=True)
 class CheckRun:
-    """Where the jobs of one check run and leave what they have for each other.
+    """Runs the jobs of one check and holds their interim files.
 
     On this machine that's a temporary folder, so that a check writes nothing to the table; tasks on a cluster share
     only the table's own storage with each other: there it's the folder of markers, under a name that's no instant.
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: the engine that runs the jobs.
         on_cluster: whether its tasks share nothing with this process but the table's storage.
     """
 
@@ -78,18 +79,18 @@ class CheckRun:
         self._done.close()
 
     def run(self, jobs: Sequence[FileJob]) -> list[Findings]:
-        """Do jobs; what they found."""
+        """Run jobs and return their findings."""
         results = self.engine.run_jobs(self.meta.storage, self._name, jobs) if jobs else ()
         return [each for each in results if isinstance(each, Findings)]
 
     def tidy(self) -> None:
-        """Take away interim files that nobody needs any more."""
+        """Delete interim files that are no longer needed."""
         delete_folder(self.meta.storage if self.staging is None else self.staging, self.folder)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """Compares what is true of each record with the indexes.
+    """Compare the facts of each record with the indexes.
 
     Args:
         runner: where jobs run.
@@ -116,7 +117,7 @@ class KeyCheck:
 
         Args:
             index: the record index; None where the table has none that can be read.
-            findings: gets what is found.
+            findings: collects the findings.
         """
         spread = Spread({None: (0, self._parts)}, self._parts, keys=self._keys)
         if index is not None:
@@ -144,7 +145,7 @@ class KeyCheck:
         Args:
             table: the metadata table.
             name: the index, a partition of the metadata table.
-            findings: gets what is found.
+            findings: collects the findings.
 
         Raises:
             CorruptError: no definition says which column it is about, or file groups are missing.

@@ -1,4 +1,4 @@
-"""What a look at a table found, as values that print as a page and as JSON."""
+"""The result of `doctor`, as values that print as a page and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Access:
         who: a program and its versions.
         reads: whether it can read it.
         writes: whether it can write it.
-        why: what keeps it from what it can't; or what to mind.
+        why: the reason why it can't, or a warning.
     """
 
     who: str
@@ -100,7 +100,7 @@ class Pending:
 
     Attributes:
         instant: requested time.
-        action: what is done.
+        action: the action.
         state: how far it is.
         age_seconds: since it was requested.
         writer: `alive`, `dead`, or `unknown`: one that gives no heartbeat, and was at work lately.
@@ -117,11 +117,11 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class FutureInstants:
-    """Instants that lie in the future: of a writer whose clock was ahead, and of all who came after it.
+    """Instants in the future: of a writer with a fast clock, and of all writers after it.
 
     Attributes:
         first: requested time of the oldest.
-        action: what it did.
+        action: the action.
         newest: the newest time among them, requested or completed.
         count: how many there are.
         ahead_seconds: from now to `newest`.
@@ -155,8 +155,8 @@ class Diagnosis:
 
     Attributes:
         path: its root.
-        facts: what it is, by name.
-        access: who can read and write it.
+        facts: facts about the table, by name.
+        access: programs that can read and write it.
         files: its files.
         pending: what isn't completed.
         metadata: its metadata table; None where it has none.

@@ -10,11 +10,11 @@ class Difference:
     """Something that the metadata table and the files disagree about, or a record key that is there twice.
 
     Attributes:
-        index: what is wrong: a partition of the metadata table, `metadata table`, `record keys`, `data files`, or
+        index: where the error is: a partition of the metadata table, `metadata table`, `record keys`, `data files`, or
             `timeline`.
         path: the file, the file group or the partition concerned, relative to the table's root; of the timeline the
             instant.
-        what: what is said and what is there.
+        what: the expected and the actual state.
     """
 
     index: str

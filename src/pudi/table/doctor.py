@@ -1,4 +1,4 @@
-"""How a table is doing: listings and the timeline looked at once, facts and advice made of them; no data is read."""
+"""The state of a table from its listings and timeline: facts and advice; reads no data files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BLOCKS = {
 
 
 def examine(meta: MetaClient, options: Options) -> Diagnosis:
-    """Look at a table.
+    """Examine a table.
 
     Args:
         meta: the table.

@@ -36,10 +36,11 @@ class Indexes:
         spark: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult:
-        """Build an index of the table while writers go on; a metadata table is made where there is none.
+        """Build an index of the table while writers continue; create the metadata table if there is none.
 
-        Every commit that completes from the beginning of the building on is kept in it. Readers use it when it's done.
-        Should the process die, the next writer takes away what it left, and `run_pending` or the same call build it.
+        Every commit that completes after the start of the build is added to the index. Readers use it once it's
+        complete. If the process dies, the next writer removes its files; `run_pending` or the same call builds the
+        index again.
 
         Args:
             kind: `record_index` (where each record key is; with `hoodie.metadata.record.level.index.enable=true` for
@@ -51,14 +52,14 @@ class Indexes:
             expr: a function, as Hudi calls it (`from_unixtime`, `lower`, …): `column_stats` or `bloom_filters` are kept
                 of its values.
             spark: a session to build it on; None for this machine.
-            options: this call's options, over those of the `Table`; among them settings of the function by Hudi's
+            options: options of this call, over those of the `Table`, including settings of the function by Hudi's
                 names, such as `format`.
 
         Returns:
             What was written to the metadata table.
 
         Raises:
-            InvalidArgumentError: the table has such an index already, or can't have it; nothing was written.
+            InvalidArgumentError: the table has the index already, or can't have it; nothing was written.
             NotSupportedError: the table, or the kind of index, is none that this release can write.
             ConflictError: another process is building it, or writers got in the way; nothing of it stays.
         """
@@ -77,7 +78,7 @@ class Indexes:
             options: this call's options, over those of the `Table`.
 
         Raises:
-            InvalidArgumentError: the table has no such index, or a secondary index needs it.
+            InvalidArgumentError: the table does not have the index, or a secondary index needs it.
             ConflictError: another process is building it.
         """
         meta, resolved = self._for_call(options)
@@ -90,7 +91,7 @@ class Indexes:
         return index_request.indexes_of(self._meta)
 
     def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
-        """Plan an index of which there is one at most; the instant of the plan."""
+        """Plan an index that a table can have only once; return the instant of the plan."""
         own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
         spec = index_request.IndexRequest(kind, settings=settings).spec(

@@ -14,9 +14,8 @@ from pudi.plan.merge import MergeKind
 class MergeBuilder:
     """A merge that is being put together; each call gives a new one. See `Table.merge`.
 
-    Of the matched clauses the first whose condition is true counts for a row, and of the not-matched ones likewise. In
-    conditions and values columns are written `source.fare` and `target.fare`; the side may be left out where only one
-    of them has the column.
+    The first matched clause with a true condition applies to a row; likewise for not-matched clauses. Conditions and
+    values refer to columns as `source.fare` and `target.fare`; the prefix may be omitted for a column of one side only.
     """
 
     _request: MergeRequest

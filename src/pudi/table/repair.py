@@ -26,7 +26,7 @@ class RepairPlan:
 
     Attributes:
         found: what the check found.
-        rebuilt: partitions of the metadata table that would be made anew.
+        rebuilt: partitions of the metadata table to rebuild.
         orphans: what would be taken away.
         dead: instants of writers that died, which would be rolled back.
         left: what can't be mended.
@@ -70,7 +70,7 @@ class RepairResult:
     Attributes:
         plan: what was found, and what was to be done.
         done: whether it was done; false where it wasn't wanted, or there was nothing to do.
-        built: partitions of the metadata table that were made anew.
+        built: rebuilt partitions of the metadata table.
         dropped: partitions that were taken away and not made, with the reason: readers do without them.
         after: what a check finds now; None where nothing was done.
     """
@@ -116,7 +116,7 @@ def repair_table(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: the engine that does the work.
         options: the user's.
         confirm: asked with the plan where there is something to do; None: do it.
         on_cluster: see `check_table`.
@@ -134,7 +134,7 @@ def repair_table(
 
 
 def plan_repair(meta: MetaClient, engine: Engine, options: Options, *, on_cluster: bool = False) -> RepairPlan:
-    """What is wrong with a table, and what can be done about it."""
+    """Errors of a table and possible repairs."""
     found = check_table(meta, engine, on_cluster=on_cluster)
     wrong, left = _sorted(meta, found.differences)
     dead = tuple(instant.requested for instant in dead_writes(meta, WriteOptions.of(options)))
@@ -143,10 +143,10 @@ def plan_repair(meta: MetaClient, engine: Engine, options: Options, *, on_cluste
 
 
 def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[str], list[Difference]]:
-    """Partitions of the metadata table that are to be made anew, and what can't be mended.
+    """Return the partitions of the metadata table to rebuild, and the errors that can't be repaired.
 
-    Where files of the table are gone or damaged, the metadata table stays as it is: it may be all that tells of the
-    loss, and what is made of the files that are left would hide it.
+    If files of the table are missing or damaged, the metadata table stays unchanged: it may be the only evidence of the
+    loss, and a rebuild from the remaining files would hide it.
     """
     if any(each.index in {DATA_FILES, TIMELINE} for each in differences):
         return set(), list(differences)
@@ -164,7 +164,7 @@ def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[st
 
 def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> PartitionRebuild:
     def settle() -> None:
-        # a service that is pending is none of a repair's business; what it makes, it tells of when it completes
+        # repair ignores pending services; the metadata table gets their files when they complete
         with contextlib.suppress(NotSupportedError):
             roll_back_dead(meta, WriteOptions.of(options))
         remove_orphans(meta)

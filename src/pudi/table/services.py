@@ -50,7 +50,7 @@ class Services:
     def compact(
         self, *, log_compaction: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
     ) -> CommitResult | None:
-        """Merge log files into new base files, so that reads don't have to: run what is pending, then plan and run.
+        """Merge log files into new base files for faster reads: run pending compactions, then plan and run one.
 
         Readers see the same records before and after; rows keep their commit times. Writers go on meanwhile. Which file
         groups are taken says `hoodie.compaction.strategy`.
@@ -67,14 +67,15 @@ class Services:
         Raises:
             InvalidArgumentError: it's a copy-on-write table, or a wrong option.
             NotSupportedError: the table is of a kind that this release can't compact.
-            ConflictError: another process took up the plan, or what it's made of was rolled back; nothing is published.
+            ConflictError: another process runs the plan, or a commit that it includes was rolled back; nothing is
+                published.
         """
         meta, resolved = self._for_call(options)
         action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
         return compaction.compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
-        """Compare the metadata table with the files that it tells of, and look for record keys that are there twice.
+        """Compare the metadata table with the table's files, and look for duplicate record keys.
 
         Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
         every record key, and secondary indexes; files that commits wrote must be there and readable. The whole table
@@ -82,11 +83,11 @@ class Services:
         group of an index.
 
         Args:
-            spark: a session to read it on, whose tasks leave interim files in the table's folder of markers while they
-                run; None for this machine, which writes nothing there.
+            spark: a session to read it with; its tasks write interim files to the table's marker folder while they run.
+                None reads on this machine and writes nothing there.
 
         Returns:
-            What is wrong; `ok` says whether anything is.
+        The errors; `ok` is true without any.
 
         Raises:
             CorruptError: the table's properties or its timeline can't be read.
@@ -100,7 +101,7 @@ class Services:
         spark: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> repair_verb.RepairResult:
-        """Check the table, make what is wrong in its metadata table anew, and take away what dead writers left.
+        """Check the table, rebuild damaged parts of its metadata table, and delete files of dead writers.
 
         Partitions of the metadata table are made of the table's files, with the columns and the kind that they had;
         those that this release can't make are taken away: readers do without them. Writers wait meanwhile. What the
@@ -123,14 +124,14 @@ class Services:
         return repair_verb.repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
 
     def doctor(self, *, options: Mapping[str, str] | None = None) -> diagnosis.Diagnosis:
-        """Look at how the table is doing, by its listing and its timeline: no data file is read.
+        """Examine the state of the table from its listing and its timeline; reads no data files.
 
         Args:
             options: this call's options, over those of the `Table`: `hoodie.parquet.small.file.limit` says which files
                 are small.
 
         Returns:
-            Its facts, who can read and write it, its files by size, what is pending and what that blocks, and advice.
+        Facts, programs that can read and write it, files by size, pending instants and their effects, and advice.
 
         Raises:
             CorruptError: its timeline can't be read.
@@ -168,7 +169,7 @@ class Services:
         return None if instant is None else instant.requested
 
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
-        """Run the compactions that are planned and that nobody is at work on, whoever planned them, oldest first.
+        """Run planned compactions that no process runs, whoever planned them, oldest first.
 
         Then build the indexes that are planned. A run that died is done again from its plan; one that is alive is left
         alone.

@@ -115,7 +115,7 @@ class Table(Verbs, Indexes, Services):
         return self._meta.view(self._meta.store.load(), sizes=False).all_slices()
 
     def refresh(self) -> Table:
-        """Read the properties again; the timeline is read by each verb anyway."""
+        """Read the properties again; every verb reads the timeline anyway."""
         self._meta = self._meta.reopen(self._options)
         return self
 
@@ -127,8 +127,8 @@ class Table(Verbs, Indexes, Services):
         Args:
             data: records: a Spark DataFrame, or anything that offers an Arrow stream.
             if_unchanged_since: the instant of the scan that the records come from (`Scan.instant`). Nothing is written
-                where what they touch has changed since: a file group that they go to, or, for new keys, any key of the
-                partition. Compactions and clusterings change nothing.
+                if a target of the records changed after it: their file group, or, for new keys, any key of the
+                partition. Compactions and clusterings change no records.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -153,7 +153,7 @@ class Table(Verbs, Indexes, Services):
     def upsert(
         self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
     ) -> CommitResult | None:
-        """Update the records whose key is there and insert the others; arguments, result and errors as `insert`.
+        """Update records with existing keys and insert the others; arguments, result and errors as `insert`.
 
         Versions of one key within `data` are combined first. With an ordering column, a version that is older than
         the stored one changes nothing. Where another writer wins, nothing is repeated, unless
@@ -172,17 +172,17 @@ class Table(Verbs, Indexes, Services):
         if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        """Delete records by key or by predicate, whatever their ordering value; keys not there are no error.
+        """Delete records by key or by predicate, regardless of their ordering value; unknown keys are ignored.
 
         Args:
             data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
-            where: in their place, a SQL predicate; only files that may hold such records are read and rewritten.
+            where: a SQL predicate instead of keys; only files that may contain matching records are read and rewritten.
             spark: a session to delete by predicate on; None for this machine.
             if_unchanged_since: as in `insert`; by predicate the partitions that are read count as a whole.
             options: this call's options, over those of the `Table`.
 
         Returns:
-            What was done; None when there is no such record.
+        The commit; None if no record matched.
 
         Raises:
             TypeError: `data` is a text: a predicate belongs into `where`.
@@ -273,8 +273,8 @@ class Table(Verbs, Indexes, Services):
     def add_column(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Add a nullable column behind the others; no file is touched, old records have null in it.
 
-        This and the other changes of columns switch schema on read on: from then on columns are told apart by ids.
-        Apache Hudi reads such a table right with `hoodie.schema.on.read.enable=true`.
+        This and the other column changes enable schema on read: columns are identified by ids from then on. Apache Hudi
+        reads the table correctly with `hoodie.schema.on.read.enable=true`.
 
         Args:
             name: its name; `place.x` adds a field to the struct `place`.
@@ -282,7 +282,7 @@ class Table(Verbs, Indexes, Services):
             options: this call's options, over those of the `Table`.
 
         Raises:
-            SchemaError: there is such a column, or a table can't hold the type.
+            SchemaError: the column exists already, or a table can't hold the type.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
@@ -297,7 +297,7 @@ class Table(Verbs, Indexes, Services):
             options: this call's options, over those of the `Table`.
 
         Raises:
-            SchemaError: there is no such column, one of the new name, or it's a key, partition or ordering column.
+            SchemaError: the column does not exist, the new name does, or it's a key, partition or ordering column.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
@@ -311,7 +311,7 @@ class Table(Verbs, Indexes, Services):
             options: this call's options, over those of the `Table`.
 
         Raises:
-            SchemaError: there is no such column, or it's a key, partition or ordering column, or the last of a struct.
+            SchemaError: the column does not exist, is a key, partition or ordering column, or the last one of a struct.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
@@ -329,7 +329,7 @@ class Table(Verbs, Indexes, Services):
             options: this call's options, over those of the `Table`.
 
         Raises:
-            SchemaError: there is no such column, its type can't become that one, or keys are made of it.
+            SchemaError: the column does not exist, its type can't be converted, or it's part of keys.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """

@@ -1,4 +1,4 @@
-"""Verbs of a `Table` that replace partitions, or change records by what is true of them."""
+"""Verbs of a `Table` that replace partitions or change records by predicate."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Verbs:
     ) -> CommitResult | None:
         """Write records in place of all that is in the partitions they fall into; other partitions stay.
 
-        The old file groups are out of the table when the commit completes, and can still be read by `scan(as_of=…)`
-        until a cleaner removes them. Keys are not looked for: a key that is twice in `data` comes to be there twice,
-        unless `hoodie.combine.before.insert` is set.
+        The old file groups leave the table when the commit completes; `scan(as_of=…)` reads them until a cleaner
+        removes them. Keys are not looked up: a duplicate key in `data` becomes two records, unless
+        `hoodie.combine.before.insert` is set.
 
         Args:
             data: records: a Spark DataFrame, or anything that offers an Arrow stream.
@@ -129,9 +129,9 @@ class Verbs:
     ) -> CommitResult | None:
         """Set columns of the records that a predicate is true for: `update({"fare": "fare * 2"}, where="ts > 9")`.
 
-        Only files that may hold such records are read, and only those that do are written again. All values are
-        computed from the old record. With an ordering column, a record whose ordering value would become lower stays
-        as it is: for Hudi it is the newer version.
+        Only files that may contain matching records are read, and only files that do are rewritten. All values are
+        computed from the old record. With an ordering column, a record whose ordering value would decrease stays
+        unchanged: to Hudi it is the newer version.
 
         Args:
             set: by column, SQL text of its new value, or a constant that is no text (a text is `"'nyc'"`).
@@ -173,10 +173,10 @@ class Verbs:
         Args:
             source: rows: a Spark DataFrame, or anything that offers an Arrow stream; it may lack columns of the table
                 and have others.
-            on: column or columns that both sides have, or equalities such as `"target.uuid = source.id"`, joined by
-                AND. None for the record key, with the partition columns that the source has.
+            on: column or columns of both sides, or equalities such as `"target.uuid = source.id"`, joined by AND. None
+                for the record key, with the partition columns that the source has.
             source_alias: what conditions and values call the source.
-            target_alias: what they call the table.
+            target_alias: the name of the table in expressions.
             if_unchanged_since: an instant (`Scan.instant`): nothing is written where a partition that is compared with
                 the source has changed since.
             options: this call's options, over those of the `Table`.
@@ -220,7 +220,7 @@ class Verbs:
 
 
 def engine_of(data: Any, spark: Any = None) -> Engine:
-    """The engine that takes data of this kind; where there is none, that of a session, if one is given."""
+    """Return the engine for this kind of data; otherwise that of the given session, if any."""
     if is_spark_frame(data):
         return spark_engine.SparkEngine(data.sparkSession)
     return LocalEngine() if spark is None else spark_engine.SparkEngine(spark)

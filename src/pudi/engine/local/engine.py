@@ -35,7 +35,7 @@ class LocalEngine:
     """Runs tasks on this machine's cores.
 
     Args:
-        threads: tasks in work at once; memory holds as many file groups.
+        threads: number of concurrent tasks; memory holds as many file groups.
     """
 
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)

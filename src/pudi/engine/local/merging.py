@@ -128,7 +128,7 @@ def _apply(clauses: Sequence[MergeClause], joined: pa.Table, join: MergeJoin) ->
     left = np.ones(joined.num_rows, dtype=bool)
     for clause in clauses:
         taken = left.copy()
-        if clause.condition is not None:  # rows that an earlier clause took aren't looked at: nothing fails on them
+        if clause.condition is not None:  # skip rows that an earlier clause took: their values must not raise errors
             places = np.flatnonzero(left)
             true = evaluate_all(clause.condition, joined.take(pa.array(places)))
             taken[places] = np.array(pc.fill_null(true, False), dtype=bool)

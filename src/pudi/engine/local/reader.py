@@ -24,7 +24,7 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
     Args:
         storage: the table's files.
         plan: what to read.
-        threads: slices in work at once; None for the machine's cores.
+        threads: number of slices read concurrently; None for the machine's cores.
     """
     reader = SliceReader(storage, plan)
     batches = _stream(reader, plan, threads or os.cpu_count() or 1)
@@ -48,7 +48,7 @@ class _Ahead:
     _changed: Condition = field(default_factory=Condition)
 
     def fill(self, reader: SliceReader, file_slice: FileSlice) -> None:
-        """Read the slice; what goes wrong is told to who takes the batches."""
+        """Read the slice; errors are raised in the consumer of the batches."""
         error: BaseException | None = None
         try:
             if self._closed:
@@ -87,7 +87,7 @@ class _Ahead:
             del batch
 
     def close(self) -> None:
-        """Want no more."""
+        """Stop reading."""
         with self._changed:
             self._closed = True
             self._batches.clear()

@@ -20,7 +20,7 @@ def to_arrow(data: object, table: str) -> pa.Table:
     """The Arrow table that a user's data is: pyarrow, polars, pandas, duckdb, anything with `__arrow_c_stream__`.
 
     Raises:
-        InvalidArgumentError: it's none of these.
+        InvalidArgumentError: the type of the data is not supported.
     """
     if isinstance(data, pa.Table):
         return data
@@ -109,5 +109,5 @@ class LocalTagged:
         return profile(self.partitions)
 
     def new_only(self) -> LocalTagged:
-        """Without the records whose key was found."""
+        """Return the records without those whose key exists already."""
         return LocalTagged(self.records, {partition: only_new(part) for partition, part in self.partitions.items()})

@@ -26,7 +26,7 @@ def is_exchanged(spec: WriteSpec) -> bool:
 def bulk_frame(records: SparkRecords, spec: WriteSpec) -> Any:
     """The table's columns of records, those of one task in its order (BulkInsertInternalPartitionerWithRowsFactory).
 
-    Versions of one key meet in one task where the write combines them. Beside records that are exchanged stands `HASH`.
+    If the write combines versions, those of one key meet in one task. Shuffled records carry a column `HASH`.
 
     Args:
         records: the records.
@@ -56,9 +56,9 @@ def bulk_frame(records: SparkRecords, spec: WriteSpec) -> Any:
 def bucket_frame(records: SparkRecords, spec: WriteSpec) -> tuple[Any, Observed]:
     """Keys, buckets and the table's columns of records; those of one bucket in one task, one after the other.
 
-    With it comes what will have been seen on their way: how many `records` were evaluated, and whether `once`, which is
-    to say that Spark evaluated no part of the input that has records a second time. Each evaluation that ended well is
-    in there, also those whose records a lost executor took along.
+    The second value holds facts that are complete after the run: how many `records` were evaluated, and whether `once`,
+    which means that Spark evaluated no input partition with records twice. It counts every successful evaluation, also
+    those whose records a lost executor took along.
 
     Args:
         records: the records, of a table with a fixed number of buckets.

@@ -25,7 +25,7 @@ class ChangeTasks:
         storage: the table's files.
         spec: the write.
         tasks: the files, by number.
-        change: what becomes of which rows.
+        change: the rows to change and their new values.
         check: done first.
     """
 

@@ -33,14 +33,15 @@ from pudi.task.engine import EvaluatedAgainError, InputSpec, Weighed
 from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
-"""Spark tasks that files are spread over, if there are as many files, whatever `spark.sql.shuffle.partitions` says."""
+"""Number of Spark tasks that files are spread over, if there are as many files, regardless of
+`spark.sql.shuffle.partitions`."""
 _WHOLE: WholeLimits | None = WholeLimits(partitions=64, files=16, base_bytes=32 << 20, records=50_000)
 _MOST_CHANGES = 10_000
 """Spark tasks that files to change are spread over, at most."""
 _GROUP_WEIGHT = 16 << 20
 """Work that a Spark task should have, so that starting its Python worker is worth it."""
 _RECORD_WEIGHT, _FILE_WEIGHT = 200, 1 << 20
-"""Work of a record and of a file beside its old bytes, as bytes of an old file that would take as long."""
+"""Cost of a record and of a file in addition to its old bytes, expressed in bytes of an old file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class SparkEngine:
 
     @property
     def counts_apart(self) -> bool:
-        """Counting is a query of its own, for which the records are kept."""
+        """Counting is a query of its own; the records are cached for it."""
         return can_observe(self.spark)
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:

@@ -116,7 +116,7 @@ class NativeFiles:
     def _read(
         self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema, bases: Mapping[str, BaseFile]
     ) -> Any | None:
-        """A frame over some folders' files, which `bases` has by path; None where Spark finds others beside them."""
+        """Return a frame over the files in `bases`, by path; None if Spark finds other files in their folders."""
         root = self._root()
         names = [name for group in by_folder.values() for name in group]
         reader = self.spark.read.schema(struct_type(json.loads(arrow_to_spark_json(schema)))).options(**_READ_OPTIONS)

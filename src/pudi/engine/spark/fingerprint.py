@@ -16,7 +16,7 @@ FINGERPRINT_SQL = (f"bit_xor({HASH})", f"sum({HASH} & {_LOW}L)")
 
 
 class Fingerprint(NamedTuple):
-    """What is compared of two sets of records that must be the same.
+    """The compared facts of two record sets that must be equal.
 
     Attributes:
         xor: XOR of the records' hashes. A record that comes twice cancels itself out of it.

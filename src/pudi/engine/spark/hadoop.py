@@ -1,4 +1,4 @@
-"""Storages as Hadoop's file systems, by which Spark reads, know them: roots and options, mapped in this one place."""
+"""Storages as Hadoop file systems, which Spark reads: roots and options, mapped in this one place."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def hadoop_root(storage: Storage) -> str | None:
 
 
 def hadoop_options(storage: Storage) -> dict[str, str]:
-    """Options for Spark's reader by which Hadoop's connector reaches what `storage_options` reach.
+    """Return options for Spark's reader so that Hadoop's connector uses the same access as `storage_options`.
 
     Those that have no counterpart are left out; Hadoop then takes the cluster's configuration.
     """

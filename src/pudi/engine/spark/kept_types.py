@@ -36,7 +36,7 @@ def kept_column(field: pa.Field, given: pa.DataType) -> str | None:
 
 
 def _changes(column: str, given: pa.DataType, kept: pa.DataType) -> str | None:
-    """What is true of values that would change; empty where none would, None for types that this doesn't know."""
+    """Return a predicate for values that a conversion changes; empty for none, None for unknown types."""
     types, name = pa.types, quote(column)
     if types.is_integer(given) and types.is_integer(kept):
         if given.bit_width <= kept.bit_width:

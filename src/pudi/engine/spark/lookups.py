@@ -1,4 +1,4 @@
-"""Keys looked for in file slices by Python tasks, many files each: keys in, one row for each file that has one out."""
+"""Look up keys in file slices by Python tasks, many files each: keys in, one row per file that contains one out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INDEX_WEIGHT = 4
 _MOST_COPIES = 16_000_000
 """Keys that may be sent to tasks, copies counted; beyond, one join over the key columns of all files is better."""
 _COPY_BYTES, _FEW_COPIES = 400, 10_000
-"""Bytes of files whose keys are joined in the time that one such copy takes; copies that always are worth while."""
+"""Bytes of files whose keys can be joined in the time of one such copy; copies that are always worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Bins:
 
     Attributes:
         slices: the slices of each task.
-        is_global: whether a key is looked for in all partitions.
+        is_global: whether to look up a key in all partitions.
     """
 
     slices: tuple[tuple[FileSlice, ...], ...]
@@ -114,7 +114,7 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
 
     Args:
         keyed: frame with partition path and record key.
-        records: the index, each of whose file groups is asked by one task.
+        records: the record index; one task looks up keys in one of its file groups.
         slices: the table's slices: a file group that isn't there any more has no records.
     """
     known = frozenset((each.partition, each.file_id) for each in slices)
@@ -129,10 +129,10 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
 
 
 def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
-    """Keys of records that are older than what is stored of them: rows of `GONE_SCHEMA`.
+    """Return the keys of incoming records that are older than the stored version: rows of `GONE_SCHEMA`.
 
     Args:
-        found: frame with record key, ordering columns, partition path and file id of what is stored.
+        found: frame with record key, ordering columns, partition path and file id of the stored records.
         storage: the table's files.
         slices: the slices that they were found in.
         search: how versions are compared.

@@ -39,7 +39,7 @@ class MergedRows:
 
     Attributes:
         data: a lazy frame of them.
-        read: what is read of the table.
+        read: the read of the table.
     """
 
     read: ReadPlan
@@ -52,7 +52,7 @@ class MergedRows:
         return self._kept[-1]
 
     def release(self) -> None:
-        """Let Spark drop what it kept."""
+        """Release the cached frames."""
         while self._kept:
             self._kept.pop().unpersist()
 

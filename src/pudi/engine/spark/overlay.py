@@ -1,8 +1,8 @@
-"""Log files laid over base files that Spark reads itself: slices in, frames out whose union is the merged records.
+"""Apply log files to base files that Spark reads: slices in; frames whose union is the merged records out.
 
-Python workers decode the logs, merge them, and look up their keys in the base files' key columns. What comes of it are
-row numbers of the base files that don't stay, which are broadcast (as bits, 64 rows together) and joined away from
-what Spark reads, and the records that stand in their place or are new.
+Python workers decode the logs, merge them, and look up their keys in the key columns of the base files. They return the
+row numbers of replaced and deleted base rows, which are broadcast (as bits, 64 rows together) and removed by an
+anti-join, and the records that replace them or are new.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BROADCAST_LOG_BYTES = 2 << 30
 """Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
 
 _LOOKED_AT_OF_BYTES = 8
-"""Merging looks at one byte of so many of a base file: at its keys, or less where log files say row numbers."""
+"""Divisor of base file bytes that merging reads: only keys, or less where log files have row numbers."""
 
 
 def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], schema: Any) -> list[Any]:
@@ -35,7 +35,7 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
 
     Args:
         files: the native reader.
-        plan: what is wanted; all commits' rows are.
+        plan: the read, without a filter on commits.
         slices: at least one, each with a base file that Spark reads right and log files.
         schema: Spark's schema of the plan's result.
 
@@ -55,7 +55,7 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
         dead = sql.broadcast(dead)
     # places are one long, which Spark looks up several times as fast as name and number, and rows that follow each
     # other have one: it's still in the processor's cache. Names are compared only where places and bits meet, and not
-    # by an equality, of which Spark would make one more key. No name of a file begins another's.
+    # by an equality, for which Spark would add a join key. No file name is a prefix of another.
     bit = base[ROW_NUMBER].bitwiseAND((1 << GROUP_BITS) - 1).cast("int")
     gone = (base[PLACE] == dead[DEAD_PLACE]) & (sql.getbit(dead[DEAD_BITS], bit) == 1)
     gone &= base[FILE].startswith(dead[DEAD_FILE])

@@ -16,14 +16,14 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 
 GROUP_BITS = 6
-"""Row numbers without so many of their bits are numbers of groups, whose rows are the bits of one long."""
+"""Number of low bits of a row number: the rest is the number of a group of rows, which are the bits of one long."""
 TASK_BYTES = 64 << 20
 """Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""
 _LEAST_TASKS = 2
 
 
 def task_count(count: int, size: int) -> int:
-    """Among how many tasks so many files are divided of which so many bytes are read."""
+    """Return the number of Spark tasks for reading `count` files of `size` bytes in total."""
     return min(count, max(_LEAST_TASKS, size // TASK_BYTES))
 
 
@@ -33,7 +33,7 @@ class SliceTasks:
 
     Args:
         storage: the table's files.
-        plan: what is wanted of them.
+        plan: the read.
         slices: the slices, by number.
     """
 
@@ -42,7 +42,7 @@ class SliceTasks:
     slices: Sequence[FileSlice]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of the slices whose numbers come in."""
+        """Read the rows of the slices whose numbers come in."""
         reader = SliceReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
@@ -55,7 +55,7 @@ class WinnerTasks:
 
     Args:
         storage: the table's files.
-        plan: what is wanted of them.
+        plan: the read.
         slices: the slices, by number; each has a base file.
     """
 
@@ -105,7 +105,7 @@ class KeyTasks:
     slices: Sequence[FileSlice]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Partition path, record key and file id of every record of the slices whose numbers come in."""
+        """Return partition path, record key and file id of every record of the slices whose numbers come in."""
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 file_slice = self.slices[number]

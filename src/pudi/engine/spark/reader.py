@@ -28,9 +28,9 @@ _FOOTER_THREADS = 16
 def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
     """The rows of a plan as a lazy DataFrame with the columns that it names.
 
-    Files whose columns are of the table's types are read by Spark's own reader; others (written before a column's type
-    changed) by `SliceReader` in Python workers, which knows how Hudi turns the old type into the new one. All files of
-    one commit have one schema, so one footer of each commit is looked at.
+    Spark's own reader reads files with the table's current column types. `SliceReader` reads others (written before a
+    type change) in Python workers, with Hudi's conversions of old types. All files of one commit have one schema, so
+    one footer per commit is enough.
 
     Args:
         storage: the table's files.
@@ -71,7 +71,7 @@ def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> 
 
 
 def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[FileSlice], list[FileSlice]]:
-    """The slices that Spark's reader reads right, those on whose base files logs can be laid then, and the others."""
+    """Split slices into those for Spark's reader, those with logs over Spark's base files, and others."""
 
     def may_be_native(file_slice: FileSlice) -> bool:
         return file_slice.base is not None and (not file_slice.logs or plan.commit_times is None)

@@ -23,7 +23,7 @@ from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.task.engine import InputSpec
 
 _ARROW_OVERHEAD = 4.0
-"""Bytes beside its characters that a text takes in Arrow."""
+"""Bytes of a text in Arrow in addition to its characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,10 @@ class SparkRecords:
         return sum(_width(f.type) for f in _wanted(self.spec)) + sum(g.text_bytes for g in self.groups.values()) / total
 
     def _hashed(self) -> list[str]:
-        """What tells records apart: generated keys stay with a place, whatever record comes to be there on a retry."""
+        """Columns that identify an input record.
+
+        Generated keys depend on the record's position, so a retried task must see the same order.
+        """
         places = [PARTITION_PATH, RECORD_KEY]
         if not self.spec.keys.generates:
             return places
@@ -185,7 +188,7 @@ class SparkRecords:
         return kept
 
     def release(self) -> None:
-        """Let Spark drop what it kept."""
+        """Release the cached frames."""
         while self._persisted:
             self._persisted.pop().unpersist()
 
@@ -250,7 +253,7 @@ def _wanted(spec: InputSpec) -> pa.Schema:
 
 
 def _width(kind: pa.DataType) -> float:
-    """Bytes that a value takes in Arrow beside text."""
+    """Bytes of a non-text value in Arrow."""
     try:
         return float(kind.bit_width) / 8
     except ValueError:  # of no fixed width

@@ -19,7 +19,7 @@ _ROUTE_COLUMNS = f"{PARTITION_PATH} STRING, {FILE_ID} STRING, {TASK} INT, {SPREA
 """Columns of the look-up rows; `file_id` is empty for inserts."""
 
 MAX_GROUP_RECORDS = 200_000
-"""Records that several small file tasks may bring to one Spark task: it holds them in memory at once."""
+"""Maximum number of records that one Spark task holds in memory for several small file tasks."""
 
 _MIN_CELLS, _MAX_CELLS, _CELLS_PER_TASK = 1024, 1 << 18, 64
 
@@ -66,7 +66,7 @@ def with_partition_tasks(frame: Any, tasks: Sequence[PartitionTask]) -> Any:
 
 
 def _looked_up(sql: Any, values: Mapping[str, object], kind: str, key: Any) -> Any:
-    """The value of each key, null where there is none."""
+    """Return the value of each key; null for unknown keys."""
     if not values:
         return sql.lit(None).cast(kind)
     text = sql.lit(json.dumps(values, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""The one place that imports pyspark: what is a DataFrame, is Spark fit for use, and its errors as pudi's."""
+"""The only module that imports pyspark: recognises DataFrames, checks Spark, and converts its errors to pudi's."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class _WorkerCode:
 def _forget_zip_finders() -> None:
     """Spare this worker's next tasks 0.15 s each.
 
-    PySpark 3.5 begins every task by `importlib.invalidate_caches`, upon which each finder that has looked into
-    pyspark.zip reads that archive's directory again. Finders are a cache: one that is missed is made anew.
+    PySpark 3.5 begins every task with `importlib.invalidate_caches`. Each finder that has opened pyspark.zip then reads
+    the archive's directory again. Finders are a cache: a missing one is created again.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
@@ -141,8 +141,8 @@ def _forget_zip_finders() -> None:
 def _keep_modules_from_collector() -> None:
     """Spare this worker's next tasks 0.1 s each.
 
-    PySpark's workers collect garbage after every task, and that walks over all that the modules hold. What is there
-    when the first task begins is kept out of it, once: it's freed all the same when nothing refers to it.
+    PySpark's workers collect garbage after every task and then walk over all objects of the modules. Objects that exist
+    when the first task begins are exempted once; they are still freed when nothing refers to them.
     """
     gc.freeze()
 
@@ -207,7 +207,7 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
         InvalidArgumentError: a key expression refused a record.
         NotFoundError: a file is gone.
         CorruptError: a base file is not what a Parquet file must be.
-        SetupError: workers can't import pudi or what it needs.
+        SetupError: workers can't import pudi or its dependencies.
         UnavailableError: anything else that Spark reports; the cause is attached.
     """
     try:
@@ -223,7 +223,7 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
 def _error_types() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - optional
 
-    # py4j is there only where a JVM is driven from here; what it can't convert comes as its own error
+    # py4j exists only where this process drives a JVM; its conversion errors have a type of their own
     py4j = getattr(sys.modules.get("py4j.protocol"), "Py4JError", None)
     return (PySparkException,) if py4j is None else (PySparkException, py4j)
 
@@ -275,7 +275,7 @@ _CORRUPT = (
     "ParquetDecodingException",
     "org.apache.parquet.io.",
 )
-"""What Spark's errors say when a Parquet file's bytes are not what they must be."""
+"""Texts of Spark's errors for damaged Parquet files."""
 _PARQUET_PATH = re.compile(r"[a-z0-9]+:/[^\s'\"]+\.parquet")
 
 

@@ -91,7 +91,7 @@ class SparkTagged:
         )
 
     def new_only(self) -> SparkTagged:
-        """Without the records whose key was found."""
+        """Return the records without those whose key exists already."""
         return SparkTagged(self.records, self.frame.where(f"{FILE_ID} IS NULL"))
 
 
@@ -117,10 +117,9 @@ def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
 def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
     """Partition path, record key and file id of those of the records' keys that slices hold, kept.
 
-    By a record index tasks ask its file groups. By bloom filters tasks look into the slices, keys at hand. Else, and
-    where there are too many keys for the size of the files, the files' keys are cut down to those whose hash is among
-    the records' hashes, which are small enough to be sent everywhere; only these are then matched with the records, by
-    the keys themselves.
+    With a record index, tasks read its file groups. With bloom filters, tasks read the slices with the keys at hand.
+    Otherwise, and with too many keys for the size of the files, the files' keys are filtered by the hashes of the
+    records, which are small enough to broadcast; only the remaining keys are joined with the records.
     """
     slices = [lookup.file_slice for lookup in lookups]
     total = sum(records.counts.values())
@@ -143,8 +142,8 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
 def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
     """Records with `_THERE` and `FILE_ID` of each place that holds their key, null where none does.
 
-    They meet by one long, which Spark looks up in less time than texts. The texts are compared where longs meet, and
-    not by an equality, of which Spark would make one more key.
+    The join key is one long, which Spark looks up faster than texts. Texts are compared where longs are equal, and not
+    by an equality, for which Spark would add a join key.
 
     Args:
         records: the records.
@@ -168,8 +167,8 @@ def _everywhere(
 ) -> SparkTagged:
     """Records with where they go, by a global index: the rules are those of `pudi.task.global_index`.
 
-    Unless a record moves to another partition, what happens to a key in one place says nothing of another place; so
-    nothing is gathered by keys, and compared with what is stored, before the counts say that one moves.
+    Unless a record moves to another partition, the outcome for a key in one place is independent of other places. So
+    records are grouped by key and compared with stored ones only if the counts show a move.
     """
     keyed, located = records.keyed, _located(records, storage, lookups, search)
     deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"

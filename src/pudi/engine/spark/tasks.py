@@ -45,7 +45,7 @@ _RESULT_SCHEMA = pa.schema(
 
 _STEP_BYTES = 64 << 20
 _HELD_BYTES = 256 << 20
-"""A bulk insert's memory, in bytes of Arrow data: taken in at once; of all files that are being filled."""
+"""Memory limits of a bulk insert, in bytes of Arrow data: for incoming batches; for all open files."""
 
 
 _seen: set[tuple[str, str]] = set()
@@ -58,7 +58,7 @@ class WorkerCheck:
 
     Args:
         storage: the table's files.
-        instant: requested time of the write; its heartbeat is what is looked for.
+        instant: requested time of the write; tasks check its heartbeat.
         version: the driver's pudi.
     """
 
@@ -246,7 +246,7 @@ class BulkTask:
             self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
 
     def _full(self) -> str | None:
-        """The partition whose file is due, if one is."""
+        """Return the partition whose file is due; None without one."""
         if not self._bytes:
             return None
         largest = max(self._bytes, key=self._bytes.__getitem__)
