@@ -164,7 +164,7 @@ def column_statistics(
         places: `column_places` of the footer, for callers that ask for several columns.
 
     Returns:
-    One entry for each row group; None for unknown statistics (always, if the column does not exist).
+        One entry for each row group; None for unknown statistics (always, if the column does not exist).
     """
     index = (column_places(metadata) if places is None else places).get(column)
     if index is None:

@@ -87,7 +87,7 @@ class Services:
                 None reads on this machine and writes nothing there.
 
         Returns:
-        The errors; `ok` is true without any.
+            The errors; `ok` is true without any.
 
         Raises:
             CorruptError: the table's properties or its timeline can't be read.
@@ -131,7 +131,7 @@ class Services:
                 are small.
 
         Returns:
-        Facts, programs that can read and write it, files by size, pending instants and their effects, and advice.
+            Facts, programs that can read and write it, files by size, pending instants and their effects, and advice.
 
         Raises:
             CorruptError: its timeline can't be read.

@@ -182,7 +182,7 @@ class Table(Verbs, Indexes, Services):
             options: this call's options, over those of the `Table`.
 
         Returns:
-        The commit; None if no record matched.
+            The commit; None if no record matched.
 
         Raises:
             TypeError: `data` is a text: a predicate belongs into `where`.
