@@ -11,7 +11,7 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
-from pudi.action.compaction import maybe_compact
+from pudi.action.services.runner import run_after_commit
 from pudi.concurrency import Heartbeat
 from pudi.config import resolve
 from pudi.context import Context
@@ -146,7 +146,10 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
         keys = {"inline": "hoodie.compact.inline", "plan": "hoodie.compact.schedule.inline",
                 "commits": "hoodie.compact.inline.max.delta.commits",
                 "services": "hoodie.table.services.enabled"}  # fmt: skip
-        return maybe_compact(meta, LocalEngine(), resolve({keys[k]: v for k, v in given.items()} | OPTIONS))
+        before, failed = set(mine.timeline.commits), {}
+        run_after_commit(meta, LocalEngine(), resolve({keys[k]: v for k, v in given.items()} | OPTIONS), failed)
+        assert failed == {}
+        return sorted(set(mine.timeline.commits) - before)
 
     assert after() == []
     assert after(inline="true") == [], "one delta commit since the last compaction"
@@ -156,7 +159,7 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
     assert len(mine.timeline.pending) == 1, "one is pending"
     assert after(inline="true", services="false") == []
     [done] = after(inline="true")
-    assert done.operation == "COMPACT"
+    assert meta.store.read_commit_metadata(done).operation_type == "COMPACT"
     assert mine.timeline.pending == ()
 
 

@@ -10,7 +10,9 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
-from pudi.action.compaction import run
+from pudi.action.services.compaction import Compaction
+from pudi.action.services.runner import run_instant
+from pudi.action.services.target import ServiceTarget
 from pudi.config import resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
@@ -79,7 +81,8 @@ def test_writes_amid_a_run(tmp_path: Path, version: str) -> None:
     meta = MetaClient.open(mine.path, None, {}, Context())
     [instant] = meta.store.load().of(Action.COMPACTION, State.REQUESTED)
     amid = Amid(lambda: pudi.Table(mine.path).upsert(table(trip(n, 30, "amid") for n in (0, 7, 30))))
-    assert run(meta, amid, instant, resolve({})) is not None  # type: ignore[arg-type]
+    target = ServiceTarget.of_table(meta, amid, resolve({}))  # type: ignore[arg-type]
+    assert run_instant(Compaction(), target, instant) is not None
     assert _rows(mine) == expected
     mine.compact()
     assert _rows(mine) == expected

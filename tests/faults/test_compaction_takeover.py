@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient, compaction
-from pudi.action.claim import revert_to_requested
-from pudi.action.compaction import run
+from pudi.action import MetaClient
 from pudi.action.rollback import repair
+from pudi.action.services.compaction import Compaction
+from pudi.action.services.lease import revert_to_requested
+from pudi.action.services.runner import run_instant, run_pending
+from pudi.action.services.target import ServiceTarget
 from pudi.config import WriteOptions, resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
@@ -25,6 +27,10 @@ from support.golden import Golden
 from support.rows import Row, from_arrow
 
 OPTIONS = {"hoodie.metadata.enable": "false"}
+
+
+def run(meta: MetaClient, engine: Any, instant: Any, options: Any) -> Any:
+    return run_instant(Compaction(), ServiceTarget.of_table(meta, engine, options), instant)
 
 
 def rows(path: Path) -> list[Row]:
@@ -114,7 +120,7 @@ def test_many_at_once(table: Path) -> None:
 
     def one() -> None:
         try:
-            results.extend(compaction.run_pending(client(table), LocalEngine(), resolve(OPTIONS)))
+            results.extend(run_pending(ServiceTarget.of_table(client(table), LocalEngine(), resolve(OPTIONS))))
         except pudi.ConflictError as error:
             results.append(error)
 

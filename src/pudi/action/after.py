@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 _log = logging.getLogger(__name__)
 
-CLEAN_UP, COMPACTION, METADATA_TABLE = "clean-up", "compaction", "metadata table"
+CLEAN_UP, METADATA_TABLE = "clean-up", "metadata table"
 """What may fail behind a commit, as `CommitResult.failed_services` names it."""
 
 

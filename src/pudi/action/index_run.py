@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.mdt.build import set_partitions
 from pudi.action.mdt.builders import builder_of
 from pudi.action.mdt.building import Building, IndexBuilder, Stats
@@ -25,9 +25,9 @@ from pudi.action.mdt.index_defs import defined_index, delete_definition
 from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.mdt.record_index import may_change_keys
 from pudi.action.mdt.revert_build import complete_index, is_dead_building, revert_index_build
-from pudi.action.mdt.services import run_metadata_services
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
+from pudi.action.services.runner import run_on_metadata_table
 from pudi.action.timed import Timed
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
@@ -83,8 +83,7 @@ class IndexRun(Timed):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
-            with behind_commit(METADATA_TABLE, meta.storage.root, failed):
-                run_metadata_services(meta, self.engine, self.resolved)
+            run_on_metadata_table(meta, self.engine, self.resolved, failed)
             return replace(result, failed_services=failed)
         self._give_up()
         raise ConflictError(

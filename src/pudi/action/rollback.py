@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.commit_hook import discard_metadata, rollback_metadata
@@ -12,6 +13,7 @@ from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
+from pudi.context.lazy import lazy_module
 from pudi.errors import BlockedError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import Markers, unmarked_files, unmarked_logs
 from pudi.format import (
@@ -31,10 +33,13 @@ from pudi.format import (
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
+if TYPE_CHECKING:
+    from pudi.action.services import registry
+else:
+    registry = lazy_module("pudi.action.services.registry")
+
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
-"""Run again from their plan by whoever comes; writers go on beside them."""
-_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT}) | COMPACTIONS
+_HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
@@ -167,7 +172,7 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
         current = meta.store.load().find(instant.requested, instant.action)
         if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
             revert_index_build(meta, current)
-    elif instant.action not in _HARMLESS:
+    elif instant.action not in _HARMLESS | registry.planned_actions():
         raise NotSupportedError(
             f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "
             "let Hudi complete it or roll it back",
@@ -275,7 +280,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
     """The pending write that a plan undoes; a completed one is left to Hudi."""
     target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES | COMPACTIONS}:
+    if target is None or target.action not in {action.value for action in _WRITES | registry.planned_actions()}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
             table=meta.storage.root,

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.action.after import CLEAN_UP, COMPACTION, METADATA_TABLE, behind_commit
+from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.committed_files import files_written, verify_committed_files
-from pudi.action.compaction import maybe_compact
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
@@ -25,7 +24,6 @@ from pudi.action.mdt.build_all import build_wanted
 from pudi.action.mdt.commit_hook import metadata_commit_hook
 from pudi.action.mdt.rebuild import reinitialize_partitions
 from pudi.action.mdt.record_index import shards_for
-from pudi.action.mdt.services import run_metadata_services
 from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.merging import rule_of
@@ -34,6 +32,7 @@ from pudi.action.pending import pending
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
 from pudi.action.schema_history import read_history, write_history
+from pudi.action.services.runner import run_after_commit
 from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, next_schema, sizing, writable_schema
 from pudi.action.steps import add_partitions, build_commit_metadata, reconcile_markers
@@ -158,10 +157,7 @@ class Write(Timed):
         if done is None:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
-        with behind_commit(COMPACTION, meta.storage.root, self.failed):
-            maybe_compact(meta, self.engine, self.resolved)
-        with behind_commit(METADATA_TABLE, meta.storage.root, self.failed):
-            run_metadata_services(meta, self.engine, self.resolved)
+        run_after_commit(meta, self.engine, self.resolved, self.failed)
         return replace(result, failed_services=self.failed)
 
     def _write_by(

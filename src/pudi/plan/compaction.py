@@ -196,13 +196,13 @@ class _Since:
     instant: Instant
 
 
-def is_due(timeline: Timeline, options: CompactionOptions, now: str) -> bool:
+def is_due(timeline: Timeline, options: CompactionOptions, now: Callable[[], str]) -> bool:
     """Whether a write has to plan a compaction (ScheduleCompactionActionExecutor.needCompact).
 
     Args:
         timeline: the active timeline.
         options: the trigger and its limits.
-        now: an instant for now.
+        now: returns an instant for now; called for triggers by time only.
     """
     since = _since_compaction(timeline)
     if since is None:
@@ -210,7 +210,9 @@ def is_due(timeline: Timeline, options: CompactionOptions, now: str) -> bool:
     if options.trigger == "NUM_COMMITS_AFTER_LAST_REQUEST":
         since = _since_request(timeline) or since
     many = since.count >= options.max_delta_commits
-    late = _seconds(now) - _seconds(since.instant.requested) >= options.max_delta_seconds
+    if options.trigger.startswith("NUM_COMMITS"):
+        return many
+    late = _seconds(now()) - _seconds(since.instant.requested) >= options.max_delta_seconds
     return {
         "TIME_ELAPSED": late,
         "NUM_AND_TIME": many and late,

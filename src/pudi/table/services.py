@@ -8,29 +8,25 @@ from typing import TYPE_CHECKING, Any
 from pudi.action import CommitResult, MetaClient
 from pudi.config import CompactionOptions, Options, resolve_only
 from pudi.context.lazy import lazy_module
-from pudi.errors import NotSupportedError
-from pudi.format import Action
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action import compaction, indexing
+    from pudi.action import indexing
+    from pudi.action.services import registry, runner, target
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
     from pudi.table import doctor as doctor_verb
     from pudi.table import repair as repair_verb
 else:
-    compaction = lazy_module("pudi.action.compaction")
     indexing = lazy_module("pudi.action.indexing")
+    registry = lazy_module("pudi.action.services.registry")
+    runner = lazy_module("pudi.action.services.runner")
+    target = lazy_module("pudi.action.services.target")
     check_verb = lazy_module("pudi.table.check")
     diagnosis = lazy_module("pudi.table.diagnosis")
     doctor_verb = lazy_module("pudi.table.doctor")
     repair_verb = lazy_module("pudi.table.repair")
 
-_SCHEDULED = {
-    "compaction": Action.COMPACTION,
-    "log_compaction": Action.LOGCOMPACTION,
-    "logcompaction": Action.LOGCOMPACTION,
-}
 _INDEXES = frozenset({"record_index", "column_stats", "bloom_filters"})
 """Indexes that can be planned without more being said."""
 _TRIGGER = (CompactionOptions.trigger, CompactionOptions.max_delta_commits, CompactionOptions.max_delta_seconds)
@@ -71,8 +67,9 @@ class Services:
                 published.
         """
         meta, resolved = self._for_call(options)
-        action = Action.LOGCOMPACTION if log_compaction else Action.COMPACTION
-        return compaction.compact(meta, engine_of(None, spark), resolved, action, when_due=_names_trigger(options))
+        service = registry.service_named("log_compaction" if log_compaction else "compaction", meta.storage.root)
+        on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
+        return runner.run(service, on, when_due=_names_trigger(options))
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.
@@ -157,15 +154,10 @@ class Services:
         """
         if service in _INDEXES:
             return self._schedule_index(service, options)
-        action = _SCHEDULED.get(service)
-        if action is None:
-            raise NotSupportedError(
-                f"table.schedule({service!r}) is not supported yet: this release plans compaction, log_compaction and "
-                "the building of record_index, column_stats and bloom_filters",
-                table=self._meta.storage.root,
-            )
+        planned = registry.service_named(service, self._meta.storage.root)
         meta, resolved = self._for_call(options)
-        instant = compaction.schedule(meta, resolved, action, when_due=_names_trigger(options))
+        on = target.ServiceTarget.of_table(meta, engine_of(None, None), resolved)
+        instant = runner.schedule(planned, on, when_due=_names_trigger(options))
         return None if instant is None else instant.requested
 
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
@@ -184,7 +176,7 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)
-        done = compaction.run_pending(meta, engine, resolved) if meta.merges_on_read else []
+        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved))
         return [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
 
 

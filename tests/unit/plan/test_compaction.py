@@ -162,7 +162,7 @@ NOW = "20261121090000000"
     ],
 )
 def test_triggers(names: list[str], given: dict[str, object], due: bool) -> None:
-    assert is_due(timeline(*names), options(**given), NOW) == due
+    assert is_due(timeline(*names), options(**given), lambda: NOW) == due
 
 
 def test_log_compaction_counts_since_both() -> None:

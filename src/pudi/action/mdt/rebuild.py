@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pudi.action.mdt.build import drop_if_disturbed, drop_partitions, make_files, next_instant, set_partitions
 from pudi.action.mdt.builders import builder_of
@@ -12,9 +13,10 @@ from pudi.action.mdt.building import Building, build_whole
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index, is_partitioned, write_definition
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback import COMPACTIONS, abort, dead_writes, pending_writes
+from pudi.action.rollback import abort, dead_writes, pending_writes
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import Options, WriteOptions
+from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.format import Action, State, staging_dir
 from pudi.metadata import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
@@ -22,6 +24,11 @@ from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
 from pudi.metadata.value_types import leaf_type
 from pudi.storage import delete_folder
 from pudi.task import Engine
+
+if TYPE_CHECKING:
+    from pudi.action.services import registry
+else:
+    registry = lazy_module("pudi.action.services.registry")
 
 _log = logging.getLogger(__name__)
 
@@ -158,7 +165,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
     except (CorruptError, NotSupportedError):
         return
     for instant, alive in pending_writes(mdt, WriteOptions.of(options)):
-        if instant.action not in COMPACTIONS:
+        if instant.action not in registry.planned_actions():
             continue
         if alive is Liveness.ALIVE or (alive is Liveness.UNKNOWN and instant.state is State.INFLIGHT):
             raise ConflictError(

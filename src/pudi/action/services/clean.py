@@ -1,4 +1,4 @@
-"""Delete what no reader of the metadata table needs any more: all but the newest two slices of each file group.
+"""Cleaning: delete all but the newest slices of each file group.
 
 Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
 """
@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.services.service import Inline, LockedService
+from pudi.action.services.target import ServiceTarget
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
@@ -19,53 +21,58 @@ from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
 RETAINED = 2
-"""How many slices of a file group stay (HoodieMetadataWriteUtils.createMetadataWriteConfig)."""
+"""Number of slices of a file group that stay (HoodieMetadataWriteUtils.createMetadataWriteConfig)."""
 _PAUSE = range(3, 5)
-"""How many instants completed since a compaction when it's time: before, readers may be at what it compacted, and
-after, nothing new has come up."""
+"""Numbers of instants since a compaction at which a clean is due."""
 _SUFFIX = "002"
-"""What cleans are named by below version 8, behind the newest delta commit."""
+"""Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
 
 
-def clean_metadata(mdt: MetaClient, seen: Timeline, options: WriteOptions, retained: int = RETAINED) -> bool:
-    """Clean the metadata table, under its table's lock; whether anything was deleted.
+class Clean(LockedService):
+    """Deletes file slices that no reader needs; on metadata tables only in this release.
 
-    A clean that died is of no use to later ones: its files are found again, and it's taken off the timeline. Beside one
-    that may be at work (another writer's, since pudi's own are done under the lock) nothing is cleaned until later.
-
-    Args:
-        mdt: the metadata table.
-        seen: its timeline as it was a moment ago: where that says that it isn't time, nothing more is asked.
-        options: after how long a writer without a sign of life is dead.
-        retained: how many slices of each file group stay.
+    A dead clean is removed from the timeline: the next one finds its files again. While another process may be
+    cleaning, nothing is cleaned.
     """
-    if not _is_time(seen):
-        return False
-    with mdt.lock:
-        timeline = mdt.store.load()
-        pending = timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT)
-        if not all(_is_dead(mdt, each, options) for each in pending):
-            return False
-        for dead in pending:
-            mdt.store.discard(dead)
-        plan = _plan(mdt, timeline, retained)
-        if plan is None:
-            return False
-        newest = timeline.of(Action.DELTACOMMIT)[-1].requested
-        at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
-        if at is not None and timeline.find(at, Action.CLEAN) is not None:
-            return False
-        began_ms = mdt.context.clock.now_ms()
-        instant = mdt.store.start(mdt.store.request(Action.CLEAN, encode_clean_plan(plan), at=at))
-        root = f"{mdt.storage.root}/"
-        delete_for_good(mdt.storage, [path.removeprefix(root) for paths in plan.files.values() for path in paths])
-        took = mdt.context.clock.now_ms() - began_ms
-        mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
-    return True
+
+    name = "clean"
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """After every commit to a metadata table."""
+        return Inline.RUN if target.is_metadata else Inline.NOTHING
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """A few instants after a compaction, or if a clean is pending."""
+        return _has_paused(target, timeline) or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+
+    def run(self, target: ServiceTarget) -> bool:
+        """Plan, delete and complete; see `LockedService.run`."""
+        mdt = target.meta
+        with mdt.lock:
+            timeline = mdt.store.load()
+            pending = timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT)
+            if not all(_is_dead(mdt, each, target.write_options) for each in pending):
+                return False
+            for dead in pending:
+                mdt.store.discard(dead)
+            plan = _plan(mdt, timeline, RETAINED) if _has_paused(target, timeline) else None
+            if plan is None:
+                return False
+            newest = timeline.of(Action.DELTACOMMIT)[-1].requested
+            at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
+            if at is not None and timeline.find(at, Action.CLEAN) is not None:
+                return False
+            began_ms = mdt.context.clock.now_ms()
+            instant = mdt.store.start(mdt.store.request(Action.CLEAN, encode_clean_plan(plan), at=at))
+            root = f"{mdt.storage.root}/"
+            delete_for_good(mdt.storage, [path.removeprefix(root) for paths in plan.files.values() for path in paths])
+            took = mdt.context.clock.now_ms() - began_ms
+            mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
+        return True
 
 
 def _is_dead(mdt: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Whether nobody is at work on a clean: its heartbeat, or without one its file, is too old."""
+    """Return whether no process runs a clean: its heartbeat, or without one its file, is too old."""
     try:
         touched = mdt.store.modified_ms(instant)
     except NotFoundError:  # on its way to its next state
@@ -80,22 +87,22 @@ def _is_dead(mdt: MetaClient, instant: Instant, options: WriteOptions) -> bool:
     return found is Liveness.DEAD
 
 
-def _is_time(timeline: Timeline) -> bool:
-    return _has_paused(timeline) or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+def _has_paused(target: ServiceTarget, timeline: Timeline) -> bool:
+    """Return whether a few instants completed since the last compaction.
 
-
-def _has_paused(timeline: Timeline) -> bool:
-    """Whether so many instants completed since the last compaction, if there was one."""
+    Right after a compaction readers may still use the files that it replaced, and long after it there is nothing new
+    to delete. Where compactions come more often than `_PAUSE` begins, it begins earlier.
+    """
     compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
     if compacted is None:
         return False
-    return sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants) in _PAUSE
+    begin = _PAUSE.start
+    since = sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants)
+    return since in range(begin, begin + len(_PAUSE))
 
 
 def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
-    """What to delete; None for nothing."""
-    if not _has_paused(timeline):
-        return None
+    """Return the files to delete; None for nothing."""
     _, partitions = mdt.storage.list_dir("")
     doomed: dict[str, tuple[str, ...]] = {}
     for partition in sorted(p for p in partitions if not p.startswith(".")):

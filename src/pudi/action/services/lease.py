@@ -1,7 +1,7 @@
-"""Who runs a pending table service: a claim by heartbeat, taken under the table's lock.
+"""The lease of a planned table service: a heartbeat, started under the table's lock, marks the process that runs it.
 
-A plan never changes, so that a run that died leaves nothing but files to delete: its instant goes back to requested,
-and whoever comes runs the plan again (BaseHoodieTableServiceClient.compact).
+A plan never changes, so a dead run leaves only files to delete: its instant is reverted to requested, and the next
+process runs the plan again (BaseHoodieTableServiceClient.compact).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 _RUNS = 1 << 30
-"""How many runs of one plan write tokens tell apart; two of them at once is what may happen."""
+"""Number of run ids in write tokens: at most two runs of one plan overlap."""
 
 
 @dataclass(slots=True)
-class Claim:
-    """A run of a pending service by this process.
+class ServiceLease:
+    """The right of this process to run a planned service.
 
     Attributes:
         meta: the table.
         instant: the service's instant, inflight.
-        run: a number that the write tokens of all files of this run hold.
-        written: paths of files that are known to be of this run.
-        failed: what failed behind the completed instant, by service.
+        run: the id of this run, part of the write tokens of its files.
+        written: paths of the files of this run.
+        failed: errors after the completion of the instant, by service.
     """
 
     meta: MetaClient
@@ -45,10 +45,10 @@ class Claim:
     failed: dict[str, str] = field(default_factory=dict)
 
     def check_files(self) -> None:
-        """Under the lock, just before completion: nobody took this run for dead and deleted its files.
+        """Verify under the lock, just before completion, that no process declared this run dead and deleted its files.
 
         Raises:
-            ConflictError: somebody did.
+            ConflictError: another process did.
         """
         markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
         if not markers.issuperset(self.written):
@@ -59,18 +59,18 @@ class Claim:
             )
 
     def keep(self, written: Sequence[str]) -> None:
-        """Note which files the run has made, and delete those of attempts that did not count; other runs' stay."""
+        """Record the files of this run and delete files of its failed attempts; files of other runs stay."""
         self.written[:] = written
         delete_for_good(self.meta.storage, sorted(set(self.own_files()) - set(written)))
 
     def own_files(self) -> list[str]:
-        """The files that this run may have made; not those of another one of the same plan."""
+        """Return the files that this run may have written, without those of other runs of the plan."""
         named = Markers(self.meta.storage, self.instant.requested).all_files()
         return sorted({*self.written, *(path for path in named if _run_of(path) == self.run)})
 
 
-def is_claimable(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Whether nobody is at work on a pending service, as far as can be told.
+def is_available(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    """Return whether no process runs a pending service, as far as this process can tell.
 
     Args:
         meta: the table.
@@ -96,39 +96,39 @@ def is_claimable(meta: MetaClient, instant: Instant, options: WriteOptions) -> b
 
 
 @contextmanager
-def claimed(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator[Claim]:
-    """Run a pending service: inflight, with a heartbeat; on an error it's requested again, and the run's files go.
+def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator[ServiceLease]:
+    """Lease a pending service: inflight, with a heartbeat. An error deletes the run's files and reverts the instant.
 
     Args:
         meta: the table.
         instant: the service's instant, pending.
-        options: as for `is_claimable`.
+        options: as for `is_available`.
 
     Raises:
-        ConflictError: somebody else runs it, has run it or taken it off the timeline.
+        ConflictError: another process runs it, has completed it or removed it from the timeline.
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
-    claim: Claim | None = None
+    held: ServiceLease | None = None
     try:
         with meta.lock:
             current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
-            claim = Claim(meta, meta.store.start(current), number)
-        yield claim
+            held = ServiceLease(meta, meta.store.start(current), number)
+        yield held
     except BaseException as error:
         heart.stop(delete=False)  # what a failing clean-up leaves behind, the next one must find dead
-        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claim is not None:
-            _undo(claim)
+        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and held is not None:
+            _undo(held)
         raise
     with behind_commit(CLEAN_UP, meta.storage.root):
-        heart.stop(delete=CLEAN_UP not in claim.failed)  # by it the next one finds markers that are still there
+        heart.stop(delete=CLEAN_UP not in held.failed)  # by it the next one finds markers that are still there
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
-    """The instant as it is now, requested, when nobody else is at work on it."""
+    """Return the instant, requested, if no other process runs it."""
     current = meta.store.load().find(instant.requested, instant.action)
-    if current is None or not is_claimable(meta, current, options):
+    if current is None or not is_available(meta, current, options):
         raise ConflictError(
             f"another process runs the {instant.action.value}, or has run it",
             table=meta.storage.root,
@@ -141,7 +141,7 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
 
 
 def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
-    """Undo a run that died, under the table's lock: its files go, and its instant is requested again.
+    """Revert a dead run to its plan, under the table's lock: delete its files and its inflight file.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -157,13 +157,13 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)
 
 
-def _undo(claim: Claim) -> None:
-    meta, instant = claim.meta, claim.instant
+def _undo(held: ServiceLease) -> None:
+    meta, instant = held.meta, held.instant
     try:
         with meta.lock:
             timeline = meta.store.load()
             done = timeline.commit(instant.requested)
-            own = set(claim.own_files())
+            own = set(held.own_files())
             if done is not None:  # by this run, whose answer was lost, or by another one of the same plan
                 stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
                 own -= {stat.path or "" for group in stats for stat in group}
@@ -177,7 +177,7 @@ def _undo(claim: Claim) -> None:
 
 
 def _run_of(path: str) -> int | None:
-    """The run that the write token in a file's name holds."""
+    """Return the run id in the write token of a file name."""
     parsed = parse_data_file(path.rpartition("/")[2])
     token = None if parsed is None else parsed.write_token
     parts = (token or "").split("-")

@@ -1,0 +1,292 @@
+"""Compaction: merge the log files of file slices into new base files.
+
+A requested compaction is a plan that never changes. Any process runs it: the slices that it names are merged into base
+files of its instant, which completes as a commit. Writers continue meanwhile: from table version 8 on, deltacommits
+that complete after the request belong to the slice that the compaction begins; before, they name log files by its
+instant.
+
+In a metadata table, a compaction takes all slices with log files. It must never be rolled back, so it waits for
+pending instants of the table (FORMAT 7.3; HoodieBackedTableMetadataWriter.performTableServices and its variant for
+table version 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timezone
+
+from pudi.action.log_merging import merging_of
+from pudi.action.mdt.commit import metadata_deltacommit
+from pudi.action.mdt.statistics import indexed_columns
+from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.rollback import repair
+from pudi.action.schema_history import read_history
+from pudi.action.services.lease import ServiceLease
+from pudi.action.services.service import Inline, PlannedService
+from pudi.action.services.target import ServiceTarget
+from pudi.action.spec import file_options
+from pudi.concurrency import busy_groups
+from pudi.config import CompactionOptions, check_compactable, check_consistent
+from pudi.errors import ConflictError
+from pudi.filegroup import compaction_plan
+from pudi.format import (
+    Action,
+    CommitMetadata,
+    CompactionOperation,
+    CompactionPlan,
+    State,
+    WriteStat,
+    encode_compaction_plan,
+    millis_to_instant,
+    parse_log_file,
+)
+from pudi.metadata.validity import scope_of
+from pudi.plan.compaction import is_due, plan_compaction
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.task import FileJob
+from pudi.task.compact import CompactSpec, CompactTask, sizes_of
+from pudi.task.compact_logs import CompactLogsTask
+from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
+from pudi.timeline import Instant, Timeline
+
+OPERATIONS = {Action.COMPACTION: "COMPACT", Action.LOGCOMPACTION: "LOG_COMPACT"}
+"""Operation type in the commit metadata (WriteOperationType)."""
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+_SERVICES = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING}
+_SUFFIX = "001"
+"""Suffix of compaction instants in metadata tables below version 8, after the newest deltacommit's time."""
+_LOGS_SUFFIX = "005"
+"""Likewise Hudi's log compactions (HoodieTableMetadataUtil.OperationSuffix)."""
+
+
+class Compaction(PlannedService):
+    """Merges log files into base files."""
+
+    name = "compaction"
+    action = Action.COMPACTION
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """By hoodie.compact.inline and hoodie.compact.schedule.inline."""
+        if not target.meta.merges_on_read:
+            return Inline.NOTHING
+        if target.options[CompactionOptions.inline]:
+            return Inline.RUN
+        return Inline.SCHEDULE if target.options[CompactionOptions.schedule_inline] else Inline.NOTHING
+
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse copy-on-write tables and wrong options; see `PlannedService.check`."""
+        CompactionOptions.of(target.options)
+        meta = target.meta
+        if target.is_metadata:
+            return
+        meta.reload()
+        check_compactable(meta.config, meta.storage.root, target.options)
+        check_consistent(meta.config, target.options, meta.storage.root)
+
+    def prepare(self, target: ServiceTarget) -> None:
+        """Check that the merge rule is known; repair in layout 1, where log blocks of dead writes block plans."""
+        if target.is_metadata:
+            return
+        timeline = target.load_timeline()
+        assert merging_of(target.meta, timeline, timeline) is not None
+        if target.meta.store.layout == 1:
+            repair(target.meta, target.write_options)
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """By the trigger of the options; in a metadata table never beside another plan."""
+        if target.is_metadata and is_any_planned(timeline):
+            return False
+        meta = target.meta
+        clock, zone = meta.context.clock, meta.config.timezone
+        return is_due(timeline, CompactionOptions.of(target.options), lambda: millis_to_instant(clock.now_ms(), zone))
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Below version 8 for pending writes: the plan would lose their log blocks, which go to the current slice."""
+        if target.is_metadata:
+            return may_roll_back(target.data.store.load(), timeline)
+        return timeline.layout == 1 and is_write_pending(timeline)
+
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Plan the slices that the strategies choose, except those under another plan."""
+        meta, options = target.meta, CompactionOptions.of(target.options)
+        plan = plan_compaction(
+            meta.view(timeline, sizes=not target.is_metadata).all_slices(),
+            options,
+            busy=busy_groups(meta.store, timeline, log_compactions=False),
+            max_file_size=target.write_options.max_file_size,
+            today=date.min if target.is_metadata else _today(meta),  # its strategy takes all partitions
+        )
+        return encode_compaction_plan(plan) if plan.operations or target.is_metadata else None
+
+    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+        """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
+        if not target.is_metadata or timeline.layout != 1:
+            return None
+        own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
+        return f"{own[-1]}{_SUFFIX}"
+
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
+        """See `PlannedService.open`."""
+        return CompactionRun.of(target, lease)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRun:
+    """One run of the plan of a compaction or log compaction.
+
+    Attributes:
+        target: the table.
+        lease: the lease of its instant.
+        data: the data table's timeline, loaded before `timeline`.
+        timeline: the table's timeline.
+        plan: the slices.
+    """
+
+    target: ServiceTarget
+    lease: ServiceLease
+    data: Timeline
+    timeline: Timeline
+    plan: CompactionPlan
+
+    @classmethod
+    def of(cls, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
+        """Read the plan, without partitions of a metadata table that were dropped since."""
+        data = target.data.store.load()
+        timeline = target.load_timeline() if target.is_metadata else data
+        plan = compaction_plan(target.meta.store, lease.instant)
+        if target.is_metadata:
+            target.data.reload()
+            config = target.data.config
+            there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+            plan = replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
+        return cls(target, lease, data, timeline, plan)
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """The slices of the plan."""
+        return self.plan.operations
+
+    def jobs(self) -> Sequence[FileJob]:
+        """One job for each slice."""
+        meta = self.target.meta
+        sizes = sizes_of(meta.store, self.timeline, self.plan.operations)
+        make = self._metadata_job if self.target.is_metadata else self._data_job(meta.schema_json(self.timeline))
+        return [make(n, each, sizes[n]) for n, each in enumerate(self.plan.operations)]
+
+    def verify(self, now: Timeline) -> None:
+        """Check that the inputs still count and that no compaction conflicts; see `ServiceRun.verify`."""
+        own, root = self.lease.instant, self.target.meta.storage.root
+        if self.target.is_metadata:
+            if any(i.requested >= own.requested for i in now.of(Action.COMMIT)):
+                raise ConflictError(
+                    "another process compacted the metadata table meanwhile", table=root, instant=own.requested
+                )
+            return
+        if own.action is Action.LOGCOMPACTION and is_compacted_after(self.target.meta, now, own):
+            raise ConflictError(
+                "a compaction was planned meanwhile, which merges the same log files",
+                table=root,
+                instant=own.requested,
+            )
+        for instant in sorted({time for operation in self.plan.operations for time in _inputs(operation, now)}):
+            gone = now.commit(instant) is None and (now.start is None or instant >= now.start)
+            if gone or now.is_pending(instant):
+                raise ConflictError(
+                    f"commit {instant}, whose files the {own.action.value} merged, was rolled back; roll the "
+                    "plan back too",
+                    table=root,
+                    instant=own.requested,
+                )
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """The commit metadata with the table's schema; see `ServiceRun.metadata`."""
+        by_partition: dict[str, tuple[WriteStat, ...]] = {}
+        for stat in stats:
+            partition = stat.partition_path or ""
+            by_partition[partition] = (*by_partition.get(partition, ()), stat)
+        action, meta = self.lease.instant.action, self.target.meta
+        operation = OPERATIONS[action]
+        if self.target.is_metadata:
+            return replace(metadata_deltacommit(by_partition, operation), compacted=action is Action.COMPACTION)
+        by_id = meta.schema_by_id(self.timeline)
+        extra = {**self.plan.extra_metadata, SCHEMA_KEY: meta.schema_json(self.timeline)}
+        return CommitMetadata(
+            by_partition,
+            compacted=True,
+            extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
+            operation_type=operation,
+        )
+
+    def _data_job(self, schema_json: str) -> Callable[[int, CompactionOperation, Mapping[str, int]], FileJob]:
+        meta, options = self.target.meta, self.target.options
+        merging = merging_of(meta, self.timeline, self.timeline)
+        assert merging is not None
+        columns = meta.schema(self.timeline)
+        spec = CompactSpec(
+            instant=self.lease.instant.requested,
+            run=self.lease.run,
+            schema=with_meta_fields(columns),
+            avro_schema=add_meta_fields(schema_json),
+            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
+            files=file_options(meta, self.target.write_options, columns.names),
+            history=read_history(meta, self.timeline, self.timeline),
+            verify=CompactionOptions.of(options).verify,
+            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
+            layout=meta.store.layout,
+        )
+        task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
+        return lambda number, operation, sizes: task(spec, number, operation, sizes)
+
+    def _metadata_job(self, number: int, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileJob:
+        meta, instant = self.target.meta, self.lease.instant
+        scope = scope_of(self.data, self.timeline, meta.store)
+        place = (instant.requested, self.lease.run, number, operation, scope, sizes)
+        if instant.action is Action.LOGCOMPACTION:
+            return CompactMetadataLogsTask(*place, layout=meta.store.layout)
+        return CompactMetadataTask(*place)
+
+
+def _today(meta: MetaClient) -> date:
+    return datetime.fromtimestamp(meta.context.clock.now_ms() / 1000, timezone.utc).astimezone().date()
+
+
+def is_any_planned(timeline: Timeline) -> bool:
+    """Return whether a compaction or log compaction is pending."""
+    return any(timeline.of(action, *_PENDING) for action in OPERATIONS)
+
+
+def is_write_pending(timeline: Timeline) -> bool:
+    """Return whether a write is pending, services not counted."""
+    return any(i.is_write and i.action not in _SERVICES for i in timeline.pending)
+
+
+def may_roll_back(data: Timeline, metadata: Timeline) -> bool:
+    """Return whether a deltacommit of the metadata table may still be rolled back.
+
+    In layout 1 also whether an older one may still come: a compaction bears the newest deltacommit's time there, and
+    readers would take an earlier instant that completes later as compacted.
+
+    Args:
+        data: the data table's timeline.
+        metadata: the metadata table's timeline.
+    """
+    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, State.COMPLETED, *_PENDING)}
+    if data.layout == 1:
+        newest = max(deltas, default="")
+        return any(i.requested <= newest for i in data.pending)
+    return any(i.requested in deltas for i in data.pending)
+
+
+def is_compacted_after(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
+    """Return whether a compaction, pending or completed, was requested after an instant."""
+    done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == "COMPACT"]
+    return any(i.requested > instant.requested for i in (*timeline.of(Action.COMPACTION, *_PENDING), *done))
+
+
+def _inputs(operation: CompactionOperation, timeline: Timeline) -> set[str]:
+    """Return the instants whose files an operation reads, as far as file names tell."""
+    instants = {operation.base_instant} if operation.base_file is not None else set()
+    if timeline.layout == 2:
+        instants |= {log.instant for log in map(parse_log_file, operation.log_files) if log is not None}
+    return instants

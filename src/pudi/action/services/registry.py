@@ -1,0 +1,49 @@
+"""The table services: one line each. They run after a commit in this order."""
+
+from __future__ import annotations
+
+from pudi.action.services.archive import Archive
+from pudi.action.services.clean import Clean
+from pudi.action.services.compaction import Compaction
+from pudi.action.services.log_compaction import LogCompaction
+from pudi.action.services.service import PlannedService, TableService
+from pudi.errors import NotSupportedError
+from pudi.format import Action
+
+SERVICES: list[TableService] = [
+    Compaction(),
+    LogCompaction(),
+    Clean(),
+    Archive(),
+]
+
+
+def planned_services() -> list[PlannedService]:
+    """Return the services with plans on the timeline."""
+    return [service for service in SERVICES if isinstance(service, PlannedService)]
+
+
+def planned_actions() -> frozenset[Action]:
+    """Return the actions of plans that any process may run: a writer leaves their pending instants alone."""
+    return frozenset(service.action for service in planned_services())
+
+
+def service_named(name: str, table: str) -> PlannedService:
+    """Return the service that a user may schedule by name.
+
+    Args:
+        name: its name, with or without underscores.
+        table: location of the table, for the message.
+
+    Raises:
+        NotSupportedError: this release has no service of that name.
+    """
+    for service in planned_services():
+        if name.replace("_", "") == service.name.replace("_", ""):
+            return service
+    known = ", ".join(service.name for service in planned_services())
+    raise NotSupportedError(
+        f"the table service {name!r} is not supported: this release plans {known}, and builds of the indexes "
+        "record_index, column_stats and bloom_filters",
+        table=table,
+    )

@@ -1,0 +1,268 @@
+"""Schedule and run table services, whatever the service and the table.
+
+A plan is made under the table's lock as a requested instant. Any process may lease and run it; if that process dies,
+the next one reverts the instant and runs the plan again. No job runs while the lock is held.
+
+Source: BaseHoodieTableServiceClient, HoodieBackedTableMetadataWriter.performTableServices.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
+from pudi.action.mdt.build import reconcile_metadata
+from pudi.action.mdt.commit_hook import metadata_commit_hook
+from pudi.action.mdt.staged import stage_changes
+from pudi.action.meta_client import MetaClient
+from pudi.action.result import CommitResult
+from pudi.action.rollback import abort, sweep
+from pudi.action.services.lease import ServiceLease, is_available, lease
+from pudi.action.services.registry import SERVICES, planned_services
+from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
+from pudi.action.services.target import ServiceTarget
+from pudi.action.steps import add_partitions
+from pudi.action.timed import Timed
+from pudi.config import CompactionOptions, Options
+from pudi.filegroup import Markers
+from pudi.format import CommitMetadata, State
+from pudi.index import Index
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+PENDING = (State.REQUESTED, State.INFLIGHT)
+
+
+def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> Instant | None:
+    """Plan a service under the table's lock.
+
+    Args:
+        service: the service.
+        target: the table.
+        when_due: only if the options ask for it now.
+
+    Returns:
+        The requested instant; None if there is nothing to do.
+
+    Raises:
+        InvalidArgumentError: wrong options, or a table of the wrong type.
+        NotSupportedError: a table that this release can't serve.
+    """
+    service.check(target)
+    service.prepare(target)
+    meta = target.meta
+    with meta.lock:
+        timeline = meta.store.load()
+        if (when_due and not service.is_due(target, timeline)) or service.must_wait(target, timeline):
+            return None
+        content = service.plan(target, timeline)
+        if content is None:
+            return None
+        if not target.is_metadata:
+            reconcile_metadata(meta, target.options)
+        at = service.requested_time(target, timeline)
+        return meta.store.request(service.action, content, at=at, seen=timeline)
+
+
+def run(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
+    """Run the pending plans of a service, then plan it and run that plan.
+
+    Args:
+        service: the service.
+        target: the table.
+        when_due: plan only if the options ask for it now.
+
+    Returns:
+        The last commit; None if there was nothing to do.
+
+    Raises:
+        ConflictError: another process runs the plan.
+        Errors as of `schedule` and `run_instant`.
+    """
+    service.check(target)
+    sweep(target.meta, target.write_options)
+    last = None
+    for pending in _pending(target.load_timeline(), [service]):
+        if is_available(target.meta, pending, target.write_options):
+            last = run_instant(service, target, pending) or last
+    instant = schedule(service, target, when_due=when_due)
+    if instant is not None:
+        last = run_instant(service, target, instant) or last
+    _abort_obsolete(target)
+    return last
+
+
+def run_pending(target: ServiceTarget) -> list[CommitResult]:
+    """Run the plans of all services that no other process runs, by service, oldest first.
+
+    Args:
+        target: the table.
+
+    Raises:
+        NotSupportedError: a table that this release can't serve.
+        NotFoundError: a file that a plan names is gone.
+    """
+    done = []
+    sweep(target.meta, target.write_options)
+    for service in planned_services():
+        for instant in _pending(target.load_timeline(), [service]):
+            service.check(target)
+            if is_available(target.meta, instant, target.write_options):
+                result = run_instant(service, target, instant)
+                if result is not None:
+                    done.append(result)
+            else:
+                _log.info("the %s %s is being run by another process", service.name, instant.requested)
+    return done
+
+
+def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant) -> CommitResult | None:
+    """Run a planned service.
+
+    Args:
+        service: the service.
+        target: the table.
+        instant: its pending instant.
+
+    Returns:
+        The commit; None if the plan was obsolete and has been aborted.
+
+    Raises:
+        ConflictError: another process runs it, or the files that it read were rolled back.
+        NotFoundError: a file that the plan names is gone.
+        CorruptError: the plan or a file can't be read, or a written file differs from the merged slice (only with
+            verification); nothing was published.
+    """
+    if _abort_if_obsolete(service, target, instant):
+        return None
+    if not target.is_metadata:
+        reconcile_metadata(target.meta, target.options)
+    return _Execution(service, target, target.meta).run(instant)
+
+
+def run_after_commit(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+    """Run the services that the options ask for after a commit, on the table and on its metadata table.
+
+    The commit stands even if a service fails: its plan stays for the next writer.
+
+    Args:
+        meta: the data table.
+        engine: runs the jobs.
+        options: the writer's options.
+        failed: collects errors by service.
+    """
+    for service in _enabled(target := ServiceTarget.of_table(meta, engine, options)):
+        with behind_commit(service.name, meta.storage.root, failed):
+            _run_inline(service, target, meta.store.load())
+    run_on_metadata_table(meta, engine, options, failed)
+
+
+def run_on_metadata_table(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+    """Run the services of a table's metadata table that are due; arguments as of `run_after_commit`.
+
+    A compaction of the metadata table can't be rolled back. So it waits while a pending instant of the table has a
+    deltacommit in the metadata table: if that writer died, its deltacommit will be rolled back.
+    """
+    if not meta.config.metadata_partitions:
+        return
+    with behind_commit(METADATA_TABLE, meta.storage.root, failed):
+        target = ServiceTarget.of_metadata_table(meta, engine, options)
+        timeline = target.load_timeline()
+        for service in _enabled(target):
+            if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
+                timeline = target.load_timeline()
+
+
+def _enabled(target: ServiceTarget) -> list[TableService]:
+    """Return the services that run after commits to a table."""
+    if not target.options[CompactionOptions.services] and not target.is_metadata:
+        return []
+    return [service for service in SERVICES if service.inline(target) is not Inline.NOTHING]
+
+
+def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
+    """Run or schedule a service if it is due by a timeline; return whether it did."""
+    if isinstance(service, LockedService):
+        return service.is_due(target, timeline) and service.run(target)
+    assert isinstance(service, PlannedService)
+    pending = _pending(timeline, [service])
+    if service.inline(target) is Inline.SCHEDULE:
+        return not pending and service.is_due(target, timeline) and schedule(service, target, when_due=True) is not None
+    if not pending and not service.is_due(target, timeline):
+        return False
+    return run(service, target, when_due=True) is not None
+
+
+def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:
+    return [instant for service in services for instant in timeline.of(service.action, *PENDING)]
+
+
+def _abort_obsolete(target: ServiceTarget) -> None:
+    """Abort the obsolete plans of all services."""
+    timeline = target.load_timeline()
+    for service in planned_services():
+        for instant in _pending(timeline, [service]):
+            _abort_if_obsolete(service, target, instant)
+
+
+def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: Instant) -> bool:
+    """Abort a plan that must not be run any more, unless another process runs it; return whether it was aborted."""
+    meta = target.meta
+    with meta.lock:
+        timeline = meta.store.load()
+        current = timeline.find(instant.requested, instant.action)
+        if current is None or not service.is_obsolete(target, timeline, current):
+            return False
+        if not is_available(meta, current, target.write_options):
+            return False  # the lease reports it
+        abort(meta, current, dead=True)
+    return True
+
+
+@dataclass(slots=True)
+class _Execution(Timed):
+    """One run of a plan."""
+
+    service: PlannedService
+    target: ServiceTarget
+    meta: MetaClient
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def run(self, instant: Instant) -> CommitResult:
+        meta, target = self.meta, self.target
+        began = meta.context.clock.monotonic()
+        with lease(meta, instant, target.write_options) as held:
+            run = self.service.open(target, held)
+            with self._phase("write"):
+                results = target.run_jobs(held.instant.requested, run.jobs(), run.operations)
+            stats = [result.stat for result in results if result.stat is not None]
+            with self._phase("commit"):
+                held.keep([stat.path or "" for stat in stats])
+                metadata = run.metadata(stats)
+                if not target.is_metadata:
+                    add_partitions(meta, held.instant, stats)
+                done = self._complete(held, run, metadata)
+        result = CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
+        return replace(result, failed_services=held.failed)
+
+    def _complete(self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata) -> Instant:
+        meta, instant = self.meta, held.instant
+
+        def check(now: Timeline) -> None:
+            held.check_files()
+            run.verify(now)
+
+        if not self.target.is_metadata:
+            stage = partial(
+                stage_changes, meta, self.target.engine, instant, metadata, run.timeline, self.target.options, Index()
+            )
+            check = metadata_commit_hook(meta, instant, metadata, check, stage)  # type: ignore[assignment]
+        done = meta.store.complete(instant, metadata, check, action=instant.action.comparable, seen=run.timeline)
+        with behind_commit(CLEAN_UP, meta.storage.root, held.failed):
+            Markers(meta.storage, done.requested).delete()
+        return done

@@ -1,0 +1,141 @@
+"""What a table service must define. `runner` does everything else.
+
+A `PlannedService` defines when it is due, its plan, the jobs that carry the plan out, and the metadata of the completed
+instant. The runner schedules, leases, runs, completes and aborts plans, and takes over those of dead processes. A
+`LockedService` does its whole work under the table's lock.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from pudi.action.services.lease import ServiceLease
+from pudi.action.services.target import ServiceTarget
+from pudi.format import Action, CommitMetadata, CompactionOperation, WriteStat
+from pudi.task import FileJob
+from pudi.timeline import Instant, Timeline
+
+
+class Inline(Enum):
+    """The part of a service that runs after every commit."""
+
+    NOTHING = "nothing"
+    SCHEDULE = "schedule"
+    RUN = "run"
+
+
+class TableService(ABC):
+    """A table service; one instance serves all tables, so it holds no state.
+
+    Attributes:
+        name: its name in `Table.schedule`, in `CommitResult.failed_services` and in messages.
+    """
+
+    name: str
+
+    @abstractmethod
+    def inline(self, target: ServiceTarget) -> Inline:
+        """Return the part of the service that runs after every commit, by the table's options."""
+
+    @abstractmethod
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Return whether the table's options ask for the service after a commit.
+
+        Args:
+            target: the table.
+            timeline: its timeline, perhaps loaded a moment ago.
+        """
+
+
+class LockedService(TableService):
+    """A service whose work is small enough to be done while the table's lock is held."""
+
+    @abstractmethod
+    def run(self, target: ServiceTarget) -> bool:
+        """Do the work, under the table's lock, if it is still due.
+
+        Returns:
+            Whether anything was done.
+        """
+
+
+class ServiceRun(Protocol):
+    """One run of a plan."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """The table's timeline that the run began with."""
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """The file slices that the jobs read."""
+
+    def jobs(self) -> Sequence[FileJob]:
+        """The jobs that write the files."""
+
+    def verify(self, now: Timeline) -> None:
+        """Check under the table's lock, just before completion, that the result still fits the table.
+
+        Raises:
+            ConflictError: it does not; nothing is published.
+        """
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """Return the commit metadata of the completed instant.
+
+        Args:
+            stats: the write statistics of the files.
+        """
+
+
+class PlannedService(TableService):
+    """A service whose plan is a requested instant that any process may run.
+
+    Attributes:
+        action: the action of its instants.
+    """
+
+    action: Action
+
+    @abstractmethod
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse tables and options that the service does not support.
+
+        Raises:
+            InvalidArgumentError: wrong options, or a table of the wrong type.
+            NotSupportedError: a table that this release can't serve.
+        """
+
+    def prepare(self, target: ServiceTarget) -> None:
+        """Get ready for planning, before the table's lock is taken."""
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Return whether a pending instant forbids a plan now, even one that a user asks for."""
+        return False
+
+    @abstractmethod
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Make the plan, under the table's lock.
+
+        Returns:
+            The content of the requested file; None if there is nothing to do.
+        """
+
+    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+        """Return the requested time of a new plan where a rule prescribes it; None for the time of now."""
+        return None
+
+    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+        """Return whether a pending plan that no process runs must be aborted and never run."""
+        return False
+
+    @abstractmethod
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
+        """Read the plan of a leased instant.
+
+        Raises:
+            CorruptError: the plan can't be read.
+        """
