@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -323,9 +324,22 @@ def _repeating(rows: pa.Table) -> list[str]:
 
 def has_above_ffff(texts: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a text has a character above U+FFFF, which UTF-8 and UTF-16 order otherwise among other texts."""
-    if pc.all(pc.string_is_ascii(texts)).as_py():  # the regular expression is slow, and rarely needed
-        return False
-    return bool(pc.any(pc.match_substring_regex(texts, r"[\x{10000}-\x{10FFFF}]")).as_py())
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    return any(_greatest_byte(chunk) >= _ABOVE_FFFF for chunk in chunks)
+
+
+_ABOVE_FFFF = 0xF0
+"""The least byte that begins a character above U+FFFF in UTF-8, and occurs in no other."""
+
+
+def _greatest_byte(texts: pa.Array) -> int:
+    texts = texts.drop_null().cast(pa.large_string())
+    _, offsets, content = texts.buffers()
+    if content is None or not len(texts):
+        return 0
+    places = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    used = np.frombuffer(content, dtype=np.uint8)[places[0] : places[-1]]
+    return int(used.max()) if len(used) else 0
 
 
 def _nan_free(rows: pa.Table) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import Markers, encode_parquet
@@ -22,6 +21,7 @@ from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pudi.task.file_stats import stats_of_log
+from pudi.task.seqno import sequence_numbers
 
 BASE_ROW = "_pudi_base_row"
 """Column of records to write: their rows in the base file of their slice; -1 where that's not known."""
@@ -132,11 +132,9 @@ class LogAppender:
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
         """Records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
         count = rows.num_rows
-        prefix = f"{self.spec.instant}_{self.task.number}_"
-        numbers = pc.cast(pa.array(np.arange(first, first + count)), pa.string())
         metas = {
             COMMIT_TIME: _constant(self.spec.instant, count),
-            COMMIT_SEQNO: pc.binary_join_element_wise(prefix, numbers, ""),
+            COMMIT_SEQNO: sequence_numbers(self.spec.instant, self.task.number, first, count),
             RECORD_KEY: rows[RECORD_KEY],
             PARTITION_PATH: _constant(self.task.partition, count),
             FILE_NAME: _constant(self.task.file_id, count),

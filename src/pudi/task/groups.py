@@ -28,11 +28,27 @@ def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[An
         own, distinct = _codes(rows[column])
         codes = codes * len(distinct) + own
         values.append(distinct)
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    found = dict(zip((_group(code, values) for code in present.tolist()), np.split(order, starts[1:]), strict=True))
+    found = {_group(code, values): places for code, places in places_of(codes)}
     for group in sorted(found):
         yield group, pa.array(found[group])
+
+
+def places_of(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Each distinct value among some integers with its places, both ascending."""
+    if not len(values):
+        return
+    least = values.min()
+    if values.max() - least < _SMALL:
+        values = (values - least).astype(np.uint16)  # numpy sorts 16 bits by counting, ten times as fast
+    else:
+        least = 0
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    for places in np.split(order, np.flatnonzero(ordered[1:] != ordered[:-1]) + 1):
+        yield int(values[places[0]]) + int(least), places
+
+
+_SMALL = 1 << 16
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:

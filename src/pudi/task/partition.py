@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from pudi.plan import (
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
 from pudi.task.append import BASE_ROW
+from pudi.task.groups import places_of
 from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
@@ -183,7 +184,7 @@ def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[i
         if route is not None:
             new = np.flatnonzero(part.located < 0)
             by_key[new] = _spread_inserts(new, route)
-        for number, places in _by_value(by_key[part.codes]):
+        for number, places in places_of(by_key[part.codes]):
             if number >= 0:
                 assigned[number].append(part.rows[places])
         for group, keys in part.elsewhere.items():
@@ -248,14 +249,6 @@ def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
-
-
-def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct value with its places, ascending."""
-    order = np.argsort(values, kind="stable")
-    distinct, starts = np.unique(values[order], return_index=True)
-    if len(values):
-        yield from zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 def _spread_inserts(keys: np.ndarray, route: InsertRoute) -> np.ndarray:

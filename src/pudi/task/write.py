@@ -27,6 +27,7 @@ from pudi.schema import (
 )
 from pudi.task.append import LogAppender
 from pudi.task.file_stats import stats_of_base
+from pudi.task.seqno import sequence_numbers
 from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
@@ -224,8 +225,7 @@ class SliceWriter:
         if name == RECORD_KEY:
             return keys
         if name == COMMIT_SEQNO:
-            prefix = f"{self.spec.instant}_{self.task.number}_"
-            return pc.binary_join_element_wise(prefix, pc.cast(pa.array(np.arange(length)), pa.string()), "")
+            return sequence_numbers(self.spec.instant, self.task.number, 0, length)
         values = {COMMIT_TIME: self.spec.instant, PARTITION_PATH: self.task.partition, FILE_NAME: self.name.name}
         return _constant(values[name], length)
 
