@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 import pudi
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
@@ -40,3 +42,16 @@ def test_a_clean_that_may_be_at_work_is_left_alone_and_a_dead_one_is_not(tmp_pat
         made.upsert(table([trip(1, number)]))
     assert _cleans(path, State.REQUESTED, State.INFLIGHT) == []
     assert _cleans(path, State.COMPLETED)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_frequent_compactions_leave_no_old_slices(tmp_path: Path, every: int) -> None:
+    options = {**OFTEN, "hoodie.metadata.compact.max.delta.commits": str(every)}
+    pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", ordering="ts", options=options)
+    made = pudi.Table(tmp_path / "trips", options=options)
+    for number in range(12):
+        made.upsert(table([trip(1, number)]))
+    bases = list((tmp_path / "trips" / ".hoodie" / "metadata" / "files").glob("*.hfile"))
+    assert len(bases) <= 3, "two slices of each file group stay, and one that was written since"
+    assert _cleans(tmp_path / "trips", State.COMPLETED)
+    assert made.scan().to_arrow()["ts"].to_pylist() == [11]

@@ -83,6 +83,37 @@ def compact(
             _report([] if done is None else [done])
 
 
+@app.command()
+def schedule(
+    path: Path,
+    service: Annotated[str, typer.Argument(help="The service, such as compaction or log_compaction.")],
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Plan a table service, for any process to run."""
+    with errors():
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        instant = table.schedule(service, options=pairs("--option", option))
+        typer.echo("nothing to do" if instant is None else f"planned {instant}")
+
+
+@app.command()
+def run_pending(
+    path: Path,
+    merger: Annotated[
+        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Run the table services that are planned and that no other process runs."""
+    with errors():
+        if merger is not None:
+            register(merger)
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        _report(table.run_pending(options=pairs("--option", option)))
+
+
 for command in (check, repair, doctor):
     app.command()(command)
 

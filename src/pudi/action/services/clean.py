@@ -12,7 +12,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.services.service import Inline, LockedService
 from pudi.action.services.target import ServiceTarget
 from pudi.concurrency import Liveness, liveness
-from pudi.config import WriteOptions
+from pudi.config import CompactionOptions, WriteOptions
 from pudi.context import FileInfo
 from pudi.errors import NotFoundError
 from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
@@ -96,7 +96,7 @@ def _has_paused(target: ServiceTarget, timeline: Timeline) -> bool:
     compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
     if compacted is None:
         return False
-    begin = _PAUSE.start
+    begin = min(_PAUSE.start, CompactionOptions.of(target.options).max_delta_commits - 1)
     since = sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants)
     return since in range(begin, begin + len(_PAUSE))
 

@@ -20,8 +20,8 @@ from pudi.action.mdt.staged import stage_changes
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
+from pudi.action.services import registry
 from pudi.action.services.lease import ServiceLease, is_available, lease
-from pudi.action.services.registry import SERVICES, planned_services
 from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.action.steps import add_partitions
@@ -109,7 +109,7 @@ def run_pending(target: ServiceTarget) -> list[CommitResult]:
     """
     done = []
     sweep(target.meta, target.write_options)
-    for service in planned_services():
+    for service in registry.planned_services():
         for instant in _pending(target.load_timeline(), [service]):
             service.check(target)
             if is_available(target.meta, instant, target.write_options):
@@ -182,7 +182,7 @@ def _enabled(target: ServiceTarget) -> list[TableService]:
     """Return the services that run after commits to a table."""
     if not target.options[CompactionOptions.services] and not target.is_metadata:
         return []
-    return [service for service in SERVICES if service.inline(target) is not Inline.NOTHING]
+    return [service for service in registry.SERVICES if service.inline(target) is not Inline.NOTHING]
 
 
 def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
@@ -205,7 +205,7 @@ def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[I
 def _abort_obsolete(target: ServiceTarget) -> None:
     """Abort the obsolete plans of all services."""
     timeline = target.load_timeline()
-    for service in planned_services():
+    for service in registry.planned_services():
         for instant in _pending(timeline, [service]):
             _abort_if_obsolete(service, target, instant)
 

@@ -1,0 +1,107 @@
+"""What the runner does for any table service: shown by a toy one, on a table and on its metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import pudi
+from pudi.action import MetaClient
+from pudi.action.mdt.client import open_metadata
+from pudi.action.services import registry
+from pudi.cli.app import app
+from pudi.format import Action, State
+from pudi.testing import SimulatedCrash
+from pudi.timeline import Instant
+from support.toy_service import COUNTED, EVERY, CountService
+from support.trips import SCHEMA, table, trip
+
+pytestmark = pytest.mark.metadata_by_default
+
+PENDING = (State.REQUESTED, State.INFLIGHT)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountService]:
+    toy = CountService()
+    monkeypatch.setattr(registry, "SERVICES", [toy])
+    return toy
+
+
+def _create(path: Path) -> pudi.Table:
+    pudi.create(path, SCHEMA, record_key="uuid", ordering="ts", table_type="mor")
+    return pudi.Table(path)
+
+
+def _tables(path: Path) -> list[MetaClient]:
+    meta = MetaClient.open(str(path), None, {})
+    return [meta, open_metadata(meta)]
+
+
+def _counts(meta: MetaClient) -> list[Instant]:
+    timeline = meta.store.load()
+    return [i for i in timeline.of(Action.DELTACOMMIT) if COUNTED in meta.store.read_commit_metadata(i).extra_metadata]
+
+
+def test_it_runs_after_commits_of_a_table_and_of_its_metadata_table(tmp_path: Path, service: CountService) -> None:
+    trips = _create(tmp_path / "trips")
+    for number in range(2 * EVERY):
+        assert trips.upsert(table([trip(number, 1)])).failed_services == {}  # type: ignore[union-attr]
+    for meta in _tables(tmp_path / "trips"):
+        assert _counts(meta)
+        assert meta.store.load().pending == ()
+    assert trips.scan().to_arrow().num_rows == 2 * EVERY
+
+
+@pytest.mark.parametrize("dies_on_metadata", [False, True])
+def test_the_next_writer_takes_over_a_dead_run(tmp_path: Path, service: CountService, dies_on_metadata: bool) -> None:
+    trips = _create(tmp_path / "trips")
+    runs = 0
+
+    def die() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1 + dies_on_metadata:
+            raise SimulatedCrash("in the middle")
+
+    service.during = die
+    with pytest.raises(SimulatedCrash):
+        for number in range(2 * EVERY):
+            trips.upsert(table([trip(number, 1)]))
+    [dead] = [i for meta in _tables(tmp_path / "trips") for i in meta.store.load().of(Action.LOGCOMPACTION, *PENDING)]
+    assert dead.state is State.INFLIGHT
+    again = pudi.Table(tmp_path / "trips")
+    result = again.upsert(table([trip(50, 1)]))
+    assert result is not None and result.failed_services == {}
+    for meta in _tables(tmp_path / "trips"):
+        assert not meta.store.load().of(Action.LOGCOMPACTION, *PENDING)
+    assert dead.requested in {i.requested for meta in _tables(tmp_path / "trips") for i in _counts(meta)}
+
+
+def test_a_user_schedules_it_by_name_and_runs_it(tmp_path: Path, service: CountService) -> None:
+    trips = _create(tmp_path / "trips")
+    trips.insert(table([trip(0, 1)]))
+    instant = trips.schedule("count")
+    assert [each.instant for each in trips.doctor().pending] == [instant]
+    shown = CliRunner().invoke(app, ["doctor", str(tmp_path / "trips")])
+    assert instant is not None and instant in shown.output
+    [done] = trips.run_pending()
+    assert done.instant == instant
+    assert trips.doctor().pending == ()
+    with pytest.raises(pudi.NotSupportedError, match="count"):
+        trips.schedule("compaction")
+
+
+def test_the_shell_schedules_and_runs_it(tmp_path: Path, service: CountService) -> None:
+    trips = _create(tmp_path / "trips")
+    trips.insert(table([trip(0, 1)]))
+    shell = CliRunner()
+    planned = shell.invoke(app, ["schedule", str(tmp_path / "trips"), "count"])
+    assert planned.exit_code == 0, planned.output
+    assert trips.timeline.pending[0].requested in planned.output
+    done = shell.invoke(app, ["run-pending", str(tmp_path / "trips")])
+    assert done.exit_code == 0, done.output
+    assert trips.timeline.pending == ()
