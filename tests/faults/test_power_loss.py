@@ -110,7 +110,7 @@ def assert_goes_on(path: Path, found: list[tuple[object, ...]], verb: str, about
     again.upsert(table([trip(50, 30)]))
     again.upsert(table([trip(51, 30)]), options={"hoodie.metadata.compact.max.delta.commits": "1"})
     assert rows(path) == sorted([*found, *((f"k00{n}", 30, trip(n, 30)["city"]) for n in (50, 51))]), about
-    assert find_orphans(MetaClient.open(str(path), None, {})).orphans == (), about
+    assert find_orphans(MetaClient.open(str(path), None, {})).data_files == (), about
     checked = pudi.Table(path).check()
     assert checked.ok, f"{about}: {checked}"
 
