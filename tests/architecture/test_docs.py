@@ -60,6 +60,21 @@ def test_every_decision_is_listed() -> None:
     assert [name[:4] for name in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
 
 
+def test_the_glossary_names_what_the_code_defines() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Names")[2]
+    names = [
+        name for row in re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
+    ]
+    assert len(names) > 100
+    packages = {path: "\n".join(f.read_text(encoding="utf-8") for f in (ROOT / "src" / "pudi" / path).rglob("*.py"))
+                for path in {name.partition(".")[0] for name in names}}  # fmt: skip
+    defined = r"^(?:class |def |)%s\b(?:\(| ?[:=\[])"
+    unknown = [
+        n for n in names if not re.search(defined % n.partition(".")[2], packages[n.partition(".")[0]], re.MULTILINE)
+    ]
+    assert unknown == []
+
+
 def test_every_promise_links_to_its_test() -> None:
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8").partition("## What can't be detected")[0]
     promises = re.findall(r"^- (.*?)(?=^- |^#|\Z)", page, re.DOTALL | re.MULTILINE)
