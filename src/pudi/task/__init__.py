@@ -1,4 +1,4 @@
-"""How to do one piece: functions on one file slice, Arrow in, statistics out, and the protocol of engines."""
+"""The work on one file group: functions with Arrow data in and statistics out, and the protocol of engines."""
 
 from pudi.task.engine import Engine, FileJob, InputSpec, JobRunner, KeyedInput, Tagged
 from pudi.task.read import SliceReader

@@ -1,4 +1,4 @@
-"""Append to a file group: records in, new log files of data and delete blocks out (HoodieAppendHandle)."""
+"""Append to a file group: write records into new log files of data and delete blocks (HoodieAppendHandle)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pudi.task.file_stats import stats_of_log
 from pudi.task.seqno import sequence_numbers
 
 BASE_ROW = "_pudi_base_row"
-"""Column of records to write: their rows in the base file of their slice; -1 where that's not known."""
+"""Column of records to write: their row numbers in the base file of their slice; -1 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A block to be written: its bytes, and what it holds."""
+    """A block to write: its bytes and its records."""
 
     content: bytes
     rows: pa.Table | None = None
@@ -37,7 +37,7 @@ class _Block:
 
     @property
     def written(self) -> int:
-        """How many records it has."""
+        """Return the number of records in the block."""
         return 0 if self.rows is None else int(self.rows.num_rows)
 
 
@@ -45,15 +45,15 @@ class _Block:
 class LogAppender:
     """Writes the log files of one task.
 
-    A log file that is there is never written to: every task makes files of its own, so that one that ends within a
-    block, left by a writer that died, does no harm to later ones.
+    It never appends to an existing log file. Every task creates files of its own, so a file that a dead writer left
+    incomplete does no harm to later writes.
 
     Args:
         storage: the table's files.
         spec: the write.
-        task: which file group.
-        token: write token, another one for every attempt.
-        partial: whether records have some of the table's columns only, those of the spec.
+        task: the file group.
+        token: write token, unique per attempt.
+        partial: whether records have only some of the table's columns, namely those of the spec.
     """
 
     storage: Storage
@@ -66,9 +66,9 @@ class LogAppender:
         """Write new versions of records and deletes.
 
         Args:
-            rows: record key and the table's columns; `BASE_ROW` where records were found by row.
-            deletes: record key, and the ordering columns where deletes have ordering values; `BASE_ROW` likewise.
-            unconditional: bool for each delete: it has no ordering value, whatever the columns hold.
+            rows: record key and the table's columns; also `BASE_ROW` if an index found their rows.
+            deletes: record key, the ordering columns if deletes have ordering values, and `BASE_ROW` as for `rows`.
+            unconditional: bool per delete: whether it has no ordering value, even if the columns hold one.
 
         Returns:
             The write statistics, one for each log file.
@@ -130,7 +130,7 @@ class LogAppender:
         yield _Block(encode_block(BlockKind.DELETE, self._headers(deletes), content), deleted=deletes.num_rows)
 
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
-        """Records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
+        """Return records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
         count = rows.num_rows
         metas = {
             COMMIT_TIME: _constant(self.spec.instant, count),
@@ -145,7 +145,7 @@ class LogAppender:
         )
 
     def _files(self, blocks: list[_Block]) -> Iterator[WriteStat]:
-        """Blocks put into files, each of which is full before the next one is begun (rollOverIfNeeded)."""
+        """Distribute blocks over files: each file is filled before the next begins (rollOverIfNeeded)."""
         version = self._over.version(self._options.layout)
         held: list[_Block] = []
         for block in blocks:
@@ -188,10 +188,10 @@ class LogAppender:
         )
 
     def _file_token(self) -> str:
-        """The write token in the file's name.
+        """Return the write token of the file name.
 
-        In layout 1 the log files of all writers bear the same instant and version, so that the token must tell them
-        apart: what one writer takes back must never be another one's. The stage, which says nothing there, is made of
+        In layout 1 the log files of all writers have the same instant and version. Only the token distinguishes them,
+        and a rollback must never delete another writer's file. So the token's stage part, unused there, is derived from
         the instant.
         """
         if self._options.layout == 2:
@@ -201,7 +201,7 @@ class LogAppender:
 
 
 def _placed(rows: pa.Table) -> pa.Table:
-    """Records without `BASE_ROW` unless it says another row of each (addRecordPositionsToHeader)."""
+    """Return records without `BASE_ROW` unless each has a distinct row (addRecordPositionsToHeader)."""
     if BASE_ROW not in rows.column_names:
         return rows
     places = np.asarray(rows[BASE_ROW])

@@ -1,8 +1,8 @@
-"""Bloom filters of base files that are there already: files in, records of the metadata table in a file out.
+"""Bloom filters of existing base files: read them from the files, write them as records of the metadata table.
 
-The first jobs look at some base files each and put their filters, by file group of the index, into a file beside the
-markers; the second ones, one for each file group, take up their part of these. Filters are half a megabyte each: they
-don't pass the driver.
+Jobs of the first kind read some base files each and write the filters, ordered by file group of the index, into a file
+beside the markers. Jobs of the second kind, one per file group, collect their part of these files. A filter takes half
+a megabyte, so none passes through the driver.
 
 Source: HoodieTableMetadataUtil.convertFilesToBloomFilterRecords.
 """
@@ -32,10 +32,10 @@ _STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary()
 
 
 def bloom_of(storage: Storage, file: BaseFile) -> BloomFilter | None:
-    """The bloom filter of a base file's record keys: that of its footer, or else one made of them.
+    """Return the bloom filter of a base file's record keys: from its footer, or built from the keys.
 
     Returns:
-        None for a file without record keys.
+        None if the file has no record keys.
 
     Raises:
         NotFoundError: the file is gone.
@@ -50,14 +50,14 @@ def bloom_of(storage: Storage, file: BaseFile) -> BloomFilter | None:
 
 @dataclass(frozen=True, slots=True)
 class BloomTask:
-    """Find the bloom filters of some base files. Picklable.
+    """Collect the bloom filters of some base files. Picklable.
 
     Attributes:
-        number: place among the tasks.
-        instant: requested time that the records bear.
+        number: number of the task, from 0.
+        instant: requested time in the records.
         files: the files.
-        shards: over how many file groups of the index the records are spread.
-        path: where to put them.
+        shards: number of file groups of the index.
+        path: the file to write.
     """
 
     number: int
@@ -67,7 +67,7 @@ class BloomTask:
     path: str
 
     def run(self, storage: Storage, attempt: int) -> StagedKeys:
-        """Find them and write them down; see `FileJob.run`."""
+        """Collect and write the filters; see `FileJob.run`."""
         found = [(file, each) for file in self.files if (each := bloom_of(storage, file)) is not None]
         if not found:
             return StagedKeys(self.number, 0, None)
@@ -89,10 +89,10 @@ class BloomShardTask:
     """Write the first base file of one file group. Picklable.
 
     Attributes:
-        number: place among the tasks.
+        number: number of the task, from 0.
         requested: the instant.
         file_id: the file group.
-        portions: path, size and place of the records in it, for each file that the first jobs left.
+        portions: path, size and position of the records, for each file of the first jobs.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Write records to new file groups, one or more for each partition that they fall into."""
+"""Write records to new file groups, one or more per partition."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pudi.task.groups import groups_of
 from pudi.task.write import stored_bytes
 
 FILE_BYTES = 128 << 20
-"""Most Arrow bytes of records that a bulk insert holds for one file."""
+"""Maximum Arrow bytes of records that a bulk insert buffers for one file."""
 
 
 _SAMPLE_ROWS = 20_000
-"""Records that are encoded to find out what they take in a file."""
+"""Number of records to encode to estimate their size in a file."""
 
 _MOST_GROWTH = 2
-"""How many times their Arrow bytes records take in a file at most, meta fields included."""
+"""Maximum ratio of file bytes to Arrow bytes of records, meta fields included."""
 
 
 def file_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
-    """Arrow bytes of records at which a bulk insert closes a file, so that it has about the largest size asked for.
+    """Return the Arrow bytes at which a bulk insert closes a file to reach the configured maximum size.
 
-    What a byte takes in a file is measured by encoding some of the records, where there are enough to fill one.
+    If there are enough records for a full file, it encodes a sample to measure the ratio of file bytes to Arrow bytes.
 
     Args:
         storage: the table's files; nothing is written.
         spec: the write.
-        rows: records at hand: record key, partition path and the table's columns.
+        rows: available records: record key, partition path and the table's columns.
     """
     if rows.nbytes * _MOST_GROWTH <= spec.max_file_bytes:
         return min(FILE_BYTES, spec.max_file_bytes)
@@ -44,13 +44,13 @@ def file_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
 
 
 def sorted_places(partitions: Mapping[str, pa.Array], keys: pa.ChunkedArray, sort: SortMode) -> dict[str, pa.Array]:
-    """Row numbers of each partition path in the order in which their records are written; equal keys as they come."""
+    """Return the row numbers of each partition path in writing order; equal keys keep their order."""
     if not sort.by_key:
         return dict(partitions)
     return {partition: rows.take(pc.sort_indices(keys.take(rows))) for partition, rows in sorted(partitions.items())}
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Row numbers of each partition path among `rows`, ascending, partition by partition."""
+    """Return the row numbers of each partition path in `rows`, ascending, by partition."""
     for (partition,), places in groups_of(rows, [PARTITION_PATH]):
         yield partition, places

@@ -1,4 +1,4 @@
-"""Change the rows of one file that a predicate is true for: update their columns, or delete them."""
+"""Change the rows of one file that match a predicate: update their columns or delete them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from pudi.task.write import FileResult, SliceWriter
 
 
 def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
-    """Write the next version of a file, or a log file over a slice, if the change finds rows in it.
+    """Write the next base file, or a log file for the slice, if the change matches rows in it.
 
-    Rows are found by place, not by key: of several copies of a key those change that the predicate is true for. By
-    event-time ordering a new version with a lower ordering value loses, as in an upsert. Log files hold changes by
-    key: there all copies of it change together, by event-time ordering those with no greater ordering value.
+    In base files rows are changed by position: of several copies of a key, those that match change. With event-time
+    ordering a new version with a lower ordering value loses, as in an upsert. Log files hold changes by key: all copies
+    of the key change, with event-time ordering those with no greater ordering value.
 
     Args:
         storage: the table's files.
         spec: the write.
         task: the file.
-        change: what becomes of which rows.
-        token: write token, another one for every attempt.
+        change: the predicate and the new values.
+        token: write token, unique per attempt.
 
     Raises:
         CorruptError: the base file can't be read.
-        InvalidArgumentError: an expression can't be computed for a row.
+        InvalidArgumentError: an expression fails on a row.
     """
     if task.append is not None:
         return _append(storage, spec, task, change, token)
@@ -76,7 +76,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
-    """Write changed records of a slice to its log files."""
+    """Write changed records of a slice to log files."""
     assert task.append is not None
     assert task.append.slice is not None
     partial = _some_columns(spec, change)
@@ -101,9 +101,9 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
 
 
 def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
-    """The columns that a partial update writes: those that change, and ordering columns; None where it's to be whole.
+    """Return the columns that a partial update writes: changed columns and ordering columns. None for whole records.
 
-    Whole records it takes where versions are mixed by a rule of their own, and where columns go by ids.
+    Whole records are written if the table mixes versions by a rule of its own, or has schema on read.
     """
     rule = spec.rule
     plain = not rule.mixes and rule.partial_update in {None, PartialUpdate.KEEP_VALUES} and spec.history is None
@@ -114,12 +114,12 @@ def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
 
 
 def _avro_of(spec: WriteSpec, partial: pa.Schema) -> str:
-    """The Avro schema of some columns and the meta fields."""
+    """Return the Avro schema of some columns and the meta fields."""
     return add_meta_fields(evolved_text(spec.avro_schema, partial, json.loads(spec.avro_schema)["name"]))
 
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
-    """Numbers of the rows that the predicate is true for; row groups that statistics rule out aren't read."""
+    """Return the numbers of matching rows; skips row groups by their statistics."""
     file = open_base_file(storage, base)
     candidates = set(SliceReader(storage, read).candidate_groups(file))
     wanted = needed_columns(read)
@@ -140,7 +140,7 @@ def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
 
 
 def _assigned(before: pa.Table, change: Change, schema: pa.Schema, root: str) -> pa.Table:
-    """Record key and the table's columns with their new values, all computed from the old ones."""
+    """Return record key and columns with new values, all computed from old values."""
     values = dict(change.assignments or ())
     made = [before[RECORD_KEY]]
     for field in schema:

@@ -1,4 +1,4 @@
-"""What expression indexes say of single files, held against the results for the files' own rows."""
+"""Check expression indexes: compare their entries for files with the results computed from the files' rows."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ from pudi.task.index_keys import KeyReading
 
 @dataclass(frozen=True, slots=True)
 class ExpressionCheck:
-    """Compare some files with what an expression index says of them. Picklable.
+    """Compare the entries of an expression index for some files with the files. Picklable.
 
-    A wider range is no difference, nor is a file of which nothing is said: both only mean that it's read.
+    A range wider than needed is no difference, and neither is a file without an entry: both only mean that readers read
+    the file.
 
     Attributes:
-        number: place among the jobs.
+        number: number of the job, from 0.
         index: the index.
         spec: its expression.
         reading: how files are read.
@@ -58,7 +59,7 @@ class ExpressionCheck:
         return Findings(self.number, len(self.files), None, found=tuple(found))
 
     def _results(self, storage: Storage, file: BaseFile | LogFile) -> pa.Array | Finding | None:
-        """The expression's results for a file, or what is wrong with it; None where nothing can be told."""
+        """Return the expression's results for a file, or a finding; None if the results can't be computed."""
         try:
             return self.spec.results(storage, file, self.reading)
         except UNREADABLE as error:
@@ -81,7 +82,7 @@ class ExpressionCheck:
     def _ranges(self, storage: Storage) -> Iterator[Finding]:
         column, value, names = self.spec.column, self.spec.value, FileNames.of(self.files)
         if isinstance(value, Call) and depends_on_zone(value) and not keeps_order(value):
-            return  # whoever wrote it may have been in another time zone, and nothing follows from that
+            return  # the writer's session may have had another time zone, so a difference proves nothing
         kinds = {column: type_of(value)}
         of_files = ranges_said(storage, self.index, {column: names.keys(column)}, kinds, of_partitions=False)
         keys = expression_partition_keys(pa.repeat(column, len(self.files)), names.partitions)
@@ -104,7 +105,7 @@ class ExpressionCheck:
                     yield Finding(self.index.name, where, f"results for {column!r}{of_file}: {wrong}")
 
     def _widened(self, said: Ranges) -> Ranges:
-        """What is said, as wide as it may be meant by a writer in any time zone."""
+        """Return the stated range, widened to what a writer in any time zone may have meant."""
         value = self.spec.value
         if not isinstance(value, Call) or not depends_on_zone(value):
             return said

@@ -1,4 +1,4 @@
-"""What the metadata table says of single files, held against the files themselves: statistics and bloom filters."""
+"""Check the metadata table's column statistics and bloom filters against the files."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from pudi.task.finding import DATA_FILES, Finding, Findings
 from pudi.task.index_stats import stats_of_file
 
 UNREADABLE = (CorruptError, NotFoundError, NotSupportedError)
-"""Errors that say that a file isn't what it should be."""
+"""Errors of damaged or wrong files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldOfFiles:
-    """What of the metadata table is held against files; picklable.
+    """The parts of the metadata table to compare with files; picklable.
 
     Attributes:
         schema: the table's columns, meta fields first where it has them.
-        spec: the columns that have statistics; None where none are compared.
-        columns: the statistics of files.
-        partitions: those of partitions, where the table has them.
-        blooms: the bloom filters, where the table has them.
-        history: the schemas by which files are read, in a table with schema on read.
+        spec: the columns with statistics; None compares none.
+        columns: the column statistics of files.
+        partitions: the partition statistics, if the table has them.
+        blooms: the bloom filters, if the table has them.
+        history: the schemas of older files, in a table with schema on read.
     """
 
     schema: pa.Schema
@@ -59,12 +59,12 @@ class ToldOfFiles:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Values of one column of one file.
+    """The value range of one column in one file.
 
     Attributes:
-        least: the smallest; null where there is none.
-        greatest: the greatest one; NaN isn't looked at.
-        nulls: how many are null; None where nothing follows from it.
+        least: the minimum; null if there are no values.
+        greatest: the maximum; ignores NaN.
+        nulls: number of nulls; None if unknown.
     """
 
     least: pa.Scalar
@@ -74,13 +74,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class FilesCheck:
-    """Compare some files with what is said of them. Picklable.
+    """Compare some files with the metadata table. Picklable.
 
-    A wider range is no difference, nor is a file without statistics: both only mean that it's read.
+    A range wider than needed is no difference, and neither is a file without statistics: both only mean that readers
+    read the file.
 
     Attributes:
-        number: place among the jobs.
-        told: what is said.
+        number: number of the job, from 0.
+        told: the metadata to compare with.
         files: files of the table's newest slices.
     """
 
@@ -143,7 +144,7 @@ class FilesCheck:
             yield from _of_bloom(base, file, blooms)
 
     def _is_called(self, file: BaseFile | LogFile, name: str) -> bool:
-        """Whether a column is called the same in the file as it is in the table now."""
+        """Return whether a column has the same name in the file as in the table now."""
         names = None if self.told.history is None else self.told.history.names(file.instant)
         top = name.split(".", maxsplit=1)[0]
         return names is None or names.of(top)[0] == top
@@ -173,12 +174,12 @@ class FileNames:
 
     @classmethod
     def of(cls, files: Sequence[BaseFile | LogFile]) -> FileNames:
-        """Those of some files."""
+        """Return the paths and names of some files."""
         names = [file.path.rpartition("/")[2] for file in files]
         return cls(pa.array([file.partition for file in files], pa.string()), pa.array(names, pa.string()))
 
     def keys(self, column: str, *, of_partitions: bool = False) -> pa.Array:
-        """Under what an index has statistics of a column in the files, or in their partitions."""
+        """Return the keys of a column's statistics, by file or by partition."""
         columns = pa.repeat(column, len(self.files))
         if of_partitions:
             return partition_stats_keys(columns, self.partitions)
@@ -188,7 +189,7 @@ class FileNames:
 def _ranges(
     storage: Storage, index: PartitionSnapshot, kinds: Mapping[str, pa.DataType], names: FileNames
 ) -> Mapping[str, Sequence[Ranges]]:
-    """What an index says of each column in each of the files; of files that it doesn't know, that nothing is known."""
+    """Return the index's statistics of each column in each file; unknown files have unknown ranges."""
     of_partitions = index.name == PARTITION_STATS
     keys = {name: names.keys(name, of_partitions=of_partitions) for name in kinds}
     return ranges_said(storage, index, keys, kinds, of_partitions=of_partitions)
@@ -202,14 +203,14 @@ def ranges_said(
     *,
     of_partitions: bool,
 ) -> Mapping[str, Sequence[Ranges]]:
-    """What an index says of columns under some keys; where it has none, that nothing is known.
+    """Return the index's statistics of columns by key; missing entries become unknown ranges.
 
     Args:
         storage: the table's files.
         index: the index.
-        keys: by column.
-        kinds: types of what is said of the columns.
-        of_partitions: whether the keys are those of whole partitions.
+        keys: record keys of the metadata table, by column.
+        kinds: value types of the columns.
+        of_partitions: whether the keys are those of partitions.
     """
     records = index.read(storage, pa.concat_arrays(keys.values()))
     records = records.filter(records["ColumnStatsMetadata"].is_valid()).combine_chunks()
@@ -218,14 +219,14 @@ def ranges_said(
     for name, kind in kinds.items():
         places = pc.index_in(keys[name], value_set=known)
         rows = stats_of_records(records.take(places.drop_null()))
-        if of_partitions:  # without bounds it says that there are no values, as a log file's does
+        if of_partitions:  # without bounds the statistics state that there are no values, as those of a log file do
             rows = rows.set_column(rows.schema.get_field_index("file"), "file", pa.repeat(".log.", rows.num_rows))
         found[name] = [_spread(ranges_of(rows, kind), places)]
     return found
 
 
 def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
-    """Ranges of what was found, at the places of what was looked for."""
+    """Return ranges in the order of the requested keys."""
     there = pc.is_valid(places)
     mask = there.to_numpy(zero_copy_only=False)
     rank = pc.if_else(there, pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
@@ -239,14 +240,14 @@ def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
 def filters_said(
     storage: Storage, index: PartitionSnapshot, files: Sequence[BaseFile | LogFile]
 ) -> dict[str, dict[str, object]]:
-    """The bloom filters that an index has of some files, by key."""
+    """Return the bloom filters that an index has of some files, by key."""
     keys = [bloom_key(file.partition, file.name.name) for file in files]
     records = index.read(storage, pa.array(keys, pa.string()))
     return {row["key"]: row["BloomFilterMetadata"] for row in records.to_pylist()}  # files, not records
 
 
 def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Iterator[tuple[str, Seen]]:
-    """The columns of a base file that it has in the type that the table has them in now."""
+    """Return the columns of a base file whose stored type equals the table's type."""
     for name in asked:
         top = name.split(".", 1)[0]
         if base.schema.get_field_index(top) < 0:
@@ -262,13 +263,13 @@ def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.Dat
 
 
 def what_is_wrong(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
-    """What is wrong with what is said of some values; None where nothing is.
+    """Compare stated with actual statistics; return the difference, None if there is none.
 
     Args:
-        seen: the values.
-        said: what is said.
-        place: of what in it.
-        exact: whether just these values are meant; else others too.
+        seen: the actual values.
+        said: the stated statistics.
+        place: row number in `said`.
+        exact: whether the statistics describe exactly these values; otherwise they may include others.
     """
     if not said.known[place]:
         return None
@@ -289,7 +290,7 @@ def what_is_wrong(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str |
 def _of_bloom(
     base: AnyBaseFile, file: BaseFile | LogFile, blooms: Mapping[str, dict[str, object]]
 ) -> Iterator[Finding]:
-    """A base file with keys that its bloom filter doesn't know, or without one."""
+    """Return a finding for a base file with keys that its bloom filter lacks, or without a filter."""
     held = blooms.get(bloom_key(file.partition, file.name.name))
     if held is None:
         yield Finding(BLOOM_FILTERS, file.path, "the file has no bloom filter in the metadata table")
@@ -298,13 +299,13 @@ def _of_bloom(
 
 
 def lost_to_filter(index: str, path: str, held: Mapping[str, object], texts: pa.ChunkedArray) -> Iterator[Finding]:
-    """Texts of a file that its bloom filter doesn't know.
+    """Return a finding for texts of a file that its bloom filter lacks.
 
     Args:
         index: the index that has the filter.
         path: the file.
-        held: the filter as the index has it.
-        texts: the texts, none null.
+        held: the filter in the index.
+        texts: the texts, without nulls.
     """
     try:
         known = BloomFilter.from_base64(held["bloomFilter"], str(held["type"])).might_contain(texts)  # type: ignore[arg-type]

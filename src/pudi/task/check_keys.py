@@ -1,8 +1,8 @@
-"""Record keys held against the indexes that know them, and against each other, in bounded memory on either engine.
+"""Check record keys against the indexes and against each other, in bounded memory on either engine.
 
-The first jobs read the keys of some file groups each and put them, by part, into a file; a part is a file group of the
-index that they're compared with, or, where there's none, what some bits of the keys' hashes say. The second ones, one
-for each part, compare what the files have with what the index has.
+Jobs of the first kind read the keys of some file groups and write them, by part, into a file. A part is a file group of
+the index to compare with; without an index it is given by some bits of the keys' hashes. Jobs of the second kind, one
+per part, compare keys of files with those of the index.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pudi.task.index_keys import Portion
 from pudi.task.read import SliceReader
 
 RECORD_KEYS = "record keys"
-"""What a finding about keys that are there twice is said of."""
+"""The index name in findings about duplicate keys."""
 
 _KEY, _OWNER = "key", "owner"
 _STAGED = pa.schema([pa.field(_KEY, pa.string()), pa.field(_OWNER, pa.int32())])
@@ -45,14 +45,14 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is compared of each record, and over which parts it's spread; picklable.
+    """The compared values of each record, and how they are spread over parts; picklable.
 
     Attributes:
-        ranges: by partition path the first part and how many there are; under None for all partitions.
-        rest: the part of records in partitions that have none.
-        column: the indexed column of a secondary index; None where record keys are compared.
+        ranges: by partition path the first part and the number of parts; under None for all partitions.
+        rest: the part of records in partitions without a range.
+        column: the indexed column of a secondary index; None to compare record keys.
         whole_key: see `secondary_shard_of`.
-        keys: makes record keys of columns, where files have no meta fields; None where they have.
+        keys: makes record keys if files have no meta fields; otherwise None.
     """
 
     ranges: Mapping[str | None, tuple[int, int]]
@@ -63,13 +63,13 @@ class Spread:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read."""
+        """The columns to read."""
         own = [RECORD_KEY] if self.keys is None else list(self.keys.record_key_fields)
         top = (self.column or "").split(".", 1)[0]
         return own if not top or top in own else [*own, top]
 
     def texts(self, rows: pa.Table) -> pa.Array:
-        """What is compared."""
+        """Return the compared values."""
         keys = rows[RECORD_KEY] if self.keys is None else self.keys.record_keys(rows)
         keys = _whole(keys)
         if self.column is None:
@@ -78,7 +78,7 @@ class Spread:
         return keys_of_rows(pa.nulls(len(keys), pa.string()) if values is None else values, keys)
 
     def parts(self, texts: pa.Array, partition: str) -> Numbers:
-        """The part of each."""
+        """Return the part of each value."""
         first, count = self.ranges.get(None) or self.ranges.get(partition) or (self.rest, 1)
         if self.column is not None:
             return first + secondary_shard_of(texts, count, whole_key=self.whole_key)
@@ -87,13 +87,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Staged(Findings):
-    """What a `StageKeys` read, and where it left it.
+    """The result of a `StageKeys`.
 
     Attributes:
-        path: the file; empty where there's nothing.
-        size: its bytes.
-        parts: which parts it has, in its order.
-        records: how many records of each.
+        path: the file; empty if there are no keys.
+        size: size of the file in bytes.
+        parts: the parts in the file, in its order.
+        records: the number of records of each part.
     """
 
     path: str = ""
@@ -104,15 +104,15 @@ class Staged(Findings):
 
 @dataclass(frozen=True, slots=True)
 class StageKeys:
-    """Read the keys of some file groups and leave them by part. Picklable.
+    """Read the keys of some file groups and write them by part. Picklable.
 
     Attributes:
-        number: place among the jobs.
+        number: number of the job, from 0.
         plan: how slices are read.
-        spread: what is left, and by which parts.
-        slices: the file groups, by their numbers.
-        staging: where to leave them; None for the table's own storage.
-        path: the file.
+        spread: the compared values and their parts.
+        slices: the file slices, by their numbers.
+        staging: the storage of the staged file; None for the table's own.
+        path: the staged file.
     """
 
     number: int
@@ -129,7 +129,7 @@ class StageKeys:
         found, unread = [], []
         for owner, file_slice in self.slices:
             try:
-                # at once: what was read of a file that turns out to be damaged must not be taken for all of it
+                # all at once: rows read before damage is found must not count as the whole file
                 rows = list(reader.read(file_slice))
                 if self.spread.column is None and len(again := revived_keys(storage, self.plan, file_slice)):
                     found.append(Finding.of_keys(RECORD_KEYS, file_slice.path, again.sort(), REVIVED))
@@ -165,7 +165,7 @@ def _encoded(rows: pa.Table, begin: Sequence[int], counts: Sequence[int]) -> byt
 
 
 def portions_by_part(staged: Sequence[Staged]) -> Mapping[int, tuple[Portion, ...]]:
-    """What the first jobs left, by part."""
+    """Return the staged files of the first jobs, by part."""
     found: dict[int, list[Portion]] = {}
     for each in staged:
         for batch, (part, records) in enumerate(zip(each.parts, each.records, strict=True)):
@@ -178,16 +178,15 @@ class CompareKeys:
     """Compare the keys of one part with each other and with an index. Picklable.
 
     Attributes:
-        number: place among the jobs.
-        portions: the keys.
-        staging: where they are; None for the table's own storage.
+        number: number of the job, from 0.
+        portions: the staged keys.
+        staging: the storage of the staged files; None for the table's own.
         places: partition path and file id of each file group, by its number.
-        unread: numbers of file groups whose keys could not be read.
-        unique: whether a key must be one of a kind in the whole table (true) or in its partition (false); None where
-            that isn't looked at.
-        located: the record index's file group of this part, with the instants that count; None where it isn't compared.
-        index: the secondary index that is compared; None for none.
-        group: its file group of this part; None where there is none.
+        unread: numbers of file groups with unreadable keys.
+        unique: whether keys must be unique in the table (true) or in their partition (false); None doesn't check.
+        located: the file group of the record index for this part, with the instants that count; None doesn't compare.
+        index: the secondary index to compare; None for none.
+        group: its file group for this part; None if it is missing.
     """
 
     number: int
@@ -219,7 +218,7 @@ class CompareKeys:
         return Findings(self.number, len(keys), None, found=tuple(found))
 
     def _twice(self, keys: pa.Array, owner: Numbers) -> Iterator[Finding]:
-        """Keys that are there more than once."""
+        """Find keys that occur more than once."""
         partitions = sorted({partition for partition, _ in self.places})
         place = {partition: 0 if self.unique else number for number, partition in enumerate(partitions)}
         of_owner = np.array([place[partition] for partition, _ in self.places] or [0], dtype=np.int64)
@@ -237,7 +236,7 @@ class CompareKeys:
     def _located(
         self, storage: Storage, group: FileSlice | None, scope: LogScope, keys: pa.Array, owner: Numbers
     ) -> Iterator[Finding]:
-        """Keys that the record index has in another place than they are in, hasn't got, or has for nothing."""
+        """Find keys that the record index has in another location, lacks, or has without a record."""
         names = [f"{partition}/{file_id}" if partition else file_id for partition, file_id in self.places]
         told, of_index, strange = pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, bool)
         if group is not None:
@@ -257,7 +256,7 @@ class CompareKeys:
             yield Finding.of_keys(RECORD_INDEX, "", named, "by the index in file groups that aren't there")
 
     def _numbers(self, rows: pa.Table) -> Numbers:
-        """Numbers of the file groups that rows of the index name; -1 for one that isn't there."""
+        """Return the numbers of the file groups that index rows name; -1 for a missing file group."""
         known = {place: number for number, place in enumerate(self.places)}
         partitions, files = (pc.dictionary_encode(_whole(rows[name])) for name in (PARTITION_PATH, FILE_ID))
         pairs = np.asarray(partitions.indices).astype(np.int64) * max(1, len(files.dictionary))
@@ -269,13 +268,13 @@ class CompareKeys:
         return np.array(numbers or [0], dtype=np.int64)[place.reshape(-1)]
 
     def _indexed(self, storage: Storage, index: PartitionSnapshot, keys: pa.Array) -> Iterator[Finding]:
-        """Records that a secondary index has under another value than they have, hasn't got, or has for nothing."""
+        """Find records that a secondary index has under another value, lacks, or has without a record."""
         told = pa.array([], pa.string())
         if self.group is not None:
             told = _whole(index.read_slice(storage, self.group)["key"])
         for mine, other, what in ((keys, told, "not by the index"), (told, keys, "by the index only")):
             if what == "by the index only" and self.unread:
-                return  # they may be those that could not be read
+                return  # they may belong to records that could not be read
             lost = mine.filter(pc.invert(pc.is_in(mine, value_set=other)))
             if len(lost):
                 yield Finding.of_keys(index.name, "", _as_pairs(lost).sort(), f"there {what}")
@@ -288,7 +287,7 @@ def _staged(storage: Storage, portions: Sequence[Portion]) -> Iterator[pa.Record
 
 
 def _matched(left: pa.Array, left_place: Numbers, right: pa.Array, right_place: Numbers) -> tuple[np.ndarray, ...]:
-    """For each of two lists of keys in places whether the other one has it too."""
+    """Return for each of two lists of located keys whether the other list contains it."""
     codes = np.asarray(pc.dictionary_encode(pa.concat_arrays([left, right])).indices).astype(np.int64)
     places = np.concatenate([left_place, right_place]).astype(np.int64)
     pairs = codes * (int(places.max(initial=0)) + 2) + places + 1
@@ -297,14 +296,14 @@ def _matched(left: pa.Array, left_place: Numbers, right: pa.Array, right_place: 
 
 
 def _by(owner: Numbers, chosen: np.ndarray) -> Iterator[tuple[int, pa.Array]]:
-    """Rows that are chosen, by their owner."""
+    """Return the chosen rows, by file group."""
     rows = np.flatnonzero(chosen)
     for number in np.unique(owner[rows]).tolist():
         yield number, pa.array(rows[owner[rows] == number])
 
 
 def _as_pairs(keys: pa.Array) -> pa.Array:
-    """Keys of a secondary index as a person reads them: record key and value."""
+    """Return keys of a secondary index as readable text: record key and value."""
     values, records = split_secondary_keys(keys)
     shown = pc.if_else(pc.is_null(values), "null", pc.binary_join_element_wise("'", pc.fill_null(values, ""), "'", ""))
     return pc.binary_join_element_wise(records, shown, "=")
@@ -312,7 +311,7 @@ def _as_pairs(keys: pa.Array) -> pa.Array:
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(whole, pa.ChunkedArray):  # of no chunks
+    if isinstance(whole, pa.ChunkedArray):  # a column without chunks
         whole = pa.array([], whole.type)
     if pa.types.is_dictionary(whole.type):
         whole = whole.cast(whole.type.value_type)

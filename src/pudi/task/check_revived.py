@@ -1,4 +1,4 @@
-"""Records that were deleted in log files and are there again: a file slice in, their keys out."""
+"""Find records that a delete in log files removed and a later version brought back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ REVIVED = (
     "deleted in log files without an ordering value, and there again: a record that came later has a lower value than "
     "the deleted one in the base file, which readers take; delete by key what isn't to be there"
 )
-"""What a finding says of such keys."""
+"""The text of a finding about these keys."""
 
 
 def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.Array:
-    """Keys that a delete without an ordering value took away, and that a later, lower version brought back.
+    """Return keys that a delete without an ordering value removed and a later, lower version restored.
 
     Args:
         storage: the table's files.
@@ -45,7 +45,7 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
     names = merging.columns(plan.schema)
     target = pa.schema([field for field in plan.schema if field.name in names])
     held, buckets, _ = LogVersions(storage, merging, plan.history).collect(blocks, target)
-    rule = replace(merging.rule, partial_update=None)  # who wins is asked, not what comes of both
+    rule = replace(merging.rule, partial_update=None)  # ask for the winner only: mixing values is not needed
     if buckets is None:
         parts = [_once_deleted(held, rule)]
     else:
@@ -67,7 +67,7 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
 
 
 def _once_deleted(runs: Sequence[Versions], rule: MergeRule) -> Versions | None:
-    """What comes of the versions of keys that have a delete without an ordering value among theirs; None for none."""
+    """Return the merged versions of keys with such a delete; None if there are none."""
     gone = [_keys(run.rows).filter(pa.array(run.unconditional)) for run in runs]
     keys = pa.concat_arrays(gone).unique() if gone else pa.array([], pa.string())
     if not len(keys):

@@ -1,4 +1,4 @@
-"""Compact one slice: its base file and log files merged into the next base file of its group."""
+"""Compact one slice: merge its base file and log files into the next base file of its group."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class CompactSpec:
 
     Attributes:
         instant: requested time of the compaction.
-        run: tells the files of this run from those of others of the same plan, within write tokens.
+        run: id of this run in write tokens; distinguishes its files from those of other runs of the plan.
         schema: every column of the table, meta fields first.
         avro_schema: Avro schema of the table with meta fields, JSON text.
         merging: how slices are merged.
         files: how base files are written.
-        history: the schemas by which files are read, in a table with schema on read.
-        verify: whether what was written is read and compared.
-        stats: which columns' statistics are made of each file; None where the table keeps none.
-        layout: of the timeline, which decides about the names of log files.
+        history: the schemas of older files, in a table with schema on read.
+        verify: whether to read each written file back and compare it.
+        stats: the columns that get statistics; None if the table has none.
+        layout: the timeline's layout, which determines the names of log files.
     """
 
     instant: str
@@ -74,7 +74,7 @@ class CompactSpec:
 
 @dataclass(slots=True)
 class _Done:
-    """What was done so far: sums over the parts of a slice, see `Merged`."""
+    """Sums over the parts of a slice; see `Merged`."""
 
     rows: int = 0
     logs: LogCounts = field(default_factory=LogCounts)
@@ -98,7 +98,7 @@ class CompactTask:
         spec: the compaction.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
-        sizes: what commits state of the sizes of its files, by path, see `stated_sizes`.
+        sizes: the sizes of its files that commits state, by path, see `stated_sizes`.
     """
 
     spec: CompactSpec
@@ -115,7 +115,7 @@ class CompactTask:
 
         Raises:
             NotFoundError: a file of the slice is gone.
-            CorruptError: one can't be read, or what was written isn't what was to be written (where that is looked at).
+            CorruptError: a file can't be read, or the written file differs from the merged rows (only with `verify`).
         """
         spec, operation = self.spec, self.operation
         file_slice = slice_of(storage, operation).with_stated(self.sizes)
@@ -146,7 +146,7 @@ class CompactTask:
         return FileResult(self.number, done.logs.records, stat)
 
     def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:
-        """What was done, as FileGroupReaderBasedMergeHandle says it."""
+        """Return the write statistics, as FileGroupReaderBasedMergeHandle makes them."""
         base = file_slice.base
         return WriteStat(
             file_id=self.operation.file_id,
@@ -171,7 +171,7 @@ class CompactTask:
 def sizes_of(
     store: TimelineStore, timeline: Timeline, operations: Sequence[CompactionOperation]
 ) -> list[dict[str, int]]:
-    """The sizes that commits state of the files of each operation of a plan, by path; see `stated_sizes`."""
+    """Return the file sizes that commits state for each operation of a plan, by path; see `stated_sizes`."""
     logs, paths = [], []
     for operation in operations:
         names = [name for name in map(parse_log_file, operation.log_files) if name is not None]
@@ -184,10 +184,10 @@ def sizes_of(
 
 
 def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
-    """The slice that a plan names.
+    """Return the file slice of a plan's operation.
 
     Raises:
-        CorruptError: the plan names what can't be a file of the file group.
+        CorruptError: the plan names a file that doesn't belong to the file group.
         NotFoundError: the base file is gone.
     """
     partition = operation.partition_path
@@ -196,7 +196,7 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
         parsed = parse_log_file(name)
         _check_name(storage, operation, name, parsed)
         assert parsed is not None
-        logs.append(LogFile(partition, parsed, 0))  # a plan doesn't say its size
+        logs.append(LogFile(partition, parsed, 0))  # a plan has no file sizes
     base = None
     if operation.base_file is not None:
         found = parse_base_file(operation.base_file)
@@ -222,7 +222,7 @@ def _path(partition: str, name: str) -> str:
 
 
 def _complete(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:
-    """All columns in order; texts that are the same in all rows are encoded so that they cost nothing."""
+    """Return all columns in order; constant text columns are encoded as dictionaries of one value."""
     zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
     columns = [
         pa.DictionaryArray.from_arrays(zeros, pa.array([constant[f.name]])) if f.name in constant else rows[f.name]
@@ -232,11 +232,11 @@ def _complete(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa
 
 
 def check_same(expected: Iterable[pa.Table], written: Iterable[pa.Table], *, table: str, path: str) -> None:
-    """Compare a merged slice with the file that was made of it, row by row, NaNs and signs of zeros too.
+    """Compare a merged slice with its written file row by row, including NaNs and signs of zeros.
 
     Args:
-        expected: the slice's rows, some after the others.
-        written: the file's rows, likewise.
+        expected: the slice's rows, in parts.
+        written: the file's rows, in parts.
         table: location of the table.
         path: the file.
 
@@ -260,7 +260,7 @@ def check_same(expected: Iterable[pa.Table], written: Iterable[pa.Table], *, tab
 
 
 def _side_by_side(one: Iterable[pa.Table], other: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Rows of two sides, as many of each as of the other while both have some."""
+    """Yield rows of both sides in parts of equal length, until one side ends."""
     left, right = (filter(lambda part: part.num_rows, side) for side in (one, other))
     mine, theirs = next(left, None), next(right, None)
     while mine is not None and theirs is not None:
@@ -291,7 +291,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def _same_bits(one: pa.Array, other: pa.Array) -> bool:
-    """Equality in which a NaN equals itself."""
+    """Compare columns; NaN equals NaN."""
     if not one.is_null().equals(other.is_null()):
         return False
     kind = one.type

@@ -1,4 +1,4 @@
-"""Compact the log files of one slice: their versions merged among themselves into one new log file."""
+"""Compact the log files of one slice: merge their versions into one new log file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pudi.task.write import FileResult
 
 @dataclass(slots=True)
 class _Done:
-    """What was done so far."""
+    """Sums over the parts of a slice."""
 
     rows: int = 0
     deletes: int = 0
     counts: LogCounts = field(default_factory=LogCounts)
     stats: pa.Table | None = None
-    """Column statistics; None where the versions came in parts: readers look into a file that has none."""
+    """Column statistics; None if the versions came in parts: readers then never skip the file."""
 
     def add(self, newer: Versions, counts: LogCounts) -> None:
         deletes = int(newer.deleted.sum())
@@ -48,15 +48,15 @@ class _Done:
 class CompactLogsTask:
     """Compact the log files of one slice (FileGroupReaderBasedAppendHandle).
 
-    The new file's blocks name the instants that they stand for (COMPACTED_BLOCK_TIMES); the old files stay where they
-    are, and no reader merges them any more. Deletes stay deletes, with their ordering values: the base file, and what
-    comes later, have not met them yet.
+    The blocks of the new file name the instants that they replace (COMPACTED_BLOCK_TIMES). The old files stay, and
+    readers ignore them. Deletes stay deletes with their ordering values, since they still apply to the base file and to
+    later versions.
 
     Attributes:
         spec: the log compaction.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
-        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
+        sizes: the sizes of its log files that commits state, by path, see `stated_sizes`.
     """
 
     spec: CompactSpec
@@ -74,7 +74,7 @@ class CompactLogsTask:
         Raises:
             NotFoundError: a log file is gone.
             CorruptError: one can't be read.
-            NotSupportedError: log blocks with some columns only: what they lack is in older versions.
+            NotSupportedError: the log files contain partial updates.
         """
         spec, operation = self.spec, self.operation
         file_slice = replace(slice_of(storage, replace(operation, base_file=None)), base=None).with_stated(self.sizes)
@@ -83,7 +83,7 @@ class CompactLogsTask:
             size = self._write(storage, file_slice, done, file)
             if not size:
                 return FileResult(self.number, 0, None)
-            # the version in a name is the last one's successor in layout 1, where all of a slice bear its instant
+            # in layout 1 all log files of a slice have its instant, so the new file takes the next version number
             over, token = Append(file_slice), write_token(self.number, spec.run, attempt)
             version = over.version(spec.layout)
             name = LogFileName(operation.file_id, over.instant(spec.instant, spec.layout), version, token).name
@@ -94,7 +94,7 @@ class CompactLogsTask:
         return FileResult(self.number, done.counts.records, stat)
 
     def _write(self, storage: Storage, file_slice: FileSlice, done: _Done, file: BinaryIO) -> int:
-        """Write the blocks to a temporary file; how many bytes they are."""
+        """Write the blocks to a temporary file; return the number of bytes."""
         spec, size, first = self.spec, 0, True
         slices = MergedSlices(storage, spec.merging, spec.schema, spec.history)
         for newer, counts in slices.folded(file_slice, spec.schema):

@@ -1,4 +1,4 @@
-"""Compact one file group of the metadata table: its files merged into a new base file, or its log files into one."""
+"""Compact one file group of the metadata table: into a new base file, or its log files into one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CompactMetadataTask:
 
     Attributes:
         instant: requested time of the compaction.
-        run_number: a number that the write tokens of all files of this run hold.
+        run_number: id of this run in the write tokens of its files.
         number: place in the plan, also the first part of the write token.
         operation: the slice.
         scope: the instants whose log blocks count.
-        sizes: what commits state of the sizes of its log files, by path, see `stated_sizes`.
+        sizes: the sizes of its log files that commits state, by path, see `stated_sizes`.
     """
 
     instant: str
@@ -72,7 +72,7 @@ class CompactMetadataLogsTask(CompactMetadataTask):
     """Compact the log files of one slice of the metadata table into one (FileGroupReaderBasedAppendHandle).
 
     Attributes:
-        layout: of the metadata table's timeline.
+        layout: the layout of the metadata table's timeline.
     """
 
     layout: Layout = 2

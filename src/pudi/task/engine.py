@@ -1,4 +1,4 @@
-"""The protocol of engines: how independent tasks and the one exchange of records by file are spread over work."""
+"""The protocol of engines, which run independent tasks and bring records to the task of their file."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from pudi.task.write import FileResult
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What a write takes in; picklable.
+    """The requirements of a write on its input; picklable.
 
     Attributes:
         table: location of the table, for errors.
         schema: the table's columns without meta fields.
-        keys: how record key and partition path are made.
-        keys_only: only key and partition columns are needed (deletes); others are ignored.
-        combine: by this rule versions of one key are combined first, whatever their partitions (global indexes).
-        fill_missing: whether columns that the data lacks become null.
+        keys: makes record keys and partition paths.
+        keys_only: whether only key and partition columns are needed (deletes).
+        combine: the rule that first combines versions of one key across partitions (global indexes); None doesn't.
+        fill_missing: whether missing columns become null.
         ordering: ordering fields.
-        buckets: by what the keys' buckets are told, where all of many records will be asked for them more than once.
+        buckets: computes the buckets of keys early, if all records are asked for them more than once.
     """
 
     table: str
@@ -48,11 +48,11 @@ class InputSpec:
 
     @property
     def kept_columns(self) -> frozenset[str]:
-        """Columns that keep their type whatever the data's: those of record key, partition path and ordering."""
+        """The columns that keep their type, whatever type the data has: record key, partition and ordering columns."""
         return frozenset() if self.keys_only else frozenset({*self.keys.columns, *self.ordering})
 
     def evolved(self, data: pa.Schema) -> InputSpec:
-        """The same with the columns that the table has after a write of data with such columns.
+        """Return the spec with the columns that the table has after writing data with these columns.
 
         Raises:
             SchemaError: as `written_schema`.
@@ -72,37 +72,37 @@ class InputSpec:
 
 
 class KeyedInput(Protocol):
-    """Records of one write, checked, with record key and partition path, evaluated once however often they're used."""
+    """The checked records of one write, with record key and partition path. The input is evaluated once."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns as they are once the records are in, without meta fields."""
+        """The table's columns after the write, without meta fields."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Records by partition path."""
+        """Number of records by partition path."""
 
     @property
     def record_bytes(self) -> float | None:
-        """Bytes of an average record in memory, where the engine knows."""
+        """Bytes of an average record in memory; None if the engine doesn't know."""
 
     def release(self) -> None:
-        """Give back what keeps the records."""
+        """Release cached records."""
 
 
 class Tagged(Protocol):
-    """Records with the file group that holds their key, if one does."""
+    """Records with the file group that holds their key, if there is one."""
 
     @property
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
 
     def new_only(self) -> Any:
-        """Without the records whose key was found."""
+        """Return the records without those whose key exists already."""
 
 
 class MergedRows(Protocol):
-    """Records that a merge writes."""
+    """The records that a merge writes."""
 
     @property
     def data(self) -> Any:
@@ -110,139 +110,139 @@ class MergedRows(Protocol):
 
     @property
     def read(self) -> ReadPlan:
-        """What was read of the table."""
+        """The read of the table."""
 
     def release(self) -> None:
-        """Give back what keeps them."""
+        """Release cached records."""
 
 
 class FileJob(Protocol):
-    """Work on one file group that takes no records in; picklable."""
+    """Work on one file group without input records; picklable."""
 
     @property
     def number(self) -> int:
-        """Place among the jobs that run together, from 0."""
+        """Number of the job among those that run together, from 0."""
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Do it.
+        """Do the work.
 
         Args:
             storage: the table's files.
-            attempt: number of the attempt at this job, another one for each.
+            attempt: number of the attempt at this job, unique per attempt.
         """
 
 
 @runtime_checkable
 class Weighed(Protocol):
-    """A job that says how much there is to do, so that small ones may share a task."""
+    """A job that estimates its work, so that small jobs can share a task."""
 
     @property
     def weight(self) -> int:
-        """Bytes that it reads and writes, about."""
+        """Approximate number of bytes read and written."""
 
 
 class JobRunner(Protocol):
-    """What does jobs; an engine, where that is all that's needed of it."""
+    """Runs jobs: the part of `Engine` that table services and index builds need."""
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """See `Engine.run_jobs`."""
 
 
 class EvaluatedAgainError(UnavailableError):
-    """Records that weren't counted first may have been lost or doubled; counted first, they can be written."""
+    """Records that were not counted first may have been lost or doubled; the write must count them and start again."""
 
 
 class Engine(Protocol):
-    """Spreads tasks over threads or over Spark. Task functions are the same; only statistics come back."""
+    """Runs tasks in threads or on Spark. Task functions are the same on both; only statistics come back."""
 
     @property
     def whole_limits(self) -> WholeLimits | None:
-        """Up to where `write_partitions` is faster than `tag` and `write`; None if never."""
+        """Limits below which `write_partitions` is faster than `tag` and `write`; None if it never is."""
 
     @property
     def counts_apart(self) -> bool:
-        """Whether it's worth while to write without counting first; `bulk_write` takes buckets of new tables then."""
+        """Whether counting records costs a query; `bulk_write` then writes the buckets of new tables uncounted."""
 
     def repeatable(self, data: Any, table: str) -> Any:
-        """The data in a form that `prepare` can be given more than once.
+        """Return the data in a form that `prepare` can take more than once.
 
         Raises:
-            InvalidArgumentError: it's nothing that `prepare` takes.
+            InvalidArgumentError: the type of the data is not supported.
         """
 
     def prepare(self, data: Any, spec: InputSpec) -> KeyedInput:
-        """Check the input and give its records their keys.
+        """Check the input and add record keys and partition paths.
 
         Raises:
-            InvalidArgumentError: null keys, a partition value that leaves the table's root.
+            InvalidArgumentError: a key is null, or a partition path leaves the table's root.
             SchemaError: a column is missing, is unknown or has another type.
         """
 
     def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
-        """Find the records' file groups, or buckets: by their keys in file slices, or by their keys alone.
+        """Find the file group of each record, by look-up in file slices, or its bucket, from the key alone.
 
         Args:
-            records: what `prepare` gave.
+            records: the result of `prepare`.
             storage: the table's files.
-            lookups: slices that may hold keys; none where nothing is to be found (inserts, buckets).
-            search: the index, and what it needs to know of the write.
+            lookups: slices that may hold keys; empty if no look-up is needed (inserts, buckets).
+            search: the index, and the facts of the write that it needs.
         """
 
     def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
-        """Bring each record to the task that its file group or its partition's route names, and write the files."""
+        """Bring each record to the task of its file group, or of its partition's insert route, and write the files."""
 
     def write_partitions(
         self, records: Any, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
     ) -> Sequence[FileResult]:
-        """Bring each partition's records to one task that finds their file groups and writes the files.
+        """Bring the records of each partition to one task, which finds their file groups and writes the files.
 
         Args:
-            records: what `prepare` gave.
+            records: the result of `prepare`.
             storage: the table's files.
             spec: the write.
-            tasks: one for each partition that has records.
+            tasks: one for each partition with records.
             context: makes ids.
         """
 
     def change(
         self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
     ) -> Sequence[FileResult]:
-        """Write the next versions of the files in which a change finds rows; no records come in.
+        """Write the next versions of the files with rows that a change matches; takes no records.
 
         Args:
             storage: the table's files.
             spec: the write.
-            tasks: the files to look into.
-            change: what becomes of which rows.
+            tasks: the files to search.
+            change: the predicate and the new values.
         """
 
     def merge_source(self, data: Any, table: str) -> tuple[Any, pa.Schema]:
-        """Rows to merge in the form that `merge_rows` takes, without meta fields, and their columns."""
+        """Return the source rows of a merge in the form that `merge_rows` takes, and their schema."""
 
     def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
-        """The records that a merge writes; see `MergeJoin`.
+        """Compute the records that a merge writes; see `MergeJoin`.
 
         Args:
-            source: what `merge_source` gave.
+            source: the result of `merge_source`.
             storage: the table's files.
-            join: how source and table meet, and what comes of it.
+            join: how source rows match table rows, and the outcome of each match.
 
         Raises:
-            InvalidArgumentError: several source rows meet one of the table, or one would change its partition.
+            InvalidArgumentError: several source rows match one row of the table, or a row would change its partition.
         """
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:
-        """Write all records to new file groups, without looking at what is there.
+        """Write all records to new file groups, without reading the table.
 
         Raises:
-            EvaluatedAgainError: where `counts_apart`, records of buckets may have been lost or doubled.
+            EvaluatedAgainError: only with `counts_apart`: records of buckets may have been lost or doubled.
         """
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """Do jobs that don't depend on each other; those that are `Weighed` and small may share a task.
+        """Run independent jobs. Small jobs that are `Weighed` may share a task.
 
         Args:
             storage: the table's files.
-            instant: requested time of the instant that they're part of, which has a heartbeat.
+            instant: requested time of their instant, which has a heartbeat.
             jobs: numbered from 0.
         """

@@ -1,6 +1,6 @@
-"""What an expression index keeps of a file: its rows in, statistics or a bloom filter of results out.
+"""The values that an expression index stores of a file: statistics or a bloom filter of an expression's results.
 
-Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and its like for bloom filters.
+Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and its counterpart for bloom filters.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pudi.task.write import FileResult
 
 @dataclass(frozen=True, slots=True)
 class IndexedValues:
-    """What is kept of one file; neither where nothing is known.
+    """The index values of one file; both are None if they are unknown.
 
     Attributes:
         partition: partition path.
         file: name of the file.
-        instant: the instant that it bears.
+        instant: the instant of the file.
         stats: a table of `FILE_STATS`.
         bloom: a filter of the results as texts.
     """
@@ -49,10 +49,10 @@ class ExpressionSpec:
     """An expression index; picklable.
 
     Attributes:
-        column: name of the column, of a struct's field with dots.
+        column: name of the column; dots separate the fields of a struct.
         value: the expression: the bound column itself, or a function of it.
-        version: of the index's values, see `StatsSpec`.
-        bloom: how filters are made; None where statistics are kept.
+        version: version of the index's values, see `StatsSpec`.
+        bloom: options of bloom filters; None for an index of statistics.
     """
 
     column: str
@@ -78,18 +78,18 @@ class ExpressionSpec:
         return IndexedValues(file.partition, file.name.name, file.instant, bloom=bloom)
 
     def results(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Array | None:
-        """The expression's results for a file's rows, of a log file in all versions; None where they can't be told.
+        """Compute the expression on a file's rows, in a log file on all versions; None if it can't be computed.
 
         Raises:
             NotFoundError: it's gone.
             CorruptError: it can't be read.
         """
-        if reading.history is not None:  # a file may call the column otherwise
+        if reading.history is not None:  # the column may have another name in the file
             return None
         return self._results(self._rows(storage, file, reading))
 
     def _rows(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Table:
-        """The column as the table has it: of a log file in all its versions, whichever may win."""
+        """Return the column in the table's type; of a log file, in all its versions."""
         field = reading.schema.field(self.column.split(".", 1)[0])
         target = pa.schema([field.with_nullable(True)])
         if isinstance(file, BaseFile):
@@ -104,12 +104,12 @@ class ExpressionSpec:
             rows = decode_data(block, {field.name})
             if field.name in rows.column_names:
                 parts.append(conform_read(rows, target, path=file.path))
-            elif not block.is_partial:  # these rows have no such value; those that a partial block updates keep theirs
+            elif not block.is_partial:  # rows without the column: a partial update of them leaves it unchanged
                 parts.append(pa.table([pa.nulls(rows.num_rows, field.type)], schema=target))
         return pa.concat_tables(parts)
 
     def _results(self, rows: pa.Table) -> pa.Array | None:
-        """The expression's results; None where it has none that could be told."""
+        """Return the expression's results; None if they can't be computed."""
         if isinstance(self.value, Column):
             return leaf_values(rows, self.column).combine_chunks()
         try:
@@ -118,7 +118,10 @@ class ExpressionSpec:
             return None
 
     def _stats(self, results: pa.Array, file: BaseFile | LogFile) -> pa.Table | None:
-        """As Hudi has them: values are counted without nulls, and sizes are those of the file, twice uncompressed."""
+        """Return statistics as Hudi makes them.
+
+        The value count excludes nulls. The total size is the file's size, the uncompressed size twice that.
+        """
         if not len(results) and isinstance(file, BaseFile):
             return None
         table = pa.table([results], names=["result"])
@@ -133,7 +136,7 @@ class ExpressionSpec:
 
 
 def result_texts(results: pa.Array) -> pa.Array | None:
-    """Results as texts of Java's; None of a type whose texts depend on more than the value."""
+    """Return results as Java prints them; None for types whose text depends on more than the value."""
     kind = results.type
     if pt.is_dictionary(kind):
         return result_texts(results.dictionary_decode())
@@ -143,17 +146,17 @@ def result_texts(results: pa.Array) -> pa.Array | None:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionResult(FileResult):
-    """What an `ExpressionTask` found, file by file."""
+    """The results of an `ExpressionTask`, file by file."""
 
     kept: tuple[IndexedValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionTask:
-    """Find out what an expression index keeps of some files. Picklable.
+    """Compute the values of an expression index for some files. Picklable.
 
     Attributes:
-        number: place among the tasks.
+        number: number of the task, from 0.
         reading: how files are read.
         spec: the index.
         files: the files.
@@ -165,6 +168,6 @@ class ExpressionTask:
     files: tuple[BaseFile | LogFile, ...]
 
     def run(self, storage: Storage, attempt: int) -> ExpressionResult:
-        """Find it; see `FileJob.run`."""
+        """Compute and return them; see `FileJob.run`."""
         kept = tuple(self.spec.keep(storage, file, self.reading) for file in self.files)
         return ExpressionResult(self.number, 0, None, kept=kept)

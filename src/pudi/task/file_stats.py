@@ -1,4 +1,4 @@
-"""Statistics of a file just written, from what is at hand: its content and its records in, a small table out."""
+"""Statistics of a file that was just written, from its content and records in memory."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from pudi.format.parquet_pages import open_parquet
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values, log_file_stats
 
 _PARQUET = b"PAR1"
-"""How Parquet files begin."""
+"""The first bytes of Parquet files."""
 
 
 def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | None) -> pa.Table | None:
-    """Statistics of a base file.
+    """Return the column statistics of a base file.
 
     Args:
         content: the file.
-        rows: its rows; None reads what is needed of them from the content.
-        spec: which columns; None makes none.
+        rows: its rows; None reads them from the content as needed.
+        spec: the columns; None makes no statistics.
 
     Returns:
-        None for a file of another format than Parquet too, which Hudi tells nothing of
-        (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
+        None also for formats other than Parquet, like Hudi (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
     """
     if spec is None or bytes(content[: len(_PARQUET)]) != _PARQUET:
         return None
@@ -38,12 +37,12 @@ def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | N
 
 
 def stats_of_log(blocks: Sequence[pa.Table], schema: pa.Schema, spec: StatsSpec | None) -> pa.Table | None:
-    """Statistics of a log file.
+    """Return the column statistics of a log file.
 
     Args:
-        blocks: the records of its data blocks; none where it only has deletes.
+        blocks: the records of its data blocks; empty if it has only deletes.
         schema: the table's columns, meta fields among them.
-        spec: which columns; None makes none.
+        spec: the columns; None makes no statistics.
     """
     if spec is None:
         return None

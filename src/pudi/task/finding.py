@@ -1,4 +1,4 @@
-"""What jobs of a check find: small values, merged when all jobs are done, so that no key passes the driver."""
+"""Findings of check jobs: small values that are merged after all jobs, so that no key passes through the driver."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pyarrow as pa
 from pudi.task.write import FileResult
 
 SHOWN = 5
-"""Keys that are named of many with the same trouble."""
+"""Maximum number of keys named in one finding."""
 
 DATA_FILES = "data files"
-"""What a finding about the table's own files is said of."""
+"""The index name in findings about the table's own files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that isn't as it should be.
+    """A difference that a check found.
 
     Attributes:
-        index: what is wrong: a partition of the metadata table, `DATA_FILES` or `record keys`.
+        index: a partition of the metadata table, `DATA_FILES` or `record keys`.
         path: the file, the file group or the partition concerned, relative to the table's root.
-        what: what is said and what is there; of record keys the rest of a sentence that names them.
-        keys: how many record keys it is about; 0 for none.
-        sample: some of them.
+        what: the stated and the actual state; for record keys the rest of a sentence that begins with them.
+        keys: number of record keys; 0 for other findings.
+        sample: some of the keys.
     """
 
     index: str
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What it says of its path."""
+        """Return the finding as text, without its path."""
         if not self.keys:
             return self.what
         shown = ", ".join(map(repr, self.sample))
@@ -52,11 +52,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings(FileResult):
-    """What one job of a check found.
+    """The findings of one check job.
 
     Attributes:
-        found: all of it.
-        unread: numbers of file groups that could not be read.
+        found: all findings.
+        unread: numbers of unreadable file groups.
     """
 
     found: tuple[Finding, ...] = ()
@@ -64,7 +64,7 @@ class Findings(FileResult):
 
 
 def merge_findings(parts: Iterable[Findings]) -> Sequence[Finding]:
-    """Merge what all jobs found about the same thing; ordered by path."""
+    """Merge the findings of all jobs about the same thing; ordered by path."""
     folded: dict[tuple[str, str, str], Finding] = {}
     for part in parts:
         for each in part.found:

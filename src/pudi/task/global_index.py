@@ -1,4 +1,4 @@
-"""Global indexes: where in the whole table a key is, and which records move from one partition to another."""
+"""Global indexes: find keys in the whole table, and move records between partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pudi.task.tag import KeyLookup, KeySearch, Spread, key_finder
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows whose key a slice holds, ascending; those of them that are older than what it holds."""
+    """Rows whose key a slice holds, ascending; and those among them that are older than the stored version."""
 
     file_slice: FileSlice
     rows: np.ndarray
@@ -38,17 +38,17 @@ def tag_global(
 ) -> dict[str, TaggedPartition]:
     """Find records' keys in any partition (HoodieIndexUtils.tagGlobalLocationBackToRecords).
 
-    A record that is found in another partition than its own goes there all the same, or, where the index moves
-    records, leaves there and is put into its own: two places, one commit. One that is older than what is stored stays
-    out of both. A key that plain inserts have put into several places is updated, moved or deleted in all of them.
+    A record found in another partition either updates the record there or, if the index moves records, is deleted there
+    and inserted into its own partition, in one commit. A record that is older than the stored version does neither. If
+    plain inserts put a key into several partitions, all copies are updated, moved or deleted.
 
     Args:
         rows: all records, each key once.
-        partitions: by partition path, the numbers of its records.
+        partitions: row numbers of the records, by partition path.
         storage: the table's files.
         lookups: all slices of the table.
-        search: the index, and how versions are compared.
-        spread: runs the independent parts.
+        search: the index and the comparison of versions.
+        spread: runs independent parts, a form of `map`.
     """
     keys = rows[RECORD_KEY].combine_chunks()
     finder = key_finder(keys, search.index, search.records, spread=spread)
@@ -74,13 +74,13 @@ def tag_global(
 
 
 def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, search: KeySearch) -> np.ndarray:
-    """Whether each record wins over what a slice holds of its key; over all of it, where that is more than one.
+    """Return whether each record wins over the stored record of its key, over all copies if there are several.
 
     Args:
         storage: the table's files.
         file_slice: the slice.
         rows: record key and ordering columns, each key once.
-        search: how versions are compared.
+        search: the comparison of versions.
     """
     wins = np.ones(rows.num_rows, dtype=bool)
     if not rows.num_rows:
@@ -98,7 +98,7 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
 
 
 def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: KeySearch) -> Iterator[pa.Table]:
-    """Some columns of all that a slice holds."""
+    """Return some columns of all records of a slice."""
     if file_slice.logs and search.merging is not None:
         slices = MergedSlices(storage, search.merging, with_meta_fields(search.schema), search.history)
         for part in slices.parts(file_slice, wanted.names):
@@ -117,8 +117,8 @@ def _compose(
     deleted: np.ndarray,
     search: KeySearch,
 ) -> dict[str, TaggedPartition]:
-    """Put together, partition by partition, what was found slice by slice."""
-    out = np.zeros(len(own), dtype=bool)  # older than what is stored elsewhere
+    """Combine by partition the results of each slice."""
+    out = np.zeros(len(own), dtype=bool)  # older than the record stored elsewhere
     settled = np.zeros(len(own), dtype=bool)  # goes where it was found
     for one in found:
         out[one.older] = True

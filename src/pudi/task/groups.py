@@ -1,4 +1,4 @@
-"""Rows with the same values together: the places of each group, by one sort however many groups there are."""
+"""Group rows by values: the row numbers of each group, by one sort for any number of groups."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 
 def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Array]]:
-    """Each combination of values in some columns with the numbers of its rows, ascending.
+    """Return each combination of values in some columns with its row numbers, ascending.
 
     Args:
         rows: the rows; no nulls in these columns.
-        columns: what groups them, of types whose values have an order.
+        columns: the grouping columns, of types with an order.
 
     Returns:
         Groups in the order of their values.
@@ -34,7 +34,7 @@ def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[An
 
 
 def places_of(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct value among some integers with its places, both ascending."""
+    """Return each distinct integer with its positions, both ascending."""
     if not len(values):
         return
     least = values.min()
@@ -52,7 +52,7 @@ _SMALL = 1 << 16
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
-    """For each row the number of its value, and the values: few beside the rows."""
+    """Return for each row the number of its value, and the values. Meant for few distinct values."""
     encoded = pc.dictionary_encode(column)
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.unify_dictionaries().combine_chunks()
@@ -62,7 +62,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
 
 
 def _group(code: int, values: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """The values that a code of several columns stands for."""
+    """Return the values that a combined code of several columns stands for."""
     group = []
     for distinct in reversed(values):
         code, place = divmod(code, len(distinct))

@@ -1,8 +1,8 @@
-"""Which record keys a write adds to file groups and takes out of them, as jobs; and what the record index makes of it.
+"""Jobs that find the record keys that a write adds to file groups and removes from them, and update the record index.
 
-The first jobs look at one file group each and put its keys, by file group of the record index, into a file beside the
-markers. The second ones, one for each file group of the index, take up their part of these files. So no key passes
-the driver, on either engine.
+Jobs of the first kind read one file group each and write its changed keys, ordered by file group of the record index,
+into a file beside the markers. Jobs of the second kind, one per file group of the index, collect their part of these
+files. So no key passes through the driver, on either engine.
 
 Source: BaseFileRecordParsingUtils.getRecordKeyStatuses, HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 """
@@ -42,28 +42,28 @@ _LOCATION, _SHARDS = b"location", b"shards"
 
 
 class ReadsKeys(Protocol):
-    """What tells the keys of an index that the records of a slice have; picklable."""
+    """Reads the index keys of the records of a slice; picklable."""
 
     @property
     def merging(self) -> Merging | None:
         """How log files are merged; None in a copy-on-write table."""
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
-        """The keys of all records of a slice."""
+        """Return the keys of all records of a slice."""
 
 
 _KEY_WEIGHT = 2_000
-"""Work of encoding one key's record, as bytes of a file that would take as long to read."""
+"""Cost of encoding one key's record, expressed in bytes of a file that takes as long to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyReading:
-    """How the keys of slices are read; picklable.
+    """Reads record keys of slices; picklable.
 
     Attributes:
         schema: every column of the table, meta fields first.
         merging: how log files are merged; None in a copy-on-write table.
-        history: the schemas by which files are read, in a table with schema on read.
+        history: the schemas of older files, in a table with schema on read.
     """
 
     schema: pa.Schema
@@ -71,13 +71,13 @@ class KeyReading:
     history: SchemaHistory | None = None
 
     def with_instant(self, instant: str) -> KeyReading:
-        """The same for what is there once an instant is completed."""
+        """Return a reader of the state after an instant completes."""
         if self.merging is None:
             return self
         return replace(self, merging=replace(self.merging, scope=self.merging.scope.with_instant(instant)))
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
-        """The keys of all records of a slice."""
+        """Return the keys of all records of a slice."""
         if file_slice.logs and self.merging is not None:
             reader = MergedSlices(storage, self.merging, self.schema, self.history)
             return _whole(reader.read(file_slice, [RECORD_KEY])[RECORD_KEY])
@@ -86,14 +86,14 @@ class KeyReading:
 
 @dataclass(frozen=True, slots=True)
 class StagedKeys(FileResult):
-    """What a `KeyTask` found.
+    """The result of a `KeyTask`.
 
     Attributes:
-        path: the file with the keys; empty where there are none.
-        size: its bytes.
+        path: the file with the keys; empty if there are none.
+        size: size of the file in bytes.
         partition: partition path of the file group.
-        shards: numbers of the index's file groups among the partition's, or the table's, in the file's order.
-        records: how many keys there are for each of these.
+        shards: numbers of the index's file groups, counted within the partition or the table, in the order of the file.
+        records: the number of keys for each of these.
     """
 
     path: str = ""
@@ -105,21 +105,21 @@ class StagedKeys(FileResult):
 
 @dataclass(frozen=True, slots=True)
 class KeyTask:
-    """Find out how a write changes the keys of one file group. Picklable.
+    """Find the record keys that a write adds to and removes from one file group. Picklable.
 
     Attributes:
-        number: place among the tasks.
-        reading: how keys are read, after the write; one that looks at log blocks by themselves is a `KeyReading`.
+        number: number of the task, from 0.
+        reading: reads keys in the state after the write; a `KeyReading` if log blocks are read separately.
         partition: partition path.
         location: value of the record index for keys of the file group.
-        shards: over how many file groups of the index the keys are spread.
-        path: where to put them.
-        before: the file group before the write; None where there was none.
-        after: as it is then; None where it's taken out of the table.
-        skip: rows of the base file that were there before, so that those behind them are all that is new.
-        logged: the log files that the write made.
-        adds: whether these may hold records of any new keys.
-        revives: whether they may hold records of keys that were deleted in older log files.
+        shards: number of file groups of the index.
+        path: the file to write.
+        before: the file slice before the write; None for a new file group.
+        after: the file slice after the write; None if the file group was replaced.
+        skip: number of old rows at the start of the base file; only rows after them are new.
+        logged: the log files of the write.
+        adds: whether the log files may hold new keys.
+        revives: whether the log files may hold records of keys that older log files deleted.
         whole_key: of a secondary index, see `secondary_shard_of`; None for a record index.
     """
 
@@ -139,11 +139,11 @@ class KeyTask:
 
     @property
     def weight(self) -> int:
-        """Bytes of the files whose keys are read."""
+        """Bytes of the files to read."""
         return sum(each.size for each in (self.before, self.after) if each is not None)
 
     def run(self, storage: Storage, attempt: int) -> StagedKeys:
-        """Find them and write them down; see `FileJob.run`.
+        """Find the keys and write them; see `FileJob.run`.
 
         Raises:
             NotFoundError: a file is gone.
@@ -178,7 +178,7 @@ class KeyTask:
         return bytes(sink.getvalue())
 
     def _changes(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
-        """Keys that are there from now on, and keys that are there no more."""
+        """Return the added keys and the removed keys."""
         none = pa.array([], pa.string())
         if self.logged:
             return self._of_logs(storage)
@@ -195,7 +195,7 @@ class KeyTask:
         )
 
     def _of_logs(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
-        """The keys that the write's own log blocks are about, by whether they're there after merging."""
+        """Return the keys in the write's own log blocks, by whether they exist after merging."""
         touched, deleted = self._logged_keys(storage, self.logged)
         if not self.adds:
             touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, touched)))
@@ -207,7 +207,7 @@ class KeyTask:
         return about.filter(new), about.filter(pc.invert(there))
 
     def _deleted_before(self, storage: Storage, touched: pa.Array) -> pa.Array:
-        """Keys that older log blocks delete: an index that looks into base files alone still finds them there."""
+        """Return keys that older log blocks delete: an index that reads only base files still finds them."""
         if not self.revives or not len(touched) or self.before is None:
             return touched.slice(0, 0)
         return self._logged_keys(storage, self.before.logs, records=False)[1]
@@ -215,7 +215,7 @@ class KeyTask:
     def _logged_keys(
         self, storage: Storage, logs: Sequence[LogFile], *, records: bool = True
     ) -> tuple[pa.Array, pa.Array]:
-        """Keys of records, and of deletes, in log files."""
+        """Return the keys of records and of deletes in log files."""
         touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
         assert self.reading.merging is not None
         for block in read_all_blocks(storage, logs, self.reading.merging.scope):
@@ -227,7 +227,7 @@ class KeyTask:
 
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
-    """The record keys of a base file, but for those of its first rows."""
+    """Return the record keys of a base file, without its first rows."""
     reader = open_base_file(storage, base)
     if RECORD_KEY not in reader.schema.names:
         raise reader.corrupt(f"no column {RECORD_KEY}")
@@ -242,13 +242,13 @@ def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The part of a `KeyTask`'s file that one file group of the index takes up.
+    """The part of a `KeyTask`'s file for one file group of the index.
 
     Attributes:
         path: the file.
-        size: its bytes.
-        batch: the part's place in the file.
-        records: keys in it.
+        size: size of the file in bytes.
+        batch: number of the part in the file.
+        records: number of keys in it.
     """
 
     path: str
@@ -259,15 +259,15 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class ShardTask:
-    """Bring one file group of the record index, or of a secondary one, up to date. Picklable.
+    """Update one file group of the record index or of a secondary index. Picklable.
 
     Attributes:
-        number: place among the tasks.
+        number: number of the task, from 0.
         requested: the instant.
-        layout: of the metadata table's timeline.
+        layout: the layout of the metadata table's timeline.
         slice: the file group's latest slice.
         portions: the keys.
-        bootstrap: whether a base file is written, of a file group that has none; else a log file.
+        bootstrap: whether to write the first base file of the file group instead of a log file.
     """
 
     number: int
@@ -279,14 +279,14 @@ class ShardTask:
 
     @property
     def weight(self) -> int:
-        """Work of the keys, as bytes of a file that would take as long to read."""
+        """Cost of the keys, expressed in bytes of a file that takes as long to read."""
         return _KEY_WEIGHT * sum(portion.records for portion in self.portions)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the file; see `FileJob.run`.
 
         Raises:
-            CorruptError: a file of the first jobs can't be read.
+            CorruptError: a staged file can't be read.
         """
         below = StorageBelow(storage, METADATA_DIR)
         changes = merged_changes(_portions(storage, self.portions))
@@ -303,10 +303,10 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
-    """Make file groups of the metadata table. Picklable.
+    """Create file groups of the metadata table. Picklable.
 
     Attributes:
-        number: place among the tasks.
+        number: number of the task, from 0.
         requested: the instant.
         file_ids: the file groups.
         partition: partition of the metadata table.
@@ -318,7 +318,7 @@ class GroupTask:
     partition: str = RECORD_INDEX
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Make them; see `FileJob.run`."""
+        """Create them; see `FileJob.run`."""
         below = StorageBelow(storage, METADATA_DIR)
         for file_id in self.file_ids:
             make_group(below, self.requested, self.partition, file_id)
@@ -330,22 +330,22 @@ class CountTask:
     """Count the records of base files. Picklable.
 
     Attributes:
-        number: place among the tasks.
-        slices: whose base files.
+        number: number of the task, from 0.
+        slices: the slices of the base files.
     """
 
     number: int
     slices: tuple[FileSlice, ...]
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Count them, as `received`; see `FileJob.run`."""
+        """Count them; `received` is the count. See `FileJob.run`."""
         bases = [each.base for each in self.slices if each.base is not None]
         rows = sum(open_base_file(storage, base).num_rows for base in bases)
         return FileResult(self.number, rows, None)
 
 
 def _portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-    """Keys with flags, and the location of those that are there, file by file."""
+    """Read staged keys with their flags and the location of added keys, file by file."""
     for portion in portions:
         with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
             location = (reader.schema.metadata or {}).get(_LOCATION)
@@ -355,10 +355,10 @@ def _portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[p
 
 
 def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
-    """Changes to one file group of the record index.
+    """Return the changes of one file group of the record index.
 
-    A key that one file group of the table lost and another one got is there (a record that moved); of one that
-    several got, which only plain inserts do, the last is kept.
+    A key that one file group lost and another got is a moved record: it exists. If several file groups got a key, which
+    only plain inserts do, the last one counts.
     """
     batches, locations = [], []
     for batch, location in portions:
@@ -380,7 +380,7 @@ def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
 
 
 def portions_by_shard(staged: Sequence[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:
-    """What the first jobs found, by partition path and number of the index's file group."""
+    """Return the results of the first jobs, by partition path and number of the index's file group."""
     found: dict[tuple[str, int], list[Portion]] = {}
     for each in staged:
         for batch, (shard, records) in enumerate(zip(each.shards, each.records, strict=True)):

@@ -1,4 +1,4 @@
-"""Statistics of a file that is there already: its footer or its log blocks in, a small table out."""
+"""Statistics of an existing file, from its footer or its log blocks."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _log = logging.getLogger(__name__)
 
 
 def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -> pa.Table | None:
-    """Statistics of a file's columns (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
+    """Return the column statistics of a file (HoodieTableMetadataUtil.readColumnRangeMetadataFrom).
 
     Args:
         storage: the table's files.
         file: the file.
-        spec: which columns.
+        spec: the columns.
 
     Returns:
-        A table of `FILE_STATS`; None for a base file of another format than Parquet, which Hudi tells nothing of.
+        A table of `FILE_STATS`; None for base files other than Parquet, like Hudi.
 
     Raises:
         NotFoundError: the file is gone.
@@ -45,7 +45,7 @@ def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -
 
 
 def _stats_of_log(storage: Storage, file: LogFile, spec: StatsSpec) -> pa.Table:
-    """Blocks that were rolled back count too: bounds may be wider than need be."""
+    """Blocks that were rolled back count too: bounds may be wider than needed."""
     blocks = read_blocks(storage, file)
     data = [block for block in blocks if block.kind.is_data]
     tops = {name.split(".", 1)[0] for name in spec.columns}
@@ -57,7 +57,7 @@ def _stats_of_log(storage: Storage, file: LogFile, spec: StatsSpec) -> pa.Table:
 
 
 def _together(records: list[pa.Table]) -> pa.Table:
-    """Records of several schemas; columns whose types don't go together are left out."""
+    """Combine records of several schemas; columns with incompatible types are left out."""
     try:
         return pa.concat_tables(records, promote_options="permissive")
     except pa.ArrowException:
@@ -73,11 +73,11 @@ def _together(records: list[pa.Table]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class StatsTask:
-    """Find the statistics of some files. Picklable.
+    """Compute the statistics of some files. Picklable.
 
     Attributes:
-        number: place among the tasks.
-        spec: which columns.
+        number: number of the task, from 0.
+        spec: the columns.
         files: the files.
     """
 
@@ -86,7 +86,7 @@ class StatsTask:
     files: tuple[BaseFile | LogFile, ...]
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Find them, in write statistics that say nothing else of the files; see `FileJob.run`."""
+        """Compute them, returned in write statistics that have no other facts; see `FileJob.run`."""
         stats = [
             WriteStat(path=file.path, partition_path=file.partition, column_stats=self._of(storage, file))
             for file in self.files
@@ -94,7 +94,7 @@ class StatsTask:
         return FileResult.of(self.number, 0, stats)
 
     def _of(self, storage: Storage, file: BaseFile | LogFile) -> pa.Table | None:
-        """Statistics of a file; none of a log file that isn't whole, so that readers never skip it."""
+        """Return the statistics of a file; none for an incomplete log file, so that readers never skip it."""
         try:
             return stats_of_file(storage, file, self.spec)
         except CorruptError as error:

@@ -1,4 +1,4 @@
-"""Keys found by the record index, a file group of which tells file groups of the table for its share of the keys."""
+"""Find keys through the record index: each file group of the index looks up its share of the keys."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 
 
 class RecordKeys:
-    """Some record keys whose file groups the record index has told; a finder as those that look into files.
+    """Record keys with the file groups that the record index returned. Used like finders that read files.
 
     Args:
-        keys: record keys, each once.
+        keys: record keys, without duplicates.
         records: the index.
-        partition: the partition of the keys, where the index is by partition.
-        spread: runs the look-ups of its file groups.
+        partition: the partition of the keys, if the index is per partition.
+        spread: runs the look-ups of its file groups, a form of `map`.
 
     Raises:
         CorruptError: a file group of the index can't be read.
@@ -48,18 +48,18 @@ class RecordKeys:
                 self._places.setdefault(group, []).append(places)
 
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
-        """Places of those keys that are in a slice, ascending."""
+        """Return the positions of the keys in a slice, ascending."""
         parts = self._places.get((file_slice.partition, file_slice.file_id))
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 
 def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-    """Rows of the record index by file group: partition path and file id, with the places of their keys.
+    """Return the rows of the record index by file group: partition path and file id, with the positions of their keys.
 
     Args:
-        rows: what the index says of some of the keys.
-        keys: all that it was asked for.
-        places: for each of these its place.
+        rows: the index rows found for some keys.
+        keys: all requested keys.
+        places: for each requested key its position.
     """
     if not rows.num_rows:
         return
@@ -73,7 +73,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
-    """The distinct texts of a column, and for each row the number of its own."""
+    """Return the distinct texts of a column, and for each row the number of its text."""
     whole = column.combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.unify_dictionaries().combine_chunks()
@@ -83,7 +83,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
 
 
 def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each distinct value that is not negative with its places, ascending."""
+    """Return each distinct non-negative value with its positions, ascending."""
     order = np.argsort(values, kind="stable")
     distinct, starts = np.unique(values[order], return_index=True)
     if len(values):

@@ -1,4 +1,4 @@
-"""The record versions in a slice's log files: blocks in, versions out, in memory where they fit, on disk else."""
+"""Read the record versions in a slice's log files, in memory if they fit, otherwise into a temporary file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _MOST_BUCKETS = 4096
 
 @dataclass(frozen=True, slots=True)
 class LogCounts:
-    """What was found in a slice's log files.
+    """Counts of the blocks and records in a slice's log files.
 
     Attributes:
         blocks: data and delete blocks that count.
         records: record versions in them, deletes included.
         size: bytes of the blocks' contents.
-        keys: keys among these records.
-        instants: requested times of the instants that wrote the blocks, in the order in which they're merged.
-        avro: whether the newest block of records is an Avro block.
-        partial: whether a block holds some columns only.
+        keys: distinct keys among these records.
+        instants: requested times of the instants that wrote the blocks, in merge order.
+        avro: whether the newest data block is an Avro block.
+        partial: whether a block contains partial updates.
     """
 
     blocks: int = 0
@@ -47,7 +47,7 @@ class LogCounts:
 
     @classmethod
     def of(cls, blocks: Sequence[LogBlock], records: int = 0) -> LogCounts:
-        """The counts of some blocks, oldest first, that hold so many versions."""
+        """Return the counts of some blocks, oldest first, with this number of versions."""
         return cls(
             blocks=len(blocks),
             records=records,
@@ -59,11 +59,11 @@ class LogCounts:
 
     @property
     def of_rest(self) -> LogCounts:
-        """What is to be said beside later versions, where these counts stand beside the first."""
+        """Return the counts for later parts of a slice whose first part carries these counts."""
         return replace(self, blocks=0, records=0, size=0, keys=0)
 
     def __add__(self, other: LogCounts) -> LogCounts:
-        """The counts of all of a slice, of some of its versions and of more."""
+        """Return the sum of both counts."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in ("blocks", "records", "size", "keys")}
         return replace(self, **sums)
 
@@ -85,16 +85,17 @@ class LogVersions:
     def collect(
         self, blocks: Sequence[LogBlock], target: pa.Schema, *, positions: bool = False
     ) -> tuple[list[Versions], Buckets | None, int]:
-        """All versions in some blocks.
+        """Read all versions in some blocks.
 
         Args:
             blocks: the blocks, oldest first.
-            target: the table's columns that are wanted, with those that merging looks at.
-            positions: whether versions come with the rows that the blocks say (`ROW`), where they fit in memory.
+            target: the wanted columns and the columns that merging needs.
+            positions: whether to return the base rows stored in the blocks (column `ROW`), if the versions fit in
+                memory.
 
         Returns:
-            The versions, oldest run first, where they fit in memory; else none, and where they are, to be closed. And
-            how many there are.
+            The versions, oldest run first, if they fit in memory, else none; the temporary file with them otherwise,
+            which the caller closes; and the number of versions.
 
         Raises:
             CorruptError: a block is damaged.
@@ -154,7 +155,7 @@ class LogVersions:
         known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
         names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
         columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
-        # to a merger of the user's a delete is a version like others
+        # a user's merger sees a delete as a version like others
         unconditional = found.unconditional if rule.merger is None else np.zeros(count, dtype=bool)
         unconditional |= rule.deletes_win
         return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
@@ -167,7 +168,7 @@ def _spill(buckets: Buckets, held: list[Versions]) -> None:
 
 
 def say_rows(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
-    """Whether all blocks say where their records are in a base file (extractRecordPositions)."""
+    """Return whether all blocks store the row numbers of their records in a base file (extractRecordPositions)."""
     at = Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS
     return base is not None and all(
         block.headers.get(at) == base.instant and Header.RECORD_POSITIONS in block.headers for block in blocks
@@ -175,7 +176,7 @@ def say_rows(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
 
 
 def _with_rows(block: LogBlock, runs: Iterable[Versions]) -> Iterator[Versions]:
-    """The versions of a block with the rows of the base file that it says, in column `ROW`."""
+    """Return the versions of a block with their base rows in column `ROW`."""
     held = list(runs)
     count = sum(len(run) for run in held)
     rows = decode_positions(block.headers[Header.RECORD_POSITIONS], count, path=block.path)
@@ -187,23 +188,23 @@ def _with_rows(block: LogBlock, runs: Iterable[Versions]) -> Iterator[Versions]:
 
 
 def without_rows(versions: Versions) -> Versions:
-    """Versions without column `ROW`."""
+    """Return versions without column `ROW`."""
     if ROW not in versions.rows.column_names:
         return versions
     return replace(versions, rows=versions.rows.drop_columns([ROW]))
 
 
 def stored_names(target: pa.Schema, names: FieldNames | None) -> list[str]:
-    """What wanted columns are called in a file."""
+    """Return the names of wanted columns in a file."""
     found = [name if names is None else names.of(name)[0] for name in target.names]
     return [name for name in found if name is not None]
 
 
 def nullable(rows: pa.Table) -> pa.Table:
-    """The same columns, all nullable: deletes have nothing but a key and an ordering value."""
+    """Return the columns as nullable: deletes have only a key and an ordering value."""
     return pa.Table.from_arrays(rows.columns, names=rows.column_names)
 
 
 def keyed(rows: pa.Table, merging: Merging) -> pa.Table:
-    """Rows with their record keys, which are made of their columns in tables without meta fields."""
+    """Return rows with record keys; without meta fields these are computed from columns."""
     return rows if merging.keys is None else rows.append_column(RECORD_KEY, merging.keys.record_keys(rows))

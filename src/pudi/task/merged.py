@@ -1,4 +1,4 @@
-"""One slice's base file and log files merged: Arrow in, Arrow out, on either engine, in bounded memory."""
+"""Merge one slice's base file and log files: Arrow in and out, on either engine, in bounded memory."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Merged:
 
     Attributes:
         rows: the records.
-        logs: what was found in its log files: their keys so far as these are in this part; the rest in the first part.
-        updated: base rows that a version in the logs replaced.
-        deleted: base rows that one took out.
-        inserted: records that the base file hasn't.
+        logs: counts of its log files. `keys` counts this part; everything else stands in the first part.
+        updated: number of base rows that a version in the logs replaced.
+        deleted: number of base rows that a version in the logs deleted.
+        inserted: number of records that the base file lacks.
     """
 
     rows: pa.Table
@@ -41,14 +41,14 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Base rows, and what becomes of them.
+    """Base rows, and the outcome of merging for them.
 
     Attributes:
         base: the rows.
         numbers: their numbers in the base file.
-        laid: what becomes of them; None where no block of the logs counts.
+        laid: the outcome; None if no log block counts.
         logs: see `Merged`.
-        spilled: whether base rows that stay come after all parts, in their order.
+        spilled: whether unchanged base rows come after all parts, in their order.
     """
 
     base: pa.Table
@@ -62,16 +62,16 @@ class _Part:
 class MergedSlices:
     """Reads slices with log files.
 
-    Where the versions in a slice's log files fit in memory (`Merging.memory`), they're laid over the base file, some
-    row groups after the others when it's large. Where they don't, they and the base file's keys (all columns, where
-    versions are mixed) go to a temporary file by hash of their keys, and are merged some keys after the others.
+    If the versions in a slice's log files fit in memory (`Merging.memory`), they are applied to the base file, for a
+    large base file to a few row groups at a time. Otherwise they and the keys of the base file (all columns, if
+    versions are mixed) go to a temporary file by hash of their keys, and are merged bucket by bucket.
 
     Args:
         storage: the table's files.
-        merging: how.
+        merging: how slices are merged.
         schema: every column of the table, meta fields first where it has them.
-        history: the schemas by which files are read, in a table with schema on read.
-        commit_times: base rows of these commits only count; None for all.
+        history: the schemas of older files, in a table with schema on read.
+        commit_times: only base rows of these commits count; None for all.
     """
 
     storage: Storage
@@ -81,19 +81,19 @@ class MergedSlices:
     commit_times: frozenset[str] | None = None
 
     def parts(self, file_slice: FileSlice, wanted: Sequence[str]) -> Iterator[Merged]:
-        """The records of a slice as they are after merging, unfiltered, some after the others.
+        """Yield the records of a slice after merging, unfiltered, in parts.
 
-        Base rows come first, in their order; where the logs don't fit in memory, last.
+        Base rows come first, in their order; if the logs don't fit in memory, they come last.
 
         Args:
             file_slice: a base file, log files, or both.
-            wanted: columns that come back, in the table's types.
+            wanted: the columns to return, in the table's types.
 
         Raises:
             NotFoundError: a file is gone.
             CorruptError: a file can't be read.
             NotSupportedError: log files of a kind that this release can't read.
-            RefusedError: there's no room for what doesn't fit in memory.
+            RefusedError: there is no disk space for the temporary file.
         """
         target = self._target(wanted)
         gone: list[np.ndarray] | None = None
@@ -117,26 +117,27 @@ class MergedSlices:
     def _remaining(
         self, file_slice: FileSlice, gone: np.ndarray, target: pa.Schema, wanted: Sequence[str]
     ) -> Iterator[Merged]:
-        """The base rows but those of some numbers."""
+        """Yield the base rows except those with some numbers."""
         for numbers, base in self._base(file_slice, target):
             stays = ~np.isin(numbers, gone, assume_unique=True)
             yield Merged(self._as_wanted(base.filter(pa.array(stays)), wanted))
 
     def read(self, file_slice: FileSlice, wanted: Sequence[str]) -> pa.Table:
-        """The records of a slice in one table, for few columns; as `parts`."""
+        """Return the records of a slice as one table, for few columns; arguments and errors as of `parts`."""
         return pa.concat_tables([part.rows for part in self.parts(file_slice, wanted)])
 
     def winners(self, file_slice: FileSlice, wanted: Sequence[str]) -> Iterator[pa.Table]:
-        """The records of a slice that its log files bring: those that replace base rows, and new ones; unfiltered.
+        """Yield the records of a slice that come from its log files, unfiltered: replaced base rows and new records.
 
-        With the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as `parts`.
+        Together with the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as
+        of `parts`.
         """
         for part in self._laid(file_slice, self._target(wanted), self._light):
             if part.laid is not None:
                 yield self._as_wanted(_winners(part.laid), wanted)
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
-        """Row numbers of the base file that don't stay as they are: replaced or deleted; errors as `parts`."""
+        """Return the row numbers of replaced and deleted base rows; errors as of `parts`."""
         gone = [np.zeros(0, dtype=np.int64)]
         for part in self._laid(file_slice, self._light, self._light):
             if part.laid is not None:
@@ -144,14 +145,14 @@ class MergedSlices:
         return np.sort(np.concatenate(gone))
 
     def folded(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[Versions, LogCounts]]:
-        """The versions in a slice's log files merged among themselves, each key once, some keys after the others.
+        """Merge the versions in a slice's log files among themselves; yield each key once, in parts.
 
         Args:
             file_slice: the slice.
-            target: the table's columns that are wanted, with those that merging looks at.
+            target: the wanted columns and the columns that merging needs.
 
         Returns:
-            Versions with counts, as of `Merged`; nothing where no block counts.
+            Versions with counts, see `Merged`; nothing if no block counts.
         """
         blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope, self.merging.memory.share // 4)
         if not blocks:
@@ -169,7 +170,7 @@ class MergedSlices:
                 counts = counts.of_rest
 
     def _target(self, wanted: Sequence[str]) -> pa.Schema:
-        """The columns that are read to get some."""
+        """Return the columns to read for some wanted columns."""
         needed = {*wanted, *self.merging.columns(self.schema)}
         return pa.schema([f for f in self.schema if f.name in needed])
 
@@ -185,19 +186,19 @@ class MergedSlices:
     def _laid(
         self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema, staying: Sequence[str] | None = None
     ) -> Iterator[_Part]:
-        """Base rows, and what becomes of them.
+        """Yield base rows with the outcome of merging.
 
         Args:
             file_slice: the slice.
-            of_logs: columns of newer versions, with those that merging looks at.
+            of_logs: columns of newer versions, including those that merging needs.
             of_base: columns of base rows, likewise.
-            staying: those that are wanted of base rows that stay; None where these rows aren't.
+            staying: the columns of unchanged base rows; None if these rows aren't wanted.
         """
         scope, memory = self.merging.scope, self.merging.memory
         blocks = read_log_blocks(self.storage, file_slice.logs, scope, memory.share // 4)
         partial = any(block.is_partial for block in blocks)
         if scope.among is not None and partial:
-            # What partial updates lack may be of commits out of the range; Hudi 1.2 fails on such reads.
+            # Columns that partial updates lack may come from commits outside the range; Hudi 1.2 fails on these reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
             yield from replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base, staying)
             return
@@ -209,7 +210,7 @@ class MergedSlices:
         by_row = self._by_row and not mixes and say_rows(blocks, file_slice.base)
         held, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
         counts = LogCounts.of(blocks, records)
-        del blocks  # with the contents that they hold
+        del blocks  # including their contents
         if buckets is None:
             key = ROW if by_row else RECORD_KEY
             newer = fold(held, key, self.merging.rule)
@@ -225,7 +226,7 @@ class MergedSlices:
     def _over_groups(
         self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts, key: str
     ) -> Iterator[_Part]:
-        """Versions that fit in memory, over a base file's rows, at once or some after the others."""
+        """Apply versions in memory to the rows of a base file, all at once or in parts."""
         new = np.ones(len(newer), dtype=bool)
         coming = next(groups, None)
         while coming is not None:
@@ -241,7 +242,7 @@ class MergedSlices:
     def _over_buckets(
         self, groups: Iterable[tuple[np.ndarray, pa.Table]], buckets: Buckets, counts: LogCounts
     ) -> Iterator[_Part]:
-        """Versions on disk over a base file's rows, by key."""
+        """Apply versions on disk to the rows of a base file, by key."""
         rule, empty = self.merging.rule, None
         for numbers, base in groups:
             rows = base.append_column(ROW, pa.array(numbers, pa.int64()))
@@ -262,10 +263,10 @@ class MergedSlices:
     def _base_rows(
         self, file_slice: FileSlice, of_base: pa.Schema, newer: Versions, staying: Sequence[str] | None
     ) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """As `_base`, with row numbers (`ROW`) in the place of record keys, which are read only where they're wanted.
+        """Like `_base`, but with row numbers (`ROW`) instead of record keys, which are read only if they are wanted.
 
-        Where base rows that stay aren't wanted, only those come that there are newer versions of, with nothing but
-        ordering values; and where the file's footer says that all of these lose, with one in the place of theirs.
+        If unchanged base rows aren't wanted, it yields only rows with newer versions, with nothing but ordering values.
+        If the footer shows that all of these lose, their ordering values are replaced by a bound.
         """
         if staying is not None:
             target = pa.schema([f for f in of_base if f.name != RECORD_KEY or f.name in staying])
@@ -285,7 +286,7 @@ class MergedSlices:
             yield numbers[held], base.take(pa.array(held)).append_column(ROW, pa.array(numbers[held], pa.int64()))
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Row numbers and rows of the base file, at once unless it's large; at least one table."""
+        """Yield row numbers and rows of the base file, all at once unless it is large; at least one table."""
         if file_slice.base is None:
             yield np.zeros(0, dtype=np.int64), keyed(nullable(target.empty_table()), self.merging)
             return
@@ -305,12 +306,12 @@ class MergedSlices:
             yield numbers, keyed(nullable(rows), self.merging)
 
     def _open(self, base: BaseFile) -> tuple[AnyBaseFile, FieldNames | None]:
-        """A base file, and what columns are called in it."""
+        """Return a base file and the names of columns in it."""
         names = None if self.history is None else self.history.names(base.instant)
         return open_base_file(self.storage, base), names
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
-        """The columns that come back, as the table has them: no null is in one that has none."""
+        """Return the result columns in the table's types; non-nullable columns must have no nulls."""
         if not wanted:  # a table without columns still has a length
             return rows.select([])
         schema = pa.schema([self.schema.field(name) for name in wanted])
@@ -318,7 +319,7 @@ class MergedSlices:
 
 
 def _found(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Where in ascending numbers those of some places are; for few places among many numbers."""
+    """Return the positions of some numbers among ascending numbers; meant for few among many."""
     if not len(numbers):
         return np.zeros(0, dtype=np.int64)
     at = np.minimum(np.searchsorted(numbers, places), len(numbers) - 1)
@@ -327,7 +328,7 @@ def _found(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _portions(file: AnyBaseFile, size: int, most: int) -> list[list[int] | None]:
-    """Row groups to be read together: all of them, unless the file is too large."""
+    """Return row groups to read together: all of them, unless the file is large."""
     if isinstance(file, BaseFileReader):
         sizes = [file.metadata.row_group(number).total_byte_size for number in range(file.num_groups)]
     else:
@@ -346,24 +347,24 @@ def _portions(file: AnyBaseFile, size: int, most: int) -> list[list[int] | None]
 
 
 _ORC_SWELLS = 4
-"""How much larger than ORC's bytes its columns may be, about."""
+"""Approximate ratio of the size of Arrow columns to ORC bytes."""
 
 
 def _staying(base: pa.Table, laid: MergeResult) -> np.ndarray:
-    """Which base rows stay as they are."""
+    """Return which base rows stay unchanged."""
     stays = np.zeros(base.num_rows, dtype=bool)
     stays[laid.base_rows[laid.taken < 0]] = True
     return stays
 
 
 def _winners(laid: MergeResult) -> pa.Table:
-    """The versions that replace base rows, and new ones."""
+    """Return the versions that replace base rows, and new records."""
     places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
     return laid.rows.take(pa.array(places))
 
 
 def _gather(base: pa.Table, laid: MergeResult, wanted: Sequence[str]) -> pa.Table:
-    """Columns of merged records: base rows that stay, versions in the place of others, then new records."""
+    """Return columns of merged records: unchanged and replaced base rows in order, then new records."""
     names = list(wanted) or base.column_names[:1]
     replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
     places = np.concatenate([replaced, base.num_rows + laid.inserted])

@@ -1,4 +1,4 @@
-"""Files of the metadata table: changes to a file group in, a log file or a base file and its statistics out."""
+"""Write files of the metadata table: a file group's changes in, a log file or base file with its statistics out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pudi.plan.append import Append, log_io_type
 from pudi.timeline import NO_COMMIT
 
 DEFAULT_TOKEN = "0-0-0"
-"""The write token of the log files that make file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
+"""The write token of log files that create file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
 
 
 def encode_delete_block(requested: str, gone: pa.Array, more: Mapping[Header, str] = MappingProxyType({})) -> bytes:
-    """A block that deletes records, with more headers; one of none makes a file group that has no records."""
+    """Return a delete block with additional headers; without keys it creates an empty file group."""
     headers = {Header.INSTANT_TIME: requested, **more}
     if len(gone):
         headers[Header.SCHEMA] = RECORD_AVRO
@@ -32,7 +32,7 @@ def encode_delete_block(requested: str, gone: pa.Array, more: Mapping[Header, st
 
 
 def make_group(storage: Storage, requested: str, partition: str, file_id: str) -> None:
-    """Make a file group: a log file that holds nothing, so that it's there without records too.
+    """Create a file group by an empty log file, so that the group exists without records.
 
     Args:
         storage: the metadata table's files.
@@ -57,12 +57,12 @@ def append_changes(
 
     Args:
         storage: the metadata table's files.
-        layout: of its timeline.
+        layout: the layout of its timeline.
         requested: the instant.
         file_slice: the file group's latest slice.
-        changes: what changes, sorted.
-        number: place among the file groups of the commit.
-        attempt: which attempt at writing it this is.
+        changes: the changes, sorted.
+        number: number of the file group in the commit.
+        attempt: number of the attempt at writing it.
     """
     over = Append(file_slice)
     base_instant, version = over.instant(requested, layout), over.version(layout)
@@ -90,15 +90,15 @@ def write_folded(
     instants: Sequence[str],
     token: str,
 ) -> WriteStat:
-    """Write a log file that stands for the log files of a slice.
+    """Write a log file that replaces the log files of a slice.
 
     Args:
         storage: the metadata table's files.
-        layout: of its timeline.
+        layout: the layout of its timeline.
         requested: the log compaction.
         file_slice: the slice.
-        changes: what its log files say together, sorted; what is deleted comes first.
-        instants: those of the blocks that it stands for.
+        changes: the merged content of its log files, sorted; deletes come first.
+        instants: the instants of the replaced blocks.
         token: the write token.
     """
     over = Append(file_slice)
@@ -125,7 +125,7 @@ def write_folded(
 def _log_stat(
     file_slice: FileSlice, path: str, version: int, changes: Changes, size: int, base_instant: str
 ) -> WriteStat:
-    """What a commit says of a log file, from table version 8 on."""
+    """Return the write statistics of a log file, from table version 8 on."""
     return WriteStat(
         file_id=file_slice.file_id,
         path=path,
@@ -145,9 +145,9 @@ def _log_stat(
 
 
 def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
-    """The write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
+    """Return the write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
 
-    It's never the one of log files that make file groups: a group may be made and written to by one commit.
+    It differs from the token of log files that create file groups: one commit may create a group and write to it.
     """
     known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
     return known[-1] if layout == 1 and known else write_token(number, 1, attempt)
@@ -163,7 +163,7 @@ def write_base(
     attempt: int = 0,
     run: int = 0,
 ) -> WriteStat:
-    """Write a base file of one file group, its first one as the statistics say.
+    """Write the base file of one file group; its statistics state that the group is new.
 
     Args:
         storage: the metadata table's files.
@@ -171,9 +171,9 @@ def write_base(
         partition: partition of the metadata table.
         file_id: the file group.
         changes: its records.
-        number: place among the file groups of the commit.
-        attempt: which attempt at writing it this is.
-        run: of a plan that may be run more than once, a number that tells the files of this run.
+        number: number of the file group in the commit.
+        attempt: number of the attempt at writing it.
+        run: id of this run, for a plan that may run more than once.
     """
     records = changes.sorted()
     name = BaseFileName(file_id, write_token(number, run, attempt), requested, "hfile").name

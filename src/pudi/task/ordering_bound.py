@@ -1,4 +1,4 @@
-"""What the footer of a base file says of ordering values: whether newer versions win without a look at any of them."""
+"""Bounds on ordering values from the footer of a base file: whether newer versions win without comparing rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pudi.schema import FieldNames
 def bound_that_loses(
     stored: tuple[AnyBaseFile, FieldNames | None], fields: pa.Schema, newer: Versions, rule: MergeRule
 ) -> dict[str, pa.Scalar] | None:
-    """Ordering values that lose to every newer version and that none of a base file is above; None if none are known.
+    """Return ordering values that lose to every newer version and are an upper bound of a base file's; None if unknown.
 
-    With them in the place of the rows' own the same versions win.
+    Using them instead of the rows' own values gives the same winners.
 
     Args:
-        stored: the base file, and what columns are called in it; None where they keep their names.
+        stored: the base file and the names of columns in it; None if the names are the same.
         fields: the ordering fields, in the table's types.
         newer: the versions.
-        rule: compares by these fields, and doesn't mix versions.
+        rule: a rule that compares by these fields and doesn't mix versions.
     """
     file, names = stored
     bound = {}
@@ -35,7 +35,7 @@ def bound_that_loses(
 
 
 def _greatest(file: AnyBaseFile, field: pa.Field, name: str | None) -> pa.Scalar | None:
-    """A column's greatest value; None where that isn't known, or a null may be above it."""
+    """Return a column's maximum; None if it is unknown, or if nulls may rank above it."""
     if not isinstance(file, BaseFileReader):
         return None
     place = -1 if name is None else file.schema.get_field_index(name)
@@ -50,7 +50,7 @@ def _greatest(file: AnyBaseFile, field: pa.Field, name: str | None) -> pa.Scalar
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Whether footers hold bounds of a type as they are, in the order of ordering values; of texts and floats not."""
+    """Return whether footers hold exact bounds of a type, ordered as ordering values are; not for texts and floats."""
     types = pa.types
     return bool(
         types.is_signed_integer(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.unit != "ns")

@@ -1,4 +1,4 @@
-"""Tag, place and write the records of whole partitions where all of them are at hand, as one table in memory."""
+"""Tag, place and write the records of whole partitions that are in memory as one table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
 FILES_PER_PARTITION = 1 << 20
-"""Files that a partition's task may number for itself."""
+"""Number of files that a partition's task may number itself."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class TaggedPartition:
 
     Attributes:
         rows: row numbers in the whole input, ascending.
-        codes: for each, the number of its key among the partition's distinct keys.
+        codes: for each row the number of its key among the partition's distinct keys.
         located: for each distinct key, the number of its file group in `file_ids`, or -1.
         file_ids: file groups.
-        elsewhere: by number of a file group, keys that it holds as well as the one in `located`: copies that plain
-            inserts made, which are updated and deleted together, as Hudi does.
-        leaving: among `rows`, those that move to another partition: this one drops them.
-        base_rows: for each distinct key its row in the base file of its file group, -1 where that's not known; None
-            where no key's is.
+        elsewhere: by number of a file group, keys that it holds in addition to `located`: copies made by plain inserts,
+            which are updated and deleted together, as in Hudi.
+        leaving: among `rows`, those that move to another partition: this partition deletes them.
+        base_rows: for each distinct key its row in the base file of its file group, -1 if unknown; None if all are
+            unknown.
     """
 
     rows: np.ndarray
@@ -75,13 +75,13 @@ def tag_partitions(
 
     Args:
         keys: record key of every record.
-        partitions: by partition path, the numbers of its records, ascending.
+        partitions: row numbers of the records, ascending, by partition path.
         storage: the table's files.
         lookups: slices that may hold keys of these partitions.
-        index: how keys are looked for.
-        spread: runs the independent parts.
-        records: the record index, where keys are looked up in that.
-        positions: whether their rows in base files are wanted, where the index knows them.
+        index: the index to search by.
+        spread: runs independent parts, a form of `map`.
+        records: the record index, if keys are looked up in it.
+        positions: whether to return rows in base files, if the index knows them.
     """
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
     for lookup in lookups:
@@ -120,9 +120,9 @@ def tag_partitions(
 
 
 def with_base_rows(rows: pa.Table, partitions: Mapping[str, TaggedPartition], spec: WriteSpec) -> pa.Table:
-    """Records with column `BASE_ROW`, where log blocks are to say where their records are in the base file.
+    """Return records with column `BASE_ROW`, if log blocks store the base rows of their records.
 
-    Where versions are mixed they don't: column by column, a position is no value.
+    Not if versions are mixed: mixing goes column by column and would treat the row number as a value.
     """
     known = [part for part in partitions.values() if part.base_rows is not None]
     if not known or spec.logs is None or not spec.logs.positions or spec.rule.mixes:
@@ -137,12 +137,12 @@ def with_base_rows(rows: pa.Table, partitions: Mapping[str, TaggedPartition], sp
 def tag_buckets(
     keys: pa.ChunkedArray, partitions: Mapping[str, np.ndarray], buckets: AnyBuckets
 ) -> dict[str, TaggedPartition]:
-    """Records' buckets, in the place of file groups.
+    """Tag records with their buckets instead of file groups.
 
     Args:
         keys: record key of every record.
-        partitions: by partition path, the numbers of its records, ascending.
-        buckets: how the table is divided.
+        partitions: row numbers of the records, ascending, by partition path.
+        buckets: computes the bucket of a key.
     """
     hashes, found = buckets.hashes(keys), {}
     for partition, places in partitions.items():
@@ -153,7 +153,7 @@ def tag_buckets(
 
 
 def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
-    """Counts for the planner."""
+    """Return the counts for the planner."""
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, int] = {}
     for partition, tagged in partitions.items():
@@ -167,13 +167,13 @@ def profile(partitions: Mapping[str, TaggedPartition]) -> WriteProfile:
 
 
 def only_new(part: TaggedPartition) -> TaggedPartition:
-    """One partition's records without those whose key was found."""
+    """Return one partition's records without those whose key exists already."""
     new = part.located[part.codes] < 0
     return replace(part, rows=part.rows[new], codes=part.codes[new], elsewhere={})
 
 
 def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[int, np.ndarray]:
-    """Numbers of the records that each task of a plan gets, ascending; tasks that no record leads to are left out."""
+    """Return the row numbers of the records of each task of a plan, ascending; tasks without records are left out."""
     routes = {route.partition: route for route in plan.routes}
     assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
     numbers = {(task.partition, task.location): task.number for task in plan.tasks if task.location}
@@ -195,15 +195,15 @@ def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[i
 def write_partition(
     storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str, token: str
 ) -> list[FileResult]:
-    """Do the whole of a write for one partition: find its records' file groups, decide its files, and write them.
+    """Write the records of one partition: find their file groups, decide on files, and write these.
 
     Args:
         storage: the table's files.
         spec: the write.
         task: the partition.
         rows: all its records in order of arrival, as `write_file` takes them.
-        unique: what new file ids begin with; another one for every attempt.
-        token: write token, another one for every attempt.
+        unique: prefix of new file ids, unique per attempt.
+        token: write token, unique per attempt.
 
     Raises:
         CorruptError: a base file can't be read.
@@ -226,7 +226,7 @@ def _placed(
     positions = spec.logs is not None and spec.logs.positions
     tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index, positions=positions)
     counts = profile(tagged)
-    if spec.operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+    if spec.operation is Operation.DELETE:  # a delete of a missing key is no error, and does nothing
         counts = WriteProfile(counts.updates, {})
     return tagged, place(counts, task.slices, task.sizing, lambda number: new_file_id(unique, number), spec.logs)
 
@@ -234,7 +234,7 @@ def _placed(
 def _placed_buckets(
     storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str
 ) -> tuple[dict[str, TaggedPartition], WritePlan] | None:
-    """As `_placed` for bucket tables; None for others. `unique` is this partition's alone, and so fit for all ids."""
+    """Like `_placed` for bucket tables; None for others. `unique` belongs to this partition: all ids may use it."""
     if spec.index.buckets is None:
         return None
     tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
@@ -244,7 +244,7 @@ def _placed_buckets(
 
 
 def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
-    """The distinct keys among some, and for each row the number of its key among them."""
+    """Return the distinct keys, and for each row the number of its key."""
     encoded = pc.dictionary_encode(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -252,6 +252,6 @@ def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
 
 
 def _spread_inserts(keys: np.ndarray, route: InsertRoute) -> np.ndarray:
-    """Task numbers for new keys: each key goes to one task, tasks get their shares."""
+    """Return task numbers of new keys: each key goes to one task, each task gets its share."""
     shares = (keys * 0x9E3779B1) % SHARES
     return np.asarray(route.tasks)[np.searchsorted(np.asarray(route.upper), shares, side="right")]

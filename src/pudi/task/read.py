@@ -24,17 +24,17 @@ class SliceReader:
 
     Args:
         storage: the table's files.
-        plan: what is wanted of them.
+        plan: the read.
     """
 
     storage: Storage
     plan: ReadPlan
 
     def read(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a slice, row group by row group.
+        """Yield the wanted rows of a slice, row group by row group.
 
         Raises:
-            CorruptError: the file can't be read, or has not the columns it must have.
+            CorruptError: the file can't be read, or lacks a required column.
         """
         if file_slice.logs and self.plan.merging is not None:
             yield from self._merged(file_slice)
@@ -50,24 +50,24 @@ class SliceReader:
         if self.plan.commit_times is not None and COMMIT_TIME not in present:
             raise file.corrupt(f"no column {COMMIT_TIME}")
         for group in self.candidate_groups(file, names):
-            # where none of the columns is in the file, its rows still count
+            # the rows count even if the file has none of the columns
             table = file.read(present or physical[:1], [group])
-            if wanted:  # a table without columns still has a length, which conforming it would lose
+            if wanted:  # a table without columns still has a length, which conform_read would lose
                 table = conform_read(table, target, path=file_slice.base_file.path, names=names)
             yield from self._keep(table).to_batches()
 
     def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a slice with log files; filters look at merged records only."""
+        """Yield the wanted rows of a slice with log files; filters apply to merged records only."""
         for part in self._slices.parts(file_slice, needed_columns(self.plan)):
             yield from self._keep(part.rows).to_batches()
 
     def winners(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The wanted rows that a slice's log files bring; see `MergedSlices.winners`."""
+        """Yield the wanted rows of a slice that come from its log files; see `MergedSlices.winners`."""
         for rows in self._slices.winners(file_slice, needed_columns(self.plan)):
             yield from self._keep(rows).to_batches()
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
-        """Numbers of a slice's base rows that don't stay; see `MergedSlices.replaced`."""
+        """Return the row numbers of replaced and deleted base rows; see `MergedSlices.replaced`."""
         return self._slices.replaced(file_slice)
 
     @property
@@ -77,7 +77,12 @@ class SliceReader:
         return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
 
     def candidate_groups(self, file: AnyBaseFile, names: FieldNames | None = None) -> list[int]:
-        """Row groups whose statistics allow a wanted row; `names` is what columns are called in the file."""
+        """Return the row groups whose statistics allow a matching row.
+
+        Args:
+            file: the base file.
+            names: the names of the columns in the file; None if they are the same.
+        """
         groups = list(range(file.num_groups))
         where, times = self.plan.where, self.plan.commit_times
         if where is None and times is None:
@@ -91,7 +96,7 @@ class SliceReader:
         ]
 
     def _bounds(self, file: AnyBaseFile, names: FieldNames | None) -> list[dict[str, ColumnStatistics]]:
-        """Statistics of the filtered columns by row group; a column whose type is not the table's has none."""
+        """Return statistics of the filtered columns by row group; none for columns stored in another type."""
         bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.num_groups)]
         physical = file.schema
         filtered = set() if self.plan.where is None else set(columns(self.plan.where))

@@ -1,4 +1,4 @@
-"""The keys of a secondary index that the records of a file slice have: a slice in, texts of column and key out."""
+"""Compute the keys of a secondary index for the records of a file slice."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pudi.task.read import SliceReader
 
 @dataclass(frozen=True, slots=True)
 class SecondaryReading:
-    """How the keys of a secondary index are read; picklable.
+    """Reads the keys of a secondary index; picklable.
 
     Attributes:
         reading: how slices are read.
-        column: name of the indexed column, of a struct's field with dots.
+        column: name of the indexed column; dots separate the fields of a struct.
     """
 
     reading: KeyReading
@@ -34,12 +34,12 @@ class SecondaryReading:
         return self.reading.merging
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
-        """The keys of all records of a slice, merged.
+        """Return the keys of all records of a slice, merged.
 
         Raises:
             NotFoundError: a file is gone.
             CorruptError: one can't be read.
-            NotSupportedError: the column's type is none that an index has.
+            NotSupportedError: an index can't have a column of this type.
         """
         top = self.column.split(".", 1)[0]
         wanted = (RECORD_KEY, top)

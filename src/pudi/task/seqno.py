@@ -1,4 +1,4 @@
-"""Values of `_hoodie_commit_seqno`: texts that differ in the number at their end, made without a loop over records."""
+"""Make values of `_hoodie_commit_seqno`, which differ in the number at their end, without a loop over records."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 
 _DIGITS = {width: np.array([f"{n:0{width}}" for n in range(10**width)], dtype=f"S{width}") for width in (1, 2, 3)}
-"""Numbers of one to three digits as texts, zeros in front."""
+"""The numbers of one to three digits as texts with leading zeros, by number of digits."""
 _MOST_BYTES = 1 << 30
 
 
 def sequence_numbers(instant: str, task: int, first: int, count: int) -> pa.ChunkedArray:
-    """Sequence numbers of records that a task writes (HoodieRecord.generateSequenceId).
+    """Return the sequence numbers of a task's records (HoodieRecord.generateSequenceId).
 
     Args:
         instant: requested time of the write.
         task: number of the task.
         first: number of the first record.
-        count: how many records.
+        count: number of records.
 
     Returns:
         `{instant}_{task}_{number}` for each record; the numbers ascend by one.
@@ -32,7 +32,7 @@ def sequence_numbers(instant: str, task: int, first: int, count: int) -> pa.Chun
 
 
 def _of_one_width(prefix: bytes, start: int, stop: int, digits: int) -> pa.Array:
-    """The texts of numbers that all have as many digits, side by side in one array of records of fixed size."""
+    """Return the texts of numbers with equal digit counts, in one array of fixed-size records."""
     widths = [*([digits % 3] if digits % 3 else []), *[3] * (digits // 3)]
     parts = [("prefix", f"S{len(prefix)}"), *((str(place), f"S{width}") for place, width in enumerate(widths))]
     texts = np.empty(stop - start, dtype=np.dtype(parts))

@@ -1,4 +1,4 @@
-"""Record versions and base rows that don't fit in memory: to a file by hash of their keys, and back in parts."""
+"""Spill record versions and base rows that don't fit in memory: to a file by hash of their keys, and back in parts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pudi.schema import RECORD_KEY
 from pudi.storage import temporary_errors, temporary_file
 
 ROW = "\0row"
-"""Column of base rows that holds their numbers in the base file."""
+"""Column of base rows with their row numbers in the base file."""
 _DELETED, _UNCONDITIONAL, _MISSING = "\0deleted", "\0unconditional", "\0missing:"
 _PARTIAL = b"pudi.partial"
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
-"""Odd numbers, one for each level of splitting, to spread Java's hash: a bucket index goes by its remainder."""
+"""Odd numbers, one per level of splitting, that spread Java's hash: a bucket index uses its remainder already."""
 
 
 class SpillFile:
-    """Tables in a temporary file without a name, which goes when it's closed or the process dies.
+    """Tables in an unnamed temporary file, which disappears when it is closed or the process dies.
 
     Args:
-        folder: where; None for the system's temporary folder.
+        folder: the folder of the file; None for the system's temporary folder.
 
     Raises:
-        RefusedError: there is no such folder, or no room in it.
+        RefusedError: the folder doesn't exist, or the disk is full.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -38,7 +38,7 @@ class SpillFile:
         self._end = 0
 
     def add(self, rows: pa.Table) -> tuple[int, int]:
-        """Write rows; where they are."""
+        """Write rows; return their position."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(rows)
@@ -50,7 +50,7 @@ class SpillFile:
         return self._end - len(data), len(data)
 
     def read(self, place: tuple[int, int]) -> pa.Table:
-        """Rows that were written."""
+        """Read rows at a position."""
         start, length = place
         with temporary_errors(self._folder):
             self._file.seek(start)
@@ -59,13 +59,13 @@ class SpillFile:
             return reader.read_all()
 
     def close(self) -> None:
-        """Give its room back."""
+        """Close the file and free its space."""
         self._file.close()
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Where the versions and base rows of some keys are, oldest first, and how much they were in memory."""
+    """The positions of the versions and base rows of one bucket, oldest first, and their size in memory."""
 
     versions: list[tuple[int, int]] = field(default_factory=list)
     base: list[tuple[int, int]] = field(default_factory=list)
@@ -73,13 +73,13 @@ class _Bucket:
 
 
 class Buckets:
-    """Versions from log files and rows of the base file, together by key.
+    """Versions from log files and rows of the base file, divided by key.
 
     Args:
-        folder: where the file is made; None for the system's temporary folder.
-        count: how many buckets.
+        folder: the folder of the temporary file; None for the system's temporary folder.
+        count: number of buckets.
         most: bytes of Arrow data above which a bucket is split again.
-        level: how often the keys have been split before.
+        level: number of splits of the keys before this one.
     """
 
     def __init__(self, folder: str | None, count: int, most: int, level: int = 0) -> None:
@@ -88,14 +88,14 @@ class Buckets:
         self._buckets = [_Bucket() for _ in range(max(2, count))]
 
     def add_versions(self, versions: Versions) -> None:
-        """Add versions, which are newer than those before them."""
+        """Add versions that are newer than those added before."""
         names = sorted(versions.missing)
         masks = [versions.deleted, versions.unconditional, *(versions.missing[name] for name in names)]
         rows = versions.rows
         for name, mask in zip((_DELETED, _UNCONDITIONAL, *(_MISSING + n for n in names)), masks, strict=True):
             rows = rows.append_column(name, pa.array(mask))
         rows = rows.replace_schema_metadata({_PARTIAL: b"1"} if versions.partial else None)
-        # that partial updates have begun counts for every later version, also where none of them is of the bucket
+        # once partial updates have begun, this affects all later versions, even in buckets without partial updates
         for bucket, part in self._split(rows, empty=versions.partial):
             bucket.versions.append(self._file.add(part))
             bucket.size += part.nbytes
@@ -116,10 +116,10 @@ class Buckets:
                 yield bucket, rows.take(pa.array(places))
 
     def parts(self, empty: pa.Table) -> Iterator[tuple[list[Versions], pa.Table]]:
-        """The versions, oldest run first, and the base rows of some keys after those of others.
+        """Yield bucket by bucket the versions, oldest run first, and the base rows.
 
         Args:
-            empty: no rows, with the columns of base rows, for keys that the base file hasn't.
+            empty: a table without rows and with the columns of base rows, for keys that the base file lacks.
         """
         for bucket in self._buckets:
             if bucket.size > self._most and self._level + 1 < len(_MIX):
@@ -130,7 +130,7 @@ class Buckets:
                 yield runs, pa.concat_tables(base) if base else empty
 
     def _again(self, bucket: _Bucket, empty: pa.Table) -> Iterator[tuple[list[Versions], pa.Table]]:
-        """A bucket that is too large, split by another hash."""
+        """Split a bucket that is too large by another hash."""
         count = 2 * bucket.size // self._most + 1
         with Buckets(self._folder, count, self._most, self._level + 1) as smaller:
             for place in bucket.versions:
@@ -140,7 +140,7 @@ class Buckets:
             yield from smaller.parts(empty)
 
     def close(self) -> None:
-        """Give the file's room back."""
+        """Close the file and free its space."""
         self._file.close()
 
     def __enter__(self) -> Buckets:
@@ -151,7 +151,7 @@ class Buckets:
 
 
 def versions_of(rows: pa.Table) -> Versions:
-    """Versions as `Buckets` writes them."""
+    """Return versions in the form that `Buckets` writes."""
     columns: dict[str, np.ndarray] = {}
     for name in rows.column_names:
         if name.startswith("\0"):
@@ -163,12 +163,12 @@ def versions_of(rows: pa.Table) -> Versions:
 
 
 def bucket_of(keys: pa.Array[Any] | pa.ChunkedArray[Any], count: int, level: int) -> np.ndarray:
-    """For each key the number of its bucket.
+    """Return the bucket number of each key.
 
     Args:
         keys: record keys.
-        count: how many buckets; below 2^31.
-        level: which of several independent ways of splitting.
+        count: number of buckets, below 2^31.
+        level: selects one of several independent hashes.
     """
     hashes = [texts.hash_codes(texts.starts, texts.stops) for texts in portions(keys)]
     found = np.concatenate(hashes).astype(np.uint64) if hashes else np.zeros(0, dtype=np.uint64)
@@ -180,7 +180,7 @@ def bucket_of(keys: pa.Array[Any] | pa.ChunkedArray[Any], count: int, level: int
 
 
 def joined(runs: Sequence[Versions]) -> list[Versions]:
-    """Runs with those put together that are neighbours and of one kind: the same columns, partial or not."""
+    """Combine neighbouring runs of one kind: the same columns, all partial or all whole."""
     groups: list[list[Versions]] = []
     for run in runs:
         last = groups[-1][-1] if groups else None

@@ -1,4 +1,4 @@
-"""The ordering values of stored records: keys in, those that a file slice holds with their values out."""
+"""Find the ordering values of stored records by key."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from pudi.task.append import BASE_ROW
 from pudi.task.merged import MergedSlices
 
 _LOGGED = "_pudi_logged"
-"""Column of stored records: whether only log files have them."""
+"""Column of stored records: whether they are only in log files."""
 
 
 def with_stored_order(
     storage: Storage, spec: WriteSpec, file_slice: FileSlice, rows: pa.Table
 ) -> tuple[pa.Table, np.ndarray]:
-    """Deletes by key, each with the ordering value of the record that it deletes.
+    """Return deletes by key, each with the ordering value of the record that it deletes.
 
-    Readers merge the versions in log files among themselves before they meet the base file. A delete without an
-    ordering value loses to a later version, however low that one's value is, and this version loses to the base file's
-    record: the deleted record would be back. One with the record's own value beats both.
+    Readers merge the versions in log files among themselves before they apply them to the base file. A delete without
+    an ordering value loses to any later version, and a later version with a low ordering value loses to the base file's
+    record: the deleted record would come back. A delete with the record's own value wins over both.
 
     Args:
         storage: the table's files.
-        spec: the write; its `deleted` says how slices are read.
-        file_slice: where the records are.
-        rows: record keys, each once; with `BASE_ROW` where their rows in the base file are known.
+        spec: the write; `deleted` determines how slices are read.
+        file_slice: the slice of the records.
+        rows: record keys, without duplicates; with `BASE_ROW` if their base rows are known.
 
     Returns:
-        Those of the rows whose key the slice holds, in their order, with the ordering columns; and which of them the
-        base file hasn't, so that they need no ordering value. A key that plain inserts have put there several times has
-        the greatest value.
+        The rows whose key the slice holds, in their order, with the ordering columns; and a mask of those that only log
+        files hold, so that they need no ordering value. A key that plain inserts stored several times has the greatest
+        value.
 
     Raises:
         CorruptError: a file of the slice can't be read.
@@ -66,7 +66,7 @@ def with_stored_order(
 
 
 def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: pa.ChunkedArray) -> np.ndarray:
-    """Which of some records of a slice are in its log files alone; errors as `with_stored_order`."""
+    """Return which records of a slice are only in its log files; errors as of `with_stored_order`."""
     merging = spec.deleted
     if merging is None or file_slice.base is None:
         return np.ones(len(keys), dtype=bool)
@@ -77,7 +77,7 @@ def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: 
 
 
 def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.Field], places: np.ndarray) -> pa.Table:
-    """The ordering columns of some rows of a base file; only row groups that hold such rows are read."""
+    """Return the ordering columns of some rows of a base file; reads only the row groups of these rows."""
     file = open_base_file(storage, base)
     ends = np.cumsum([file.group_rows(number) for number in range(file.num_groups)])
     group_of = np.searchsorted(ends, places, side="right")
@@ -88,14 +88,14 @@ def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.F
     found = file.read(present or file.schema.names[:1], groups.tolist())
     rows = conform_read(found, pa.schema(fields), path=base.path, names=names)
     sizes = np.array([file.group_rows(number) for number in groups])
-    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])  # of row groups, in what was read
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])  # offset of each row group in the rows that were read
     return rows.take(pa.array(places - (ends[groups] - sizes)[read_as] + begins[read_as]))
 
 
 def _in_base(
     storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, fields: list[pa.Field], rows: pa.Table
 ) -> pa.Table:
-    """Key and ordering columns of a base file's records that have one of some keys."""
+    """Return key and ordering columns of the base records with one of some keys."""
     wanted = [RECORD_KEY, *(f.name for f in fields)]
     if file_slice.base is None:
         return pa.schema([pa.field(RECORD_KEY, pa.string()), *fields]).empty_table()
@@ -113,7 +113,7 @@ def _in_base(
 def _in_logs(
     storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, keys: pa.Array
 ) -> Versions | None:
-    """The versions of some keys in a slice's log files, merged among themselves; None where there are none."""
+    """Return the merged versions of some keys in a slice's log files; None if there are none."""
     schema = with_meta_fields(spec.schema)
     slices = MergedSlices(storage, merging, schema, spec.history)
     target = pa.schema([f for f in schema if f.name in merging.columns(spec.schema)])

@@ -1,4 +1,4 @@
-"""Which record keys a file slice holds, as a task."""
+"""Look up record keys in a file slice."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pudi.schema.internal import SchemaHistory
 from pudi.task.located import RecordKeys
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""`map`, or one that spreads the calls over threads."""
+"""`map`, or a function like it that runs calls in threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLookup:
-    """Look for keys in one file slice.
+    """A look-up of keys in one file slice.
 
     Attributes:
-        file_slice: the slice's base file: the indexes that look keys up in files don't see log files.
-        merged: the slice with its log files, where versions are compared; None where it has none.
+        file_slice: the slice with its base file only: indexes that search files ignore log files.
+        merged: the slice with its log files, to compare versions; None if it has no log files.
     """
 
     file_slice: FileSlice
@@ -36,11 +36,11 @@ class KeyLookup:
 
 
 def lookups_in(slices: Iterable[FileSlice], index: Index | None = None) -> list[KeyLookup]:
-    """Where to look for keys among some slices: in their base files, none where there are log files alone.
+    """Return the look-ups for some slices. Indexes that search files skip slices without a base file.
 
     Args:
         slices: the slices.
-        index: how it's done: a record index knows keys in log files too.
+        index: the table's index; a record index also knows keys in log files.
     """
     every = index is not None and index.records
     return [
@@ -50,17 +50,17 @@ def lookups_in(slices: Iterable[FileSlice], index: Index | None = None) -> list[
 
 @dataclass(frozen=True, slots=True)
 class KeySearch:
-    """How the records of one write are brought to file groups; picklable.
+    """How a write finds the file groups of its records; picklable.
 
     Attributes:
         index: the table's index.
-        operation: what is done with the records.
+        operation: the operation on the records.
         rule: which version of a record wins.
         schema: the table's columns without meta fields.
         merging: how log files are merged over base files; None in a copy-on-write table.
-        history: the schemas by which files are read, in a table with schema on read.
-        positions: whether records' rows in base files are wanted, where the index knows them.
-        records: the record index, where keys are looked up in that.
+        history: the schemas of older files, in a table with schema on read.
+        positions: whether to return rows in base files, if the index knows them.
+        records: the record index, if keys are looked up in it.
     """
 
     index: Index
@@ -74,27 +74,27 @@ class KeySearch:
 
     @property
     def moves(self) -> bool:
-        """Whether records move to another partition; deletes go wherever their key is."""
+        """Whether records move to another partition; deletes apply in any partition."""
         return self.index.moves and self.operation is not Operation.DELETE
 
 
 class KeyFinder(Protocol):
-    """Some record keys, to be looked for in many slices; threads may share it."""
+    """Looks up record keys in many slices; threads may share it."""
 
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
-        """Places of the keys that a slice holds, ascending.
+        """Return the positions of the keys in a slice, ascending.
 
         Raises:
-            CorruptError: the base file can't be read, or has no record keys in text.
+            CorruptError: the base file can't be read, or has no text column of record keys.
         """
 
 
 @runtime_checkable
 class RowFinder(Protocol):
-    """A key finder that knows in which rows of a base file the keys are."""
+    """A key finder that also knows the base rows of keys."""
 
     def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[np.ndarray, np.ndarray]:
-        """`KeyFinder.find`, and for each of these keys its row in the base file; -1 where it's in several."""
+        """Like `KeyFinder.find`, with the base row of each key; -1 if it occurs in several rows."""
 
 
 def key_finder(
@@ -104,14 +104,14 @@ def key_finder(
     partition: str | None = WHOLE_TABLE,
     spread: Spread = map,
 ) -> KeyFinder:
-    """How an index looks for record keys, each given once.
+    """Return the finder of an index for record keys.
 
     Args:
-        keys: the record keys.
+        keys: the record keys, without duplicates.
         index: the index.
-        records: the record index, where it's asked.
-        partition: the partition in which they're looked for, where keys are unique in partitions only.
-        spread: runs the independent parts.
+        records: the record index, if it is used.
+        partition: the partition to search, if keys are unique only within partitions.
+        spread: runs independent parts, a form of `map`.
     """
     if records is not None:
         return RecordKeys(keys, records, partition, spread)

@@ -1,4 +1,4 @@
-"""Write one base file: a new file group's first, or the next version of one with newer records laid over it."""
+"""Write one base file: the first of a new file group, or the next version of one with newer records applied."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
-"""Boolean column of records to write: true where the record moves to another partition and this file drops it."""
+"""Boolean column of records to write: whether the record moves to another partition and this file deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """What one task did.
+    """The result of one task.
 
     Attributes:
         task: the task's number.
-        received: records that came in, before any were combined.
-        stat: the write statistics of the file; None when nothing of the records leads to a file.
-        rolled: those of further log files, where one became too large.
+        received: number of input records, before versions are combined.
+        stat: the write statistics of the file; None if no file was written.
+        rolled: the statistics of further log files, if one became too large.
     """
 
     task: int
@@ -58,7 +58,7 @@ class FileResult:
 
     @classmethod
     def of(cls, task: int, received: int, stats: Sequence[WriteStat]) -> FileResult:
-        """What a task did that made any number of files."""
+        """Return the result of a task that made any number of files."""
         return cls(task, received, stats[0] if stats else None, tuple(stats[1:]))
 
 
@@ -68,10 +68,10 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     Args:
         storage: the table's files.
         spec: the write.
-        task: which file.
-        rows: the records routed to it in order of arrival: record key, partition path and the table's columns, typed
-            as the table's schema says; for a delete the keys are enough. With `LEAVING` where some move away.
-        token: write token, another one for every attempt.
+        task: the file to write.
+        rows: the task's records in order of arrival: record key, partition path and the table's columns in the table's
+            types; for a delete the keys are enough. With `LEAVING` if some move away.
+        token: write token, unique per attempt.
 
     Raises:
         CorruptError: the base file to replace can't be read.
@@ -97,8 +97,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> list[WriteStat]:
     """Write the log files of one task.
 
-    Deletes go by the records' own ordering values, and those that only have keys by the values that are stored.
-    Records that move to another partition won over what is stored, so that their own values delete it.
+    Deletes use the records' own ordering values; deletes that only have keys use the stored values. Records that move
+    to another partition won over the stored version, so their own values delete it.
     """
     assert task.append is not None
     appender = LogAppender(storage, spec, task, token)
@@ -112,7 +112,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
     if LEAVING in rows.column_names:
         leaving = np.array(pc.fill_null(rows[LEAVING], False), dtype=bool)
     gone = leaving | spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else leaving
-    if task.append.slice is None and gone.all():  # deletes of what isn't there begin no file group
+    if task.append.slice is None and gone.all():  # a delete of a missing key creates no file group
         return []
     if not gone.any():
         return appender.append(rows, rows.slice(0, 0), unconditional=leaving[:0])
@@ -121,7 +121,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
 
 
 def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
-    """Size of a base file of new records, without the bloom filter; nothing is written. `rows` as for `write_file`."""
+    """Return the size of a base file of new records, without bloom filter; writes nothing. `rows`: see `write_file`."""
     files = spec.files.without_bloom
     name = files.name("sample", write_token(0, 0, 0), spec.instant)
     table = SliceWriter(storage, spec, FileTask(0, "", name.file_id), name).rows_of(rows)
@@ -145,19 +145,19 @@ class SliceWriter:
     name: BaseFileName
 
     def create(self, rows: pa.Table) -> WriteStat:
-        """First base file of a file group."""
+        """Write the first base file of a file group."""
         return self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
-        """The rows of a file of new records."""
+        """Return the rows of a file of new records."""
         columns = [self._new_meta(name, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
         columns += [rows[name] for name in self.spec.schema.names]
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
     def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat | None:
-        """Next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
+        """Write the next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
 
-        None when every record is a delete of a key that isn't there: the file stays as it is.
+        Returns None if every record is a delete of a missing key: the file stays as it is.
         """
         old = self.read(base)
         if not self.spec.meets_by_key:
@@ -175,15 +175,15 @@ class SliceWriter:
         return self.replace(old, rows, laid, base)
 
     def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> WriteStat:
-        """Next version of a file group: what `laid` makes of the base file's rows and of newer versions."""
+        """Write the next version of a file group from base rows and newer versions, as merged in `laid`."""
         table = self._merge(old, rows, laid)
         return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
 
     def read(self, base: BaseFile) -> pa.Table:
-        """The base file's rows in the table's types, without what is the same for all rows of the new file."""
+        """Return the base file's rows in the table's types, without columns that are constant in the new file."""
         try:
             reader = open_base_file(self.storage, base, dictionary=(COMMIT_TIME,))
-        except KeyError as error:  # how pyarrow says that there is no column to read so
+        except KeyError as error:  # pyarrow's error for a column that can't be read as a dictionary
             raise open_base_file(self.storage, base).corrupt(f"no column {COMMIT_TIME}") from error
         physical = reader.schema
         present = set(physical.names)
@@ -199,10 +199,10 @@ class SliceWriter:
         return conform_read(rows, wanted, path=base.path, names=names)
 
     def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
-        """Old and new versions in the new file's order, new ones with their meta fields, all with the file's name."""
+        """Return old and new versions in the order of the new file; new ones get meta fields, all the file's name."""
         replaced = laid.taken_from >= 0
         fresh = rows.take(pa.array(np.concatenate([laid.taken_from[replaced], laid.inserted])))
-        # row numbers in "old rows, then new versions"
+        # row numbers in the concatenation of old rows and new versions
         source = laid.base_rows.copy()
         source[replaced] = old.num_rows + np.arange(np.count_nonzero(replaced))
         source = np.concatenate([source, old.num_rows + np.arange(fresh.num_rows - len(laid.inserted), fresh.num_rows)])
@@ -221,7 +221,7 @@ class SliceWriter:
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
     def _new_meta(self, name: str, length: int, keys: pa.Array | pa.ChunkedArray | None) -> pa.Array | pa.ChunkedArray:
-        """A meta field's values for newly written records."""
+        """Return a meta field's values for new records."""
         if name == RECORD_KEY:
             return keys
         if name == COMMIT_SEQNO:
@@ -253,19 +253,19 @@ class SliceWriter:
 
 
 def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
-    """The records with one version of each key, where the write combines them or a file takes each key once."""
+    """Return one version of each key, if the write combines versions or a file must have unique keys."""
     if spec.operation is Operation.DELETE:
         return rows
     if spec.deduplicate:
         return latest_per_key(rows, RECORD_KEY, spec.rule.in_batches)
-    if task.base is not None and spec.meets_by_key:  # the last to arrive, as in HoodieWriteMergeHandle's map of keys
+    if task.base is not None and spec.meets_by_key:  # the last one wins, as in HoodieWriteMergeHandle's key map
         rule = spec.rule if spec.rule.mixes else MergeRule(MergeMode.COMMIT_TIME)
         return latest_per_key(rows, RECORD_KEY, rule)
     return rows
 
 
 def _leaving_deleted(rows: pa.Table) -> pa.Table:
-    """The records with those that leave marked as deletes: they're no older than what they delete."""
+    """Return the records with leaving ones marked as deletes: they are no older than the versions they delete."""
     if LEAVING not in rows.column_names:
         return rows
     gone = rows[LEAVING]
@@ -277,7 +277,7 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
 
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:
-    """One text repeated, encoded so that it costs nothing to hold or write."""
+    """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
 
 
