@@ -1,4 +1,4 @@
-"""The `where` language: SQL text in; an Arrow expression, Spark SQL and file pruning out, all of one meaning."""
+"""The `where` language: parse SQL text, evaluate it in Arrow or Spark, and prune files with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a bound tree to a pyarrow expression that means what Spark's ANSI mode means."""
+"""Translate a bound tree to a pyarrow expression with the semantics of Spark's ANSI mode."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ _ARITHMETIC: dict[str, Callable[..., pc.Expression]] = {
 
 @cache
 def _null() -> pc.Expression:
-    # made when first asked for: making a scalar loads pandas, which `import pudi` must not
+    # made at first use: making a scalar loads pandas, which `import pudi` must not
     return pc.scalar(pa.scalar(None, pa.bool_()))
 
 
 def to_arrow(expr: Expr) -> pc.Expression:
-    """A boolean expression for `Table.filter`, Acero, and `evaluate`; NULL where SQL says NULL.
+    """Return a boolean expression for `Table.filter`, Acero and `evaluate`; NULL as in SQL.
 
     NaN equals NaN and is greater than every number; -0.0 equals 0.0; texts compare by their UTF-8 bytes. Overflow and
-    division by zero raise `pyarrow.ArrowInvalid`, but not in a row where an operand further left has decided its AND
-    or OR already, nor where an operand of the same computation is NULL.
+    division by zero raise `pyarrow.ArrowInvalid`, except in rows where an operand further left already decided the AND
+    or OR, or where another operand of the same computation is NULL.
 
     A Parquet dataset skips row groups by statistics that leave NaN out, so `<>` on a floating-point column may lose
     NaN rows as a dataset filter; it never does on rows already read.
 
     Args:
-        expr: a bound expression without functions, which only `evaluate` has.
+        expr: a bound expression without functions; only `evaluate` supports those.
     """
     return _condition(expr, None)
 
 
 def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
-    """The value of a bound expression for each row: a boolean array, NULL where SQL says NULL.
+    """Compute the value of a bound expression for each row: a boolean array, NULL as in SQL.
 
     Raises:
         InvalidArgumentError: overflow or division by zero in a row.
@@ -75,7 +75,7 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
     expr, table = _without_calls(expr, table)
     needed = sorted({column.path[0] for column in leaf_columns(expr)})
-    # A column is kept even where none is needed: it carries the number of rows.
+    # Keep one column even if none is needed: it carries the number of rows.
     source = table.select(needed or table.column_names[:1])
     from pyarrow import acero  # noqa: PLC0415 - loads pandas, which `import pudi` must not
 
@@ -92,7 +92,7 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
 
 
 def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:
-    """The expression with functions' results as columns, and the rows with these: Acero hasn't all functions."""
+    """Replace function calls by columns with their results, since Acero lacks some functions."""
     known: dict[Call, Column] = {}
 
     def change(node: Expr) -> Expr | None:
@@ -109,7 +109,7 @@ def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:
 
 
 def may_fail(expr: Expr) -> bool:
-    """Whether computing a value (not its operands alone) can overflow, divide by zero or not fit."""
+    """Return whether computing a value (apart from its operands) can overflow, divide by zero or not fit."""
     match expr:
         case Arith("/" | "%", _, right):
             return not (isinstance(right, Literal) and right.value)
@@ -124,7 +124,7 @@ def may_fail(expr: Expr) -> bool:
 
 
 def may_be_nan(expr: Expr) -> bool:
-    """Whether the value can be NaN: floating point, and neither a number written out nor made of an exact one."""
+    """Return whether the value can be NaN: floating point, but not a literal number and not made of an exact one."""
     if not sqltypes.is_float(type_of(expr)):
         return False
     if isinstance(expr, Literal):
@@ -195,7 +195,7 @@ def _balanced(parts: Sequence[pc.Expression], combine: Callable[..., pc.Expressi
 def _value(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
     if not any(map(may_fail, walk(expr))):
         return _compute(expr, None)
-    # A NULL operand makes the whole value NULL, whatever the others would do.
+    # A NULL operand makes the whole value NULL, regardless of the others.
     operands = leaf_columns(expr)
     if len(operands) > 1:
         guard = _both(guard, _balanced([pc.field(*column.path).is_valid() for column in operands], pc.and_kleene))
@@ -206,7 +206,7 @@ def _compute(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
     match expr:
         case Column(path, type_):
             column = pc.field(*path)
-            # Where the row is decided already the operand becomes NULL, on which nothing fails.
+            # In rows that are already decided, the operand becomes NULL, which can't fail.
             return column if guard is None else pc.if_else(guard, column, pc.scalar(pa.scalar(None, type_)))
         case Literal(value, type_):
             return pc.scalar(pa.scalar(value, type_))
@@ -231,11 +231,11 @@ def _remainder(left: pc.Expression, right: pc.Expression, type_: pa.DataType | N
 def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
     if sqltypes.is_float(target):
         if sqltypes.is_decimal(source):
-            # Arrow's own way multiplies by a power of ten and gives 0.30000000000000004 for 0.3.
+            # Arrow's cast multiplies by a power of ten and gives 0.30000000000000004 for 0.3.
             return value.cast(pa.string()).cast(target)
         return value.cast(options=pc.CastOptions(target, allow_float_truncate=True))
     if sqltypes.is_integer(source) and sqltypes.is_decimal(target):
-        # Arrow looks at types before values: first to a decimal that holds any integer, then to the smaller one.
+        # Arrow checks types before values: first cast to a decimal that holds any integer, then to the smaller one.
         wide = sqltypes.as_decimal(source)
         value = value.cast(pa.decimal128(wide.precision + target.scale, target.scale))
     return value.cast(target)
@@ -244,7 +244,7 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
 def _compare(expr: Compare, guard: pc.Expression | None) -> pc.Expression:
     left = _any(expr.left, guard)
     if expr.op != "<=>" and any(map(may_fail, walk(expr.right))):
-        # Spark doesn't look at the right side where the left one is NULL.
+        # Spark skips the right side if the left side is NULL.
         guard = _both(guard, left.is_valid())
     right = _any(expr.right, guard)
     if expr.op == "<=>":

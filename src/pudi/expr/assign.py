@@ -1,4 +1,4 @@
-"""Expressions as new values of columns: constants from Python, names put elsewhere, values for all rows at once."""
+"""Expressions as new column values: constants from Python, columns replaced by others, values of all rows together."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pudi.expr.tree import Column, Expr, Literal, rewritten, type_of
 
 
 def constant(value: object) -> Literal:
-    """A Python value as a constant; a text is a STRING here, not an expression.
+    """Return a Python value as a constant; a text is a STRING here, not an expression.
 
     Raises:
-        InvalidArgumentError: a value of no SQL type.
+        InvalidArgumentError: the value has no SQL type.
     """
     if value is None:
         return Literal(None, pa.null())
@@ -46,21 +46,21 @@ def constant(value: object) -> Literal:
 
 
 def outside_where(error: PudiError) -> str:
-    """What an error says of an expression that stands elsewhere, where its message would look for it in `where`."""
+    """Return the error message for an expression outside of `where`, whose messages name `where`."""
     message = re.sub(r"^where (?=is |must |has |can't )|(?: named)? in `?where`?(?![\w(])", "", error.message)
     return f"not supported: {message}" if isinstance(error, NotSupportedError) else message
 
 
 def replace_columns(expr: Expr, change: Callable[[Column], Column]) -> Expr:
-    """The tree with other columns in place of its columns."""
+    """Return the tree with its columns replaced."""
     return rewritten(expr, lambda node: change(node) if isinstance(node, Column) else None)
 
 
 def evaluate_all(expr: Expr, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
-    """The value of a bound expression for each row; a column of any type is taken as it is.
+    """Compute the value of a bound expression for each row; a plain column of any type is returned unchanged.
 
     Raises:
-        InvalidArgumentError: overflow, division by zero, or a value that doesn't fit, in a row.
+        InvalidArgumentError: overflow, division by zero, or a value that doesn't fit the type.
     """
     if isinstance(expr, Literal):
         return pa.repeat(pa.scalar(expr.value, expr.type), rows.num_rows)

@@ -1,7 +1,7 @@
-"""Meets a tree with a schema: columns found, constants typed, both sides of everything brought to one type.
+"""Bind a tree to a schema: find its columns, type its constants, and bring both sides of each operator to one type.
 
-A bound tree is in a normal form that the translators rely on: every operand of a comparison has the same type, NOT
-stands only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating-point numbers.
+A bound tree has a normal form that the translators rely on: all operands of a comparison have the same type, NOT stands
+only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating-point numbers.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def bind(expr: Expr, schema: pa.Schema) -> Expr:
-    """Resolves and types a parsed `where` for the rows of one schema.
+    """Bind a parsed `where` to a schema.
 
-    Names are found without regard to case, as Spark does. A constant takes the column's type where that changes
-    nothing; otherwise both sides are widened by the rules of Spark's ANSI mode.
+    Names are case-insensitive, as in Spark. A constant takes the column's type if this keeps its value; otherwise both
+    sides are widened by the rules of Spark's ANSI mode.
 
     Args:
-        expr: what `parse` gave.
-        schema: of the rows that it will be evaluated on.
+        expr: the result of `parse`.
+        schema: the schema of the rows to evaluate.
 
     Returns:
         A bound tree of type boolean.
 
     Raises:
-        InvalidArgumentError: no such column, types that don't go together, a constant that overflows, or no boolean.
-        NotSupportedError: a column's type or a cast that `where` does not have.
+        InvalidArgumentError: unknown column, incompatible types, a constant that overflows, or a non-boolean
+            expression.
+        NotSupportedError: a column type or cast that `where` doesn't support.
     """
     bound = _boolean(expr, schema)
     if _guarded_depth(bound) > _MAX_GUARDS:
@@ -68,22 +69,22 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
 
 
 def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
-    """Resolves and types a parsed expression whose value goes into a column.
+    """Bind a parsed expression whose value is assigned to a column.
 
-    A constant becomes the column's type as a cast would make it; anything else is cast where both engines agree on it,
-    and fails for values that don't fit (Spark's ANSI store assignment).
+    A constant is cast to the column's type. Other expressions are cast if both engines agree on the cast; values that
+    don't fit raise an error (Spark's ANSI store assignment).
 
     Args:
-        expr: what `parse` gave, or a constant.
-        schema: of the rows that it will be evaluated on.
+        expr: the result of `parse`, or a constant.
+        schema: the schema of the rows to evaluate.
         target: the column's type.
 
     Raises:
-        InvalidArgumentError: no such column, a constant that is none of the type's values.
-        NotSupportedError: a type or cast that expressions don't have.
+        InvalidArgumentError: unknown column, or a constant that isn't a value of the type.
+        NotSupportedError: a type or cast that expressions don't support.
     """
     if isinstance(expr, Column) and (column := _find(expr.path, schema)).type == target:
-        return column  # of any type, nested ones too
+        return column  # of any type, including nested ones
     bound = _value(expr, schema)
     if _guarded_depth(bound) > _MAX_GUARDS:
         raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR")
@@ -93,7 +94,7 @@ def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
 
 
 def _guarded_depth(expr: Expr) -> int:
-    """Levels of operands that both engines must compute a second time, to know whether another one may fail."""
+    """Return the nesting depth of operands that both engines compute twice, to check whether another one fails."""
     below = max(map(_guarded_depth, children(expr)), default=0)
     guarded = children(expr)[1:] if isinstance(expr, And | Or | Compare) else ()
     return below + any(may_fail(node) for arg in guarded for node in walk(arg))
@@ -126,7 +127,7 @@ def _boolean(expr: Expr, schema: pa.Schema) -> Expr:
 
 
 def negate(expr: Expr) -> Expr:
-    """NOT of a bound condition, pushed down to where it can't be avoided."""
+    """Return the NOT of a bound condition, pushed down as far as possible."""
     match expr:
         case And(args):
             return Or(tuple(map(negate, args)))
@@ -231,7 +232,7 @@ def _meeting_type(a: pa.DataType, b: pa.DataType, left: Expr, right: Expr) -> pa
         )
     for type_, other in ((a, right), (b, left)):
         if common is None and sqltypes.is_timestamp(type_) and isinstance(other, Literal):
-            # A constant finer than the column's milliseconds.
+            # a constant more precise than the column's milliseconds
             finest = pa.timestamp("us", tz=type_.tz)
             common = finest if literals.coerce(other, finest) else None
     return common
@@ -356,7 +357,7 @@ def _cast_literal(literal: Literal, target: pa.DataType) -> Literal:
     if isinstance(value, str):
         return literals.cast_text(value, target)
     if sqltypes.is_decimal(literal.type) and sqltypes.is_float(target):
-        # By its text, so that it is rounded once.
+        # from its text, so that it is rounded once
         return Literal(pa.array([str(value)]).cast(target)[0].as_py(), target)
     fitted = literals.coerce(literal, target)
     if fitted is not None:
@@ -370,12 +371,12 @@ def _cast_literal(literal: Literal, target: pa.DataType) -> Literal:
 
 @cache
 def _one_row() -> pa.Table:
-    # made when first asked for: making an array loads pandas, which `import pudi` must not
+    # made at first use: making an array loads pandas, which `import pudi` must not
     return pa.table({"": pa.array([True])})
 
 
 def _fold(expr: Expr) -> Expr:
-    """Works out an operation on constants alone; anything else stays as it is.
+    """Compute an operation on constants; leave others unchanged.
 
     Raises:
         InvalidArgumentError: it overflows or divides by zero.

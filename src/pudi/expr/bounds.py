@@ -1,6 +1,6 @@
-"""Which files can't hold a matching row, by the smallest and largest values and NULL counts of their columns.
+"""Prune files by the minimum, maximum and NULL count of their columns.
 
-An answer is "may match" unless the statistics prove otherwise: what is unknown, or makes no sense, keeps the file.
+The result is "may match" unless the statistics prove otherwise: unknown or contradictory statistics keep the file.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ _SLOT = "slot"
 
 
 class ColumnBounds(NamedTuple):
-    """What is known of one column in one file; None is unknown.
+    """The known statistics of one column in one file; None is unknown.
 
     Attributes:
-        min: no value is smaller. A prefix of the smallest text is fine.
-        max: no value but NaN is greater. A cut text must have been increased, as Parquet asks; else give None.
-        null_count: rows that are NULL.
-        row_count: rows in all.
-        has_nan: False only where it is sure that no value is NaN. Statistics leave NaN out, so without this a
-            floating-point maximum proves nothing.
+        min: lower bound of the values. For texts a prefix of the minimum is enough.
+        max: upper bound of the values except NaN. A truncated text must have been incremented, as Parquet requires;
+            otherwise give None.
+        null_count: number of NULL rows.
+        row_count: number of all rows.
+        has_nan: False only if certainly no value is NaN. Statistics ignore NaN, so otherwise a floating-point maximum
+            proves nothing.
     """
 
     min: object = None
@@ -70,10 +71,10 @@ PlainBounds = ColumnBounds | tuple[object, object, int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class BoundsArrays:
-    """`ColumnBounds` of one column in many files: arrays of one length, NULL where unknown, None where all are.
+    """`ColumnBounds` of one column in many files: arrays of equal length, NULL if unknown; None if all are unknown.
 
     Attributes:
-        min: of the column's type, or of the type the column had in those files.
+        min: of the column's type, or of the type that the column has in these files.
         max: like `min`.
         null_count: int64.
         row_count: int64.
@@ -89,7 +90,7 @@ class BoundsArrays:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Values of an expression, per file: low and high (NULL: unknown), whether all or some may be NULL."""
+    """Bounds of an expression per file: low and high (NULL if unknown), and whether all or some values may be NULL."""
 
     low: pa.Array
     high: pa.Array
@@ -98,12 +99,12 @@ class _Range:
 
 
 def prune(expr: Expr, stats: Mapping[str, PlainBounds]) -> bool:
-    """Whether a file may hold a row for which `expr` is true.
+    """Return whether a file may contain a row for which `expr` is true.
 
     Args:
         expr: a bound expression.
-        stats: bounds by column, as spelt in the schema; fields of structs as "a.b". The first four members of
-            `ColumnBounds` as a plain tuple do as well.
+        stats: bounds by column, spelled as in the schema; struct fields as "a.b". A plain tuple of the first four
+            members of `ColumnBounds` works too.
     """
     arrays: dict[str, BoundsArrays] = {}
     for column in leaf_columns(expr):
@@ -114,18 +115,18 @@ def prune(expr: Expr, stats: Mapping[str, PlainBounds]) -> bool:
 
 
 def prune_many(expr: Expr, stats: Mapping[str, BoundsArrays], files: int) -> _Mask:
-    """For each of `files` files: whether it may hold a row for which `expr` is true.
+    """Return for each of `files` files whether it may contain a row for which `expr` is true.
 
     Args:
         expr: a bound expression.
-        stats: bounds by column as for `prune`; each array has one slot for each file.
+        stats: bounds by column as for `prune`; each array has one value per file.
         files: number of files.
     """
     return _Pruner(stats, files).may_match(expr)
 
 
 def call_key(call: Call) -> str:
-    """What bounds of a function's results are under among those of columns."""
+    """Return the key of a function's bounds among those of columns."""
     return f"\0{call}"
 
 
@@ -142,7 +143,7 @@ def _arrays(known: ColumnBounds, column: Column) -> BoundsArrays:
 
 
 def _one(value: object, type_: pa.DataType) -> pa.Array | None:
-    # Arrow would take an int for a timestamp, or a date for text: the value must be what the column holds.
+    # Arrow would accept an int for a timestamp, or a date for text: the value must have the column's type.
     if value is None or not isinstance(value, _python_types(type_)):
         return None
     if isinstance(value, bool) != pt.is_boolean(type_):
@@ -256,7 +257,7 @@ class _Pruner:
                 inner = self._range(arg)
                 low, high = (_moved(Neg(Literal(None, side.type), type_), side) for side in (inner.high, inner.low))
                 if sqltypes.is_float(type_):
-                    # -NaN is NaN, the greatest, so a file's NaN moves nothing down but must stay above.
+                    # -NaN is NaN: it stays the greatest value, so negated bounds prove nothing.
                     high = pa.nulls(self._files, type_)
                     low = pa.nulls(self._files, type_)
                 return _sound(low, high, inner.all_null, inner.some_null)
@@ -266,7 +267,7 @@ class _Pruner:
         return _Range(unknown, unknown, np.full(self._files, False), np.full(self._files, True))
 
     def _call(self, call: Call, inner: _Range, type_: pa.DataType | None) -> _Range:
-        """By bounds of the results themselves, or of a value whose order the function keeps."""
+        """Return stored bounds of a call's results, or derive them from its argument if the function keeps order."""
         known = self._stats.get(call_key(call))
         if known is not None:
             return self._known(known, type_)
@@ -305,14 +306,14 @@ class _Pruner:
 
 
 def _moved(step: Cast | Neg, side: pa.Array) -> pa.Array:
-    """`side` through a cast or minus that keeps (or turns) the order; unknown where a value does not fit."""
+    """Apply a cast or minus to bounds; unknown if a value doesn't fit."""
     column = Column((_SLOT,), side.type)
     moved = Cast(column, step.type) if isinstance(step, Cast) else Neg(column, step.type)
     return convert_where_possible(lambda part: evaluate(moved, pa.table({_SLOT: part})), side, type_of(moved))
 
 
 def _sound(low: pa.Array, high: pa.Array, all_null: _Mask, some_null: _Mask) -> _Range:
-    """Forgets bounds that prove nothing: NaN, and a low above its high."""
+    """Drop bounds that prove nothing: NaN, and a lower bound above the upper one."""
     bad = pc.greater(low, high)
     if sqltypes.is_float(low.type):
         bad = pc.or_kleene(bad, pc.or_kleene(pc.is_nan(low), pc.is_nan(high)))
@@ -329,6 +330,6 @@ def _counts(counts: pa.Array | None, files: int) -> pa.Array:
 
 
 def _sure(condition: pa.Array) -> _Mask:
-    """Where a comparison of bounds is true for certain."""
+    """Return where a comparison of bounds is certainly true."""
     mask: _Mask = pc.fill_null(condition, False).to_numpy(zero_copy_only=False)
     return mask

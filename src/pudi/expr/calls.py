@@ -1,7 +1,8 @@
-"""Functions of the `where` language, which expression indexes have too: what they give, in Arrow, and how values order.
+"""The functions of the `where` language and of expression indexes: their results in Arrow, and their order.
 
-Points in time are taken in UTC, whatever a session's zone. Of formats there are those of digits only, and of years 1 to
-9999. What a function means is Spark's (`ExpressionIndexSparkFunctions` names those of Hudi's expression indexes).
+Points in time are in UTC, regardless of the session time zone. Formats may contain only numeric fields, and years go
+from 1 to 9999. Functions have Spark's semantics (`ExpressionIndexSparkFunctions` lists those of Hudi's expression
+indexes).
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from pudi.expr import sqltypes
 from pudi.expr.tree import Call, Column, Expr, type_of
 
 DEFAULT_FORMAT: Final = "yyyy-MM-dd HH:mm:ss"
-"""The format of from_unixtime where none is given (TimestampFormatter.defaultPattern)."""
+"""The default format of from_unixtime (TimestampFormatter.defaultPattern)."""
 
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of years 1 and 9999."""
+"""The first and last second of the years 1 to 9999."""
 
 _TEXT: Final = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 _PARTS: Final = {"year": pc.year, "month": pc.month, "day": pc.day, "hour": pc.hour}
 _FORMATTED: Final = frozenset({"date_format", "from_unixtime"})
 NAMES: Final = frozenset({*_TEXT, *_PARTS, *_FORMATTED, "substring", "to_date"})
-"""The functions that there are."""
+"""The supported functions."""
 
 _FIELDS: Final = {
     "yyyy": (pc.year, 4),
@@ -38,22 +39,22 @@ _FIELDS: Final = {
     "mm": (pc.minute, 2),
     "ss": (pc.second, 2),
 }
-"""Fields of formats, the coarsest first: what gives each, and its digits."""
+"""Fields of formats, coarsest first: the function that computes each, and its number of digits."""
 _STRPTIME = dict(zip(_FIELDS, ("%Y", "%m", "%d", "%H", "%M", "%S"), strict=True))
 _PIECE = re.compile(r"([A-Za-z])\1*|'[^']+'|[^A-Za-z'\[\]{}#%]", re.ASCII)
 _DAY = 86_400
 
 
 def bound_call(name: str, arg: Expr, options: tuple[object, ...]) -> Call:
-    """A function of a bound value, typed.
+    """Return a typed function call on a bound value.
 
     Args:
-        name: the function, in lower case.
+        name: the function's name in lower case.
         arg: the value.
-        options: the constants behind it.
+        options: the constants after the value.
 
     Raises:
-        NotSupportedError: there's no such function, or not of such a value with such constants.
+        NotSupportedError: an unknown function, or unsupported argument types or constants.
     """
     kind = type_of(arg)
     shown = Call(name, arg, options)
@@ -80,11 +81,11 @@ def bound_call(name: str, arg: Expr, options: tuple[object, ...]) -> Call:
 
 
 def index_call(function: str, options: Mapping[str, str], column: Column) -> Call | Column | None:
-    """The expression of an expression index; None for one that pudi doesn't know.
+    """Return the expression of an expression index; None if pudi doesn't support it.
 
     Args:
         function: the index's function.
-        options: its settings by Hudi's names (HoodieExpressionIndex).
+        options: its settings by Hudi's keys (HoodieExpressionIndex).
         column: the bound column.
     """
     if function == "identity":
@@ -105,7 +106,7 @@ def index_call(function: str, options: Mapping[str, str], column: Column) -> Cal
 
 
 def format_pieces(text: object) -> tuple[str, ...] | None:
-    """A Java format in pieces: fields by their letters, other text in quotes; None where it has other fields."""
+    """Split a Java format into fields, by letter, and quoted text; None if it has unsupported fields."""
     if not isinstance(text, str) or not text:
         return None
     pieces: list[str] = []
@@ -121,7 +122,7 @@ def format_pieces(text: object) -> tuple[str, ...] | None:
 
 
 def keeps_order(call: Call) -> bool:
-    """Whether of two values the greater one never gives a smaller result."""
+    """Return whether a greater argument never gives a smaller result."""
     if call.name in _FORMATTED:
         fields = [piece for piece in format_pieces(call.options[0]) or () if piece in _FIELDS]
         return bool(fields) and fields == list(_FIELDS)[: len(fields)]
@@ -129,21 +130,21 @@ def keeps_order(call: Call) -> bool:
 
 
 def depends_on_zone(call: Call) -> bool:
-    """Whether Spark gives another result in another session's time zone."""
+    """Return whether the result in Spark depends on the session time zone."""
     kind = type_of(call.arg)
     zoned = sqltypes.is_timestamp(kind) and (kind.tz is not None or call.name == "date_format")
     return call.name == "from_unixtime" or zoned
 
 
 def apply_call(call: Call, values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A function's results.
+    """Compute a function's results.
 
     Args:
         call: the bound function.
-        values: those of its argument, in its type.
+        values: the values of its argument, in its type.
 
     Raises:
-        InvalidArgumentError: a point in time is in no year from 1 to 9999.
+        InvalidArgumentError: a point in time is outside the years 1 to 9999.
     """
     values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if call.name in {"lower", "upper"}:
@@ -164,12 +165,12 @@ def apply_call(call: Call, values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def widened(call: Call, least: pa.Array, greatest: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Bounds that hold in UTC, of bounds that were worked out in any time zone; null where nothing is known.
+    """Widen bounds computed in an unknown time zone so that they hold in UTC; null if unknown.
 
     Args:
         call: a function that keeps the order of values.
-        least: least results.
-        greatest: greatest results.
+        least: the minimum results.
+        greatest: the maximum results.
     """
     if call.name == "year":
         return pc.subtract(least, 1).cast(pa.int32()), pc.add(greatest, 1).cast(pa.int32())
@@ -191,7 +192,7 @@ def widened(call: Call, least: pa.Array, greatest: pa.Array) -> tuple[pa.Array, 
 
 
 def _cased(values: pa.Array, name: str) -> pa.Array:
-    """As Java does it: a letter may become several."""
+    """Change case as Java does: one letter may become several."""
     if pc.all(pc.string_is_ascii(values)).as_py() is not False:
         return (pc.ascii_lower if name == "lower" else pc.ascii_upper)(values).cast(pa.string())
     coded = pc.dictionary_encode(values)
@@ -200,7 +201,7 @@ def _cased(values: pa.Array, name: str) -> pa.Array:
 
 
 def _moments(values: pa.Array) -> pa.Array:
-    """Seconds of UTC, without a zone."""
+    """Return seconds in UTC, without time zone."""
     kind = values.type
     if pt.is_integer(kind):
         seconds = values.cast(pa.int64())

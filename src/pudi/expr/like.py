@@ -1,4 +1,4 @@
-"""LIKE patterns: from a pattern and its escape character to a regular expression, a prefix, or another spelling."""
+"""Convert LIKE patterns: to a regular expression, a prefix, or the spelling with another escape character."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class Wildcard(Enum):
-    """What may stand in a pattern beside text."""
+    """The wildcards of a pattern."""
 
     ANY = "%"
     ONE = "_"
 
 
 def pattern_parts(pattern: str, escape: str) -> tuple[str | Wildcard, ...]:
-    """Splits a pattern into text and wildcards.
+    """Split a pattern into text and wildcards.
 
-    Spark's rule: the escape character stands before %, _ or itself and before nothing else.
+    As in Spark, the escape character may only stand before %, _ or itself.
 
     Raises:
         InvalidArgumentError: a misplaced escape character, or an escape that is not one character.
@@ -54,7 +54,7 @@ def pattern_parts(pattern: str, escape: str) -> tuple[str | Wildcard, ...]:
 
 
 def to_regex(pattern: str, escape: str) -> str:
-    r"""A regular expression (RE2) for the whole value; `_` is one code point, line ends included."""
+    r"""Return a regular expression (RE2) for the whole value; `_` matches one code point, including line ends."""
     body = "".join(
         ".*" if part is Wildcard.ANY else "." if part is Wildcard.ONE else _quote(str(part))
         for part in pattern_parts(pattern, escape)
@@ -63,12 +63,12 @@ def to_regex(pattern: str, escape: str) -> str:
 
 
 def _quote(text: str) -> str:
-    # RE2 takes any ASCII punctuation behind a backslash, and every other character as it is.
+    # RE2 accepts any ASCII punctuation after a backslash, and every other character unchanged.
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text).replace("\0", r"\x00")
 
 
 def with_backslash(pattern: str, escape: str) -> str:
-    """The same pattern with the backslash as its escape character, Spark's default."""
+    """Return the pattern with the backslash as its escape character, Spark's default."""
     spelt = (
         part.value if isinstance(part, Wildcard) else re.sub(r"([%_\\])", r"\\\1", part)
         for part in pattern_parts(pattern, escape)
@@ -77,12 +77,12 @@ def with_backslash(pattern: str, escape: str) -> str:
 
 
 def prefix_range(pattern: str, escape: str) -> tuple[str, str | None]:
-    """Bounds of the values that can match: `low <= value < high` by UTF-8 bytes; high None: no upper bound."""
+    """Return bounds of matching values: `low <= value < high` by UTF-8 bytes; no upper bound if high is None."""
     parts = pattern_parts(pattern, escape)
     first = parts[0] if parts else ""
     prefix = "" if isinstance(first, Wildcard) else first
     if not any(isinstance(part, Wildcard) for part in parts):
-        # Without a wildcard only the text itself matches, and nothing lies between it and it plus NUL.
+        # Without a wildcard only the text itself matches; nothing sorts between it and the text plus NUL.
         return prefix, prefix + "\0"
     for length in range(len(prefix), 0, -1):
         code = ord(prefix[length - 1]) + 1

@@ -1,4 +1,4 @@
-"""Constants: from their text to a typed value, and from one type to another without losing anything."""
+"""Convert constants: from text to typed values, and between types without loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pudi.expr.sqltypes import (
 )
 from pudi.expr.tree import Literal
 
-# Integers below this are exact as DOUBLE, and no other integer rounds to one of them.
+# Smaller integers are exact as DOUBLE, and no other integer rounds to one of them.
 _EXACT_DOUBLE = 1 << 53
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _TIMESTAMP = re.compile(
@@ -35,10 +35,10 @@ _TIMESTAMP = re.compile(
 
 
 def number_literal(text: str) -> Literal:
-    """Types a number without suffix as Spark does: INT, BIGINT or DECIMAL by size, DOUBLE with an exponent.
+    """Type a number without suffix as Spark does: INT, BIGINT or DECIMAL by size, DOUBLE with an exponent.
 
     Raises:
-        InvalidArgumentError: no number, or more than 38 digits.
+        InvalidArgumentError: not a number, or more than 38 digits.
     """
     try:
         if "e" in text.lower():
@@ -60,10 +60,10 @@ def number_literal(text: str) -> Literal:
 
 
 def parse_date(text: str) -> datetime.date:
-    """`yyyy-mm-dd`, years 0001 to 9999.
+    """Parse `yyyy-mm-dd`, years 0001 to 9999.
 
     Raises:
-        InvalidArgumentError: not such a date.
+        InvalidArgumentError: not a date of this form.
     """
     match = _DATE.fullmatch(text.strip())
     if not match:
@@ -75,10 +75,10 @@ def parse_date(text: str) -> datetime.date:
 
 
 def parse_timestamp(text: str) -> datetime.datetime:
-    """`yyyy-mm-dd[ hh:mm[:ss[.ffffff]]][zone]`; aware if there is a zone (Z, UTC, +hh:mm), else naive.
+    """Parse `yyyy-mm-dd[ hh:mm[:ss[.ffffff]]][zone]`; aware if there is a zone (Z, UTC, +hh:mm), else naive.
 
     Raises:
-        InvalidArgumentError: not such a timestamp.
+        InvalidArgumentError: not a timestamp of this form.
     """
     match = _TIMESTAMP.fullmatch(text.strip())
     if not match:
@@ -100,18 +100,18 @@ def parse_timestamp(text: str) -> datetime.datetime:
 
 
 def date_literal(text: str) -> Literal:
-    """A DATE constant."""
+    """Return a DATE constant."""
     return Literal(parse_date(text), pa.date32())
 
 
 def timestamp_literal(text: str) -> Literal:
-    """A TIMESTAMP constant; without a zone it fits both kinds of timestamp column and is UTC where one is needed."""
+    """Return a TIMESTAMP constant; without a zone it fits both kinds of timestamp column, as UTC if one is needed."""
     value = parse_timestamp(text)
     return Literal(value, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
 
 
 def coerce(literal: Literal, target: pa.DataType) -> Literal | None:
-    """The constant as a `target`, if a comparison with it then says the same for every value; else None."""
+    """Return the constant as a `target` if every comparison with it keeps its result; otherwise None."""
     value = literal.value
     if value is None or literal.type == target:
         return Literal(value, target)
@@ -133,10 +133,10 @@ def _coerce_number(literal: Literal, target: pa.DataType) -> Literal | None:
     assert isinstance(value, int | float | Decimal)
     if is_float(target):
         double = float(value)
-        # Spark compares FLOAT with anything else as DOUBLE, so a constant that FLOAT can't hold must stay a DOUBLE.
+        # Spark compares FLOAT with other types as DOUBLE, so a constant that FLOAT can't represent must stay a DOUBLE.
         return Literal(double, target) if pt.is_float64(target) or double == float32(double) else None
     if isinstance(value, float):
-        # Also where this is NaN or an infinity.
+        # also if this is NaN or an infinity
         if not (is_integer(target) and abs(value) < _EXACT_DOUBLE and value.is_integer()):
             return None
         value = int(value)
@@ -180,7 +180,7 @@ def _coerce_timestamp(value: datetime.date, target: pa.DataType) -> Literal | No
 
 
 def float32(value: float) -> float:
-    """The nearest FLOAT, as a double."""
+    """Return the nearest FLOAT, as a double."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -188,10 +188,10 @@ def float32(value: float) -> float:
 
 
 def cast_text(value: str, target: pa.DataType) -> Literal:
-    """`CAST('…' AS target)` for the few targets whose text has one reading.
+    """Compute `CAST('…' AS target)` for the few targets whose text has only one reading.
 
     Raises:
-        InvalidArgumentError: the text is none of the target's values.
+        InvalidArgumentError: the text isn't a value of the target.
         NotSupportedError: the target is not DATE, TIMESTAMP, DECIMAL, STRING, or FLOAT or DOUBLE for 'NaN'.
     """
     if pt.is_date32(target):

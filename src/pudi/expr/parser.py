@@ -1,6 +1,6 @@
-"""From the text of a `where` to a tree: sqlglot reads Spark's SQL, and only what is named here is let through.
+"""Parse the text of a `where`: sqlglot reads Spark's SQL, and only the syntax named here is accepted.
 
-Importing this module loads sqlglot: `pudi.expr.text` does it when the first text comes.
+Importing this module loads sqlglot; `pudi.expr.text` imports it when it parses the first text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FUNCTIONS = {name.upper(): name for name in NAMES} | {"SUBSTR": "substring", "L
 
 
 class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its type
-    """Leaves our functions as they're written: sqlglot would turn formats into those of Python."""
+    """Keeps functions as they are written: sqlglot would convert formats to Python's."""
 
     FUNCTIONS = {name: make for name, make in Spark.Parser.FUNCTIONS.items() if name not in _FUNCTIONS}  # noqa: RUF012
     FUNCTION_PARSERS = {  # noqa: RUF012
@@ -64,7 +64,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its t
 
 
 def read_sql(sql: str) -> Expr:
-    """Return the tree of a text; errors as `pudi.expr.parse`."""
+    """Parse a text into a tree; errors as of `pudi.expr.parse`."""
     try:
         text = _join_quotes(sql, _tokens(sql))
         tokens = _tokens(text)
@@ -102,7 +102,7 @@ def _shown(node: exp.Expression) -> str:
 
 
 def _join_quotes(sql: str, tokens: Sequence[Token]) -> str:
-    # 'it''s' comes as two texts that touch. Spark 3.5 would glue them to "its", Spark 4 reads "it's".
+    # 'it''s' arrives as two adjacent texts. Spark 3.5 would join them to "its", Spark 4 reads "it's".
     pieces: list[str] = []
     start = 0
     for before, after in itertools.pairwise(tokens):
@@ -178,14 +178,14 @@ def _name(node: exp.Expression) -> str:
 
 
 def _only(node: exp.Expression, *names: str) -> None:
-    # sqlglot keeps modifiers as arguments: one that nobody looked at would be dropped silently.
+    # sqlglot keeps modifiers as arguments: ignoring one would drop it silently.
     extra = [name for name, value in node.args.items() if value and name not in names and not name.startswith("_")]
     if extra:
         raise NotSupportedError(f"{node.key.upper()} with {', '.join(extra).upper()} in where: {_shown(node)}")
 
 
 def _flatten(node: exp.Expression) -> list[exp.Expression]:
-    # A long chain leans to the left; walking it down keeps the depth of the tree that of the parentheses.
+    # Long chains are nested to the left; this loop keeps the depth of the tree equal to that of the parentheses.
     parts: list[exp.Expression] = []
     current: exp.Expression = node
     while type(current) is type(node):
@@ -229,7 +229,7 @@ def _not(node: exp.Expression, depth: int) -> Expr:
 
 
 def _negated(node: exp.Expression, result: Expr) -> Expr:
-    # Newer releases of sqlglot say NOT LIKE by an argument, older ones by a Not around.
+    # Newer releases of sqlglot mark NOT LIKE by an argument, older ones by a Not around it.
     return Not(result) if node.args.get("negate") else result
 
 

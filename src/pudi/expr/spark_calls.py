@@ -1,4 +1,4 @@
-"""Functions of the `where` language as SQL text for Spark, the same in any session time zone."""
+"""Translate functions of the `where` language to Spark SQL, with the same result in any session time zone."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DAY_SECONDS, _DAY_MICROS = 86_400, 86_400_000_000
 
 
 def call_sql(call: Call, arg: str, text: Callable[[str], str], failure: str) -> str:
-    """A function's call.
+    """Return SQL for a function call.
 
     Args:
         call: the bound function.
         arg: its argument in SQL.
-        text: gives a text as a literal.
-        failure: the message of what is raised where a point in time is in no year from 1 to 9999.
+        text: formats a text as a literal.
+        failure: the error message for a point in time outside the years 1 to 9999.
     """
     if call.name == "substring":
         return f"substring({arg}, {', '.join(map(str, call.options))})"
@@ -41,7 +41,7 @@ def call_sql(call: Call, arg: str, text: Callable[[str], str], failure: str) -> 
 
 
 class _Moment:
-    """A point in time, a day, or seconds since 1970, in SQL.
+    """A point in time as SQL: a timestamp, a date, or seconds since 1970.
 
     Args:
         arg: the value.
@@ -57,7 +57,7 @@ class _Moment:
 
     @property
     def date(self) -> str:
-        """The day, as a date."""
+        """The date."""
         if not self._counted:
             return self._arg if pt.is_date32(self._kind) else f"CAST({self._arg} AS DATE)"
         days = f"(({self._number} - pmod({self._number}, {self._day})) div {self._day})"
@@ -65,14 +65,14 @@ class _Moment:
 
     @property
     def in_range(self) -> str:
-        """Whether it's in a year from 1 to 9999."""
+        """Whether the year is from 1 to 9999."""
         if not self._counted:
             return f"year({self.date}) BETWEEN 1 AND 9999"
         unit = 1_000_000 if self._zoned else 1
         return f"{self._number} BETWEEN {FIRST_SECOND * unit}L AND {LAST_SECOND * unit + unit - 1}L"
 
     def field(self, name: str) -> str:
-        """A field of formats, as an integer."""
+        """Return a field of a format, as an integer."""
         if name in {"yyyy", "MM", "dd"}:
             return f"{({'yyyy': 'year', 'MM': 'month', 'dd': 'day'})[name]}({self.date})"
         if not self._counted:
@@ -84,7 +84,7 @@ class _Moment:
         return f"CAST(pmod({seconds} div {over}L, {within}L) AS INT)"
 
     def piece(self, name: str, text: Callable[[str], str]) -> str:
-        """A piece of a format, as text."""
+        """Return a piece of a format, as text."""
         if name.startswith("'"):
             return text(name[1:-1])
         return f"lpad(CAST({self.field(name)} AS STRING), {len(name)}, '0')"

@@ -1,4 +1,4 @@
-"""From a bound tree to SQL text for Spark that says the same in ANSI mode and out of it, in any session time zone."""
+"""Translate a bound tree to Spark SQL with the same result in and out of ANSI mode, in any session time zone."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from pudi.expr.tree import (
 )
 
 ARITHMETIC_ERROR = "pudi: overflow or division by zero in where: "
-"""How the message of Spark's error begins when a row can't be computed."""
+"""Prefix of the message of Spark's error for a row that can't be computed."""
 
-# Text that no Spark setting reads differently: no quotes, no backslash, no ${variable}, printable ASCII.
+# Text that every Spark setting reads the same: no quotes, no backslash, no ${variable}, printable ASCII.
 _HARMLESS = re.compile(r"[ !#%&(-\[\]^_`a-z{|}~]*", re.ASCII)
 _TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
@@ -49,16 +49,16 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def to_spark_sql(expr: Expr) -> str:
-    """SQL for `DataFrame.filter`, the same rows as `to_arrow` on Spark 3.5 and 4.
+    """Return SQL for `DataFrame.filter` that keeps the same rows as `to_arrow`, on Spark 3.5 and 4.
 
-    What fails in ANSI mode fails out of it too, by `raise_error` with `ARITHMETIC_ERROR`. Predicates that a NaN
-    satisfies are spelt so that Spark doesn't push them down to Parquet statistics, which leave NaN out.
+    Errors of ANSI mode occur out of it too, by `raise_error` with `ARITHMETIC_ERROR`. Predicates that NaN satisfies are
+    written so that Spark doesn't push them down to Parquet statistics, which ignore NaN.
 
     Args:
         expr: a bound expression.
 
     Raises:
-        NotSupportedError: a column's name holds "${", which Spark would substitute.
+        NotSupportedError: a column's name contains "${", which Spark would substitute.
     """
     return _condition(expr, "")
 
@@ -91,7 +91,7 @@ def _connect(args: Sequence[Expr], guard: str, word: str) -> str:
     for arg in args:
         inner = guard
         if done and _fails(arg):
-            # Spark may compute any operand first, so the order of evaluation is written into the check.
+            # Spark may compute operands in any order, so the check itself contains the order of evaluation.
             so_far = f"({word.join(done)})" if word == " AND " else f"(NOT ({word.join(done)}))"
             inner = f"{guard} AND coalesce({so_far}, TRUE)"
         done.append(_condition(arg, inner))
@@ -108,14 +108,14 @@ def _any(expr: Expr, guard: str) -> str:
     sql = _value(expr)
     if not _fails(expr):
         return sql
-    # Every step answers NULL where it fails, so one check of the whole will do: NULL although no operand is.
+    # Every step is NULL if it fails, so one check is enough: NULL although no operand is NULL.
     present = " AND ".join(f"{_column(column)} IS NOT NULL" for column in leaf_columns(expr))
     failure = f"CAST(raise_error({_text(ARITHMETIC_ERROR + str(expr))}) AS {_type(type_of(expr))})"
     return f"coalesce({sql}, CASE WHEN {present}{guard} THEN {failure} END)"
 
 
 def _may_fail(expr: Expr) -> bool:
-    # A change of unit is Arrow's matter: Spark's timestamps are microseconds already.
+    # Arrow handles changes of unit: Spark's timestamps are in microseconds already.
     return may_fail(expr) and not (isinstance(expr, Cast) and sqltypes.is_timestamp(expr.type))
 
 
@@ -158,7 +158,7 @@ def _compare(expr: Compare, guard: str, *, negated: bool) -> str:
     if not isinstance(constant, float) or not _reaches_the_files(left):
         return f"(NOT {sql})" if negated else sql
     if constant == 0 and op in ("=", "<=>"):
-        # A Parquet dictionary holds -0.0 and 0.0 apart.
+        # A Parquet dictionary distinguishes -0.0 from 0.0.
         sql = f"({sql} OR ({value} {op} {_literal(-0.0, type_of(right))}))"
     sql = f"(NOT {sql})" if negated else sql
     if may_be_nan(left) and _holds_for_nan(op, constant) != negated:
@@ -167,7 +167,7 @@ def _compare(expr: Compare, guard: str, *, negated: bool) -> str:
 
 
 def _reaches_the_files(expr: Expr) -> bool:
-    # Spark pushes down comparisons of a column, and takes a cast off to do so.
+    # Spark pushes down comparisons of a column, and removes casts to do so.
     return isinstance(expr, Column) or (isinstance(expr, Cast) and _reaches_the_files(expr.arg))
 
 

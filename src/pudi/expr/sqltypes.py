@@ -1,6 +1,6 @@
-"""Which Arrow types the `where` language knows, how two of them meet, and which casts mean the same on both engines.
+"""The Arrow types of the `where` language, their common types, and the casts that agree on both engines.
 
-The meeting rules are those of Spark's ANSI type coercion (`AnsiTypeCoercion`).
+Common types follow Spark's ANSI type coercion (`AnsiTypeCoercion`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PLAIN_NAMES = {
 
 
 class CastKind(Enum):
-    """What is known about a cast.
+    """The properties of a cast.
 
-    SAME needs no work in Spark (two Arrow spellings of one Spark type); SAFE can't fail; CHECKED raises where the value
-    does not fit. All of them keep the order of values but TEXT, which prints an integer and can't fail.
+    SAME needs no work in Spark (two Arrow types of one Spark type). SAFE can't fail. CHECKED raises an error for values
+    that don't fit. TEXT prints an integer and can't fail. All but TEXT keep the order of values.
     """
 
     SAME = "same"
@@ -36,44 +36,44 @@ class CastKind(Enum):
 
 
 def is_integer(type_: pa.DataType) -> bool:
-    """A signed integer; unsigned ones are no Spark type."""
+    """Return whether a type is a signed integer; Spark has no unsigned ones."""
     return type_ in _INTEGER_NAMES
 
 
 def is_float(type_: pa.DataType) -> bool:
-    """FLOAT or DOUBLE."""
+    """Return whether a type is FLOAT or DOUBLE."""
     return bool(pt.is_float32(type_) or pt.is_float64(type_))
 
 
 def is_decimal(type_: pa.DataType) -> bool:
-    """DECIMAL of up to 38 digits, scale not negative."""
+    """Return whether a type is DECIMAL of up to 38 digits and non-negative scale."""
     return bool(pt.is_decimal128(type_)) and 0 <= type_.scale <= type_.precision
 
 
 def is_numeric(type_: pa.DataType) -> bool:
-    """Anything arithmetic works on."""
+    """Return whether arithmetic works on a type."""
     return is_integer(type_) or is_float(type_) or is_decimal(type_)
 
 
 def is_string(type_: pa.DataType) -> bool:
-    """STRING in any of Arrow's layouts."""
+    """Return whether a type is STRING, in any of Arrow's layouts."""
     return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def is_binary(type_: pa.DataType) -> bool:
-    """BINARY in any of Arrow's layouts."""
+    """Return whether a type is BINARY, in any of Arrow's layouts."""
     return bool(
         pt.is_binary(type_) or pt.is_large_binary(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_)
     )
 
 
 def is_timestamp(type_: pa.DataType) -> bool:
-    """TIMESTAMP or TIMESTAMP_NTZ in milliseconds or microseconds, the units Hudi has."""
+    """Return whether a type is TIMESTAMP or TIMESTAMP_NTZ in milliseconds or microseconds, Hudi's units."""
     return bool(pt.is_timestamp(type_)) and type_.unit in ("ms", "us")
 
 
 def sql_name(type_: pa.DataType) -> str | None:
-    """Spark's name of the type, None where `where` has no use for it but IS NULL."""
+    """Return Spark's name of the type; None if `where` supports only IS NULL on it."""
     name = _INTEGER_NAMES.get(type_) or _PLAIN_NAMES.get(type_)
     if name is None and is_string(type_):
         name = "STRING"
@@ -87,18 +87,18 @@ def sql_name(type_: pa.DataType) -> str | None:
 
 
 def integer_range(type_: pa.DataType) -> tuple[int, int]:
-    """Smallest and largest value of an integer type."""
+    """Return the minimum and maximum of an integer type."""
     half = 1 << (type_.bit_width - 1)
     return -half, half - 1
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
-    """The decimal type that holds every value of an integer or decimal type."""
+    """Return the decimal type that holds every value of an integer or decimal type."""
     return type_ if is_decimal(type_) else pa.decimal128(_INTEGER_DIGITS[type_], 0)
 
 
 def plain(type_: pa.DataType) -> pa.DataType | None:
-    """The layout in which a column of this type is worked on; None where the type is not supported.
+    """Return the layout in which columns of a type are processed; None if the type is not supported.
 
     Dictionaries and views are unpacked; fixed-size binary becomes binary, as Spark reads it.
     """
@@ -112,7 +112,7 @@ def plain(type_: pa.DataType) -> pa.DataType | None:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type both sides of a comparison are widened to; None if there is none."""
+    """Return the common type of both sides of a comparison; None if there is none."""
     if left == right:
         return left
     if is_numeric(left) and is_numeric(right):
@@ -138,7 +138,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Type of `left op right` on decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
+    """Return the type of `left op right` on decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
     if op == "*":
         precision, scale = left.precision + right.precision + 1, left.scale + right.scale
     else:
@@ -148,7 +148,7 @@ def decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataTyp
 
 
 def cast_kind(source: pa.DataType, target: pa.DataType) -> CastKind | None:
-    """What a cast does, None where the two engines (or two session settings) would not agree on it."""
+    """Return the kind of a cast; None if the engines (or two session settings) would disagree on it."""
     kind: CastKind | None = None
     if (
         source == target

@@ -1,4 +1,4 @@
-"""The text of a `where`, and the parser that loads with sqlglot when the first text comes."""
+"""Parse the text of a `where`; the parser loads with sqlglot at first use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MAX_LENGTH = 1_000_000
 def parse(sql: str) -> Expr:
     """Read one SQL expression into an unbound tree.
 
-    Spark's syntax, with two rules of our own: a doubled quote inside a text is one quote, as in standard SQL, and
-    comparisons are not chained without parentheses.
+    It takes Spark's syntax with two additional rules: a doubled quote inside a text is one quote, as in standard SQL,
+    and chained comparisons need parentheses.
 
     Args:
         sql: for example "city = 'nyc' AND fare BETWEEN 10 AND 20.5".
 
     Raises:
-        InvalidArgumentError: not one well-formed expression.
+        InvalidArgumentError: not a single well-formed expression.
         NotSupportedError: SQL outside the subset; the message names it.
     """
     if not isinstance(sql, str):

@@ -1,4 +1,4 @@
-"""The `where` tree: small frozen nodes that a parser makes, a binder types, and engines translate."""
+"""The `where` tree: small frozen nodes. The parser makes them, the binder adds types, the engines translate them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOOLEAN = pa.bool_()
 
 
 class Expr:
-    """A node. `str()` gives SQL for people, not for an engine; nodes are values and can be pickled."""
+    """A node. `str()` gives SQL for messages, not for an engine. Nodes are values and can be pickled."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Column(Expr):
     """A column, or a field inside a struct column.
 
     Attributes:
-        path: names from the top-level column downwards; after binding, spelt as in the schema.
+        path: names from the top-level column downwards; after binding, spelled as in the schema.
         type: Arrow type, None before binding.
     """
 
@@ -43,8 +43,8 @@ class Literal(Expr):
     """A constant as a plain Python value (None: NULL).
 
     Attributes:
-        value: bool, int, float, Decimal, str, bytes, date, datetime (naive: no zone was written) or None.
-        type: Arrow type; that of the other side once bound.
+        value: bool, int, float, Decimal, str, bytes, date, datetime (naive if written without a zone) or None.
+        type: Arrow type; after binding, the type of the other side.
     """
 
     value: object
@@ -123,7 +123,7 @@ class Like(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Arith(Expr):
-    """`left op right`, op one of + - * / %; after binding both sides are of the type the operation works in."""
+    """`left op right`, op one of + - * / %; after binding, both sides have the type of the computation."""
 
     op: str
     left: Expr
@@ -145,7 +145,7 @@ class Neg(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """`CAST(arg AS type)`, written by the user or put in by the binder to widen."""
+    """`CAST(arg AS type)`, written by the user or added by the binder to widen."""
 
     arg: Expr
     type: pa.DataType
@@ -158,9 +158,9 @@ class Call(Expr):
     """`name(arg, options…)`: a function of one value; see `pudi.expr.calls`.
 
     Attributes:
-        name: in lower case.
+        name: the name in lower case.
         arg: the value.
-        options: plain constants behind it.
+        options: plain constants after the value.
         type: Arrow type, None before binding.
     """
 
@@ -173,7 +173,7 @@ class Call(Expr):
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct operands of a node, from left to right."""
+    """Return the direct operands of a node, from left to right."""
     match expr:
         case Compare(_, left, right) | Arith(_, left, right):
             return (left, right)
@@ -187,7 +187,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Every node, parents before children, from left to right."""
+    """Yield every node, parents before children, from left to right."""
     stack = [expr]
     while stack:
         node = stack.pop()
@@ -196,11 +196,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """The tree with other nodes in place of some, parents before children.
+    """Return the tree with some nodes replaced, parents before children.
 
     Args:
         expr: the tree.
-        change: what stands in place of a node, which isn't looked into then; None to leave it.
+        change: returns the replacement of a node, which is not searched further; None keeps the node.
     """
     other = change(expr)
     if other is not None:
@@ -216,7 +216,7 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def type_of(expr: Expr) -> pa.DataType:
-    """The Arrow type of a bound node's value."""
+    """Return the Arrow type of a bound node's value."""
     if isinstance(expr, Column | Literal | Arith | Neg | Cast | Call):
         if expr.type is None:
             raise TypeError(f"{expr} is not bound to a schema yet")
@@ -225,35 +225,35 @@ def type_of(expr: Expr) -> pa.DataType:
 
 
 def leaf_columns(expr: Expr) -> tuple[Column, ...]:
-    """The distinct columns and struct fields named, in order of appearance."""
+    """Return the distinct columns and struct fields, in order of appearance."""
     return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Column)))
 
 
 def columns(expr: Expr) -> frozenset[str]:
-    """The top-level columns that must be read to evaluate `expr`."""
+    """Return the top-level columns that `expr` needs."""
     return frozenset(column.path[0] for column in leaf_columns(expr))
 
 
 def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """The parts whose AND `expr` is; one part if it is no AND."""
+    """Return the operands of the AND that `expr` is; `expr` itself if it is no AND."""
     if isinstance(expr, And):
         return tuple(part for arg in expr.args for part in split_conjuncts(arg))
     return (expr,)
 
 
 def partition_only(expr: Expr, partition_columns: Iterable[str]) -> tuple[Expr, ...]:
-    """The conjuncts that need no column but partition columns, so partition values alone decide them.
+    """Return the conjuncts that need only partition columns, so that partition values decide them.
 
     Args:
         expr: a bound expression.
-        partition_columns: names as in the schema.
+        partition_columns: their names as in the schema.
     """
     known = frozenset(partition_columns)
     return tuple(part for part in split_conjuncts(expr) if columns(part) <= known)
 
 
 def conjunction(parts: Iterable[Expr]) -> Expr | None:
-    """The AND of `parts`, the part itself if there is one, None if there is none."""
+    """Return the AND of `parts`; the part itself if there is one, None if there is none."""
     args = tuple(parts)
     if len(args) > 1:
         return And(args)
@@ -261,7 +261,7 @@ def conjunction(parts: Iterable[Expr]) -> Expr | None:
 
 
 def describe(expr: Expr) -> str:
-    """SQL for people: messages and `explain`."""
+    """Return SQL for messages and `explain`."""
     match expr:
         case Column(path):
             return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in path)

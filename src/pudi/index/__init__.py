@@ -1,4 +1,4 @@
-"""Which file group holds a key."""
+"""Indexes: find the file group of a record key."""
 
 from pudi.index.bloom import BloomKeys
 from pudi.index.bucket import AnyBuckets, Buckets, ConsistentBuckets, bucket_name, bucket_of, key_hashes

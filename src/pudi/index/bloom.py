@@ -1,4 +1,4 @@
-"""The bloom index: footers say which keys a file can't have; key columns are read for the rest (HoodieBloomIndex)."""
+"""The bloom index: footers rule out files, key columns are read for the rest (HoodieBloomIndex)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ Int64 = npt.NDArray[np.int64]
 
 
 class BloomKeys:
-    """Some record keys to be looked for in many files.
+    """Looks up some record keys in many files.
 
-    They are sorted once; a file's key range is found among them by binary search, so that a file costs what its own
-    range holds, and a file beyond all keys nothing but its footer.
+    The keys are sorted once, and a binary search finds a file's key range among them. So the cost of a file depends on
+    the keys in its range; for a file without keys in its range only the footer is read.
 
-    Ranges are by UTF-16 units or by UTF-8 bytes, depending on what wrote the file. The two differ only where there are
-    characters above U+FFFF: a key that has some is in no range's order and asked of every filter, and a range that is
-    bounded by such a key is none.
+    Footers order keys by UTF-16 units or by UTF-8 bytes, depending on the writer. The orders differ only for characters
+    above U+FFFF. A key with one is checked against every filter, and a range bounded by one is ignored.
 
     Args:
-        keys: record keys, each once.
+        keys: record keys, without duplicates.
     """
 
     def __init__(self, keys: pa.Array[Any]) -> None:
@@ -45,12 +44,12 @@ class BloomKeys:
         self._probe = BloomProbe(self._sorted)
 
     def find(self, storage: Storage, file_slice: FileSlice) -> Int64:
-        """Places of those keys that the slice holds, ascending.
+        """Return the positions of the keys in the slice, ascending.
 
-        A file without a range or a filter is looked into all the same.
+        Reads the keys of a file without a range or a filter too.
 
         Raises:
-            CorruptError: the base file can't be read, its filter can't, or it has no record keys in text.
+            CorruptError: the base file or its filter can't be read, or it has no text column of record keys.
         """
         if not len(self._sorted):
             return np.empty(0, dtype=np.int64)
@@ -63,7 +62,7 @@ class BloomKeys:
         return np.sort(self._places[candidates[found]])
 
     def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[Int64, Int64]:
-        """`find`, and the rows of those keys in the base file; -1 where one is in several."""
+        """Like `find`, with the base row of each key; -1 if it occurs in several rows."""
         none = np.empty(0, dtype=np.int64)
         if not len(self._sorted):
             return none, none
@@ -77,7 +76,7 @@ class BloomKeys:
         return places[order], rows[order]
 
     def _candidates(self, reader: AnyBaseFile) -> Int64:
-        """Places in `_sorted` of the keys that the file may hold, by its footer."""
+        """Return the positions in `_sorted` of the keys that the file may contain, by its footer."""
         span = reader.key_range()
         first, last = 0, self._ranged
         if span is not None and not has_above_ffff(pa.array(span)):
@@ -89,7 +88,7 @@ class BloomKeys:
 
 
 class _Texts(Sequence[str]):
-    """The first keys of a sorted array as Python texts, one at a time."""
+    """The first keys of a sorted array as Python texts, converted one at a time."""
 
     def __init__(self, keys: pa.Array[Any], length: int) -> None:
         self._keys = keys
@@ -107,7 +106,7 @@ class _Texts(Sequence[str]):
 
 
 def _filter(reader: AnyBaseFile) -> BloomFilter | None:
-    """The file's filter; None without one, and for one that only old releases of Hudi know how to ask."""
+    """Return the file's filter; None if it has none, or one of a type that only old releases of Hudi support."""
     try:
         return reader.bloom_filter()
     except NotSupportedError:

@@ -1,4 +1,4 @@
-"""The bucket index: a key's hash says which of its partition's buckets it is in, a file id which one a file is."""
+"""The bucket index: a key's hash determines its bucket in the partition, a file id names the bucket of a file."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ _BASE = np.uint32(31)
 _NULL, _EMPTY = "__null__", "__empty__"
 _SIGN = np.uint32(0x7FFFFFFF)
 _CONSISTENT_SUFFIX = "-0"
-"""What file ids of consistent hashing end with: one bucket has one file group (FSUtils.createNewFileId)."""
+"""Suffix of file ids of consistent hashing: one bucket has one file group (FSUtils.createNewFileId)."""
 MAX_BUCKETS = 99_999_999
-"""As many as eight digits of a file id can tell apart."""
+"""Maximum number of buckets: eight digits of a file id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """How a table's partitions are divided into buckets (HoodieSimpleBucketIndex).
+    """The division of partitions into a fixed number of buckets (HoodieSimpleBucketIndex).
 
     Attributes:
-        count: buckets in each partition.
-        fields: columns of the record key whose values are hashed.
+        count: number of buckets per partition.
+        fields: the hashed columns of the record key.
     """
 
     count: int
     fields: tuple[str, ...]
 
     def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
-        """What says where each record key belongs."""
+        """Return the hashes of record keys, from which their buckets follow."""
         return key_hashes(keys, self.fields)
 
     def of(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> npt.NDArray[np.int32]:
-        """The bucket of each record key (BucketIdentifier.getBucketId)."""
+        """Return the bucket of each record key (BucketIdentifier.getBucketId)."""
         return self._numbers(self.hashes(keys))
 
     def named(self, hashes: UInt32, partition: str) -> tuple[list[str], Int64]:
-        """Names of the buckets of a partition's records, by their hashes, and for each record its bucket's place."""
+        """Return the bucket names of a partition's records, and for each hash the position of its bucket."""
         numbers, places = np.unique(self._numbers(hashes), return_inverse=True)
         return [bucket_name(number) for number in numbers.tolist()], places.astype(np.int64)
 
     @property
     def names(self) -> list[str]:
-        """Names of all buckets of a partition, by number."""
+        """Return the names of all buckets of a partition, by number."""
         return [bucket_name(number) for number in range(self.count)]
 
     def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
-        """The name of the bucket that a file group is; raises as `bucket_of`."""
+        """Return the name of a file group's bucket; raises as `bucket_of`."""
         return bucket_name(bucket_of(file_id, table=table, path=path))
 
     def file_id(self, name: str, partition: str, unique: str) -> str:
-        """The id of a bucket's first file group."""
+        """Return the id of a bucket's first file group."""
         return new_bucket_file_id(unique, int(name))
 
     def _numbers(self, hashes: UInt32) -> npt.NDArray[np.int32]:
@@ -72,12 +72,12 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class ConsistentBuckets:
-    """Buckets by consistent hashing: a partition's ring says which hashes are whose (HoodieSparkConsistentBucketIndex).
+    """Buckets by consistent hashing: a partition's ring assigns hashes to buckets (HoodieSparkConsistentBucketIndex).
 
     Attributes:
-        count: buckets that a new partition begins with.
-        fields: columns of the record key whose values are hashed.
-        rings: the ring of each partition that has one.
+        count: initial number of buckets of a new partition.
+        fields: the hashed columns of the record key.
+        rings: the rings by partition path.
     """
 
     count: int
@@ -85,31 +85,31 @@ class ConsistentBuckets:
     rings: Mapping[str, Ring] = attribute(default_factory=dict)
 
     def renewed(self, partitions: Collection[str], seed: str) -> ConsistentBuckets:
-        """The same buckets with file groups of new ids in some partitions; `seed` makes these unlike all others."""
+        """Return the same buckets with new file group ids in some partitions; `seed` makes the ids unique."""
         rings = {p: ring.renewed(p, seed) if p in partitions else ring for p, ring in self.rings.items()}
         return replace(self, rings=rings)
 
     def ring(self, partition: str) -> Ring:
-        """A partition's ring, perhaps the one that it's going to have."""
+        """Return a partition's ring; for a partition without one, the ring that it will get."""
         return self.rings.get(partition) or Ring.first(partition, self.count)
 
     def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
-        """What says where each record key belongs (ConsistentBucketIdentifier.getBucket)."""
+        """Return the hashes of record keys, from which their buckets follow (ConsistentBucketIdentifier.getBucket)."""
         masked: UInt32 = xxh32(_hashed_texts(keys, self.fields)) & _SIGN
         return masked
 
     def named(self, hashes: UInt32, partition: str) -> tuple[list[str], Int64]:
-        """As of `Buckets`: what file ids begin with is a bucket's name."""
+        """See `Buckets`; a bucket's name is the prefix of its file ids."""
         ring = self.ring(partition)
         places = np.searchsorted(np.array(ring.values, np.int64), hashes.astype(np.int64))
         numbers, codes = np.unique(np.where(places < len(ring.values), places, 0), return_inverse=True)
         return [ring.prefixes[number] for number in numbers.tolist()], codes.astype(np.int64)
 
     def name_of(self, file_id: str, partition: str, *, table: str, path: str) -> str:
-        """The name of the bucket that a file group is.
+        """Return the name of a file group's bucket.
 
         Raises:
-            CorruptError: the partition's ring has no such bucket.
+            CorruptError: the partition's ring lacks the bucket.
         """
         name = file_id.removesuffix(_CONSISTENT_SUFFIX)
         ring = self.ring(partition)
@@ -124,7 +124,7 @@ class ConsistentBuckets:
         return name
 
     def file_id(self, name: str, partition: str, unique: str) -> str:
-        """The id of a bucket's file group: always the same."""
+        """Return the id of a bucket's file group, which never changes."""
         return f"{name}{_CONSISTENT_SUFFIX}"
 
 
@@ -132,14 +132,14 @@ AnyBuckets = Buckets | ConsistentBuckets
 
 
 def bucket_name(bucket: int) -> str:
-    """A bucket as tagged records carry it, and as file ids begin."""
+    """Return a bucket's name, as in tagged records and at the start of file ids."""
     return f"{bucket:08}"
 
 
 def _hashed_texts(
     keys: pa.Array[Any] | pa.ChunkedArray[Any], fields: tuple[str, ...]
 ) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    """What of each record key is hashed: keys that look like `a:1,b:x` are taken apart, as Hudi does with any."""
+    """Return the hashed text of each record key; like Hudi, split keys that look like `a:1,b:x`."""
     several = pc.and_(pc.match_substring(keys, ":"), pc.match_substring(keys, ","))
     if not pc.any(several).as_py():
         return keys
@@ -147,9 +147,9 @@ def _hashed_texts(
 
 
 def _joined(texts: Texts, fields: tuple[str, ...]) -> pa.Array[Any]:
-    """The values of some columns in each key as `a:1,b:x`, joined; other keys as they are.
+    """Return the values of some columns in keys like `a:1,b:x`, joined; other keys unchanged.
 
-    A null's text is `null`, as `String.join` has it (ConsistentBucketIdentifier.getBucket).
+    A null becomes the text `null`, as in `String.join` (ConsistentBucketIdentifier.getBucket).
     """
     whole = texts.cut(texts.starts, texts.stops)
     places = _Places.of(texts)
@@ -170,21 +170,21 @@ def _joined(texts: Texts, fields: tuple[str, ...]) -> pa.Array[Any]:
 
 
 def key_hashes(keys: pa.Array[Any] | pa.ChunkedArray[Any], fields: tuple[str, ...]) -> UInt32:
-    """What the number of buckets divides: the hash of the list of a key's values, without its sign.
+    """Return the hash of the list of each key's values, without its sign; its remainder is the bucket.
 
     Args:
-        keys: record keys, none null.
-        fields: columns of the record key whose values count.
+        keys: record keys, without nulls.
+        fields: the hashed columns of the record key.
     """
     parts = [_hashes(texts, fields) & _SIGN for texts in portions(keys)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
 
 
 def bucket_of(file_id: str, *, table: str, path: str) -> int:
-    """The bucket that a file of a bucket table holds.
+    """Return the bucket number in a file id.
 
     Raises:
-        CorruptError: the file id doesn't begin with one.
+        CorruptError: the file id has no bucket number.
     """
     bucket = bucket_of_file_id(file_id)
     if bucket is None:
@@ -198,7 +198,10 @@ def bucket_of(file_id: str, *, table: str, path: str) -> int:
 
 
 def _hashes(texts: Texts, fields: tuple[str, ...]) -> UInt32:
-    """`List.hashCode` of each key's values (BucketIdentifier.getHashKeys, KeyGenUtils.extractRecordKeysByFields)."""
+    """Compute `List.hashCode` of each key's values.
+
+    Source: BucketIdentifier.getHashKeys, KeyGenUtils.extractRecordKeysByFields.
+    """
     whole: UInt32 = _BASE + texts.hash_codes(texts.starts, texts.stops)
     places = _Places.of(texts)
     rows = places.several()
@@ -214,7 +217,7 @@ def _hashes(texts: Texts, fields: tuple[str, ...]) -> UInt32:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Record keys, and where colons and commas lie in them."""
+    """Record keys, with the positions of colons and commas."""
 
     texts: Texts
     colons: Int64
@@ -225,16 +228,16 @@ class _Places:
         return cls(texts, *(np.flatnonzero(texts.content == ord(sign)) for sign in ":,"))
 
     def several(self) -> Int64:
-        """Numbers of the keys that look like `a:1,b:x`."""
+        """Return the positions of the keys that look like `a:1,b:x`."""
         starts, stops = self.texts.starts, self.texts.stops
         both = (_next(self.colons, starts, stops) < stops) & (_next(self.commas, starts, stops) < stops)
         return np.flatnonzero(both)
 
     def values(self, rows: Int64, fields: tuple[str, ...]) -> Iterator[tuple[npt.NDArray[np.bool_], Int64, Int64]]:
-        """The first column in each of such keys, then the second: whether it's wanted, where its value begins and ends.
+        """Yield for each column of the keys in turn: whether it is hashed, and start and end of its value.
 
-        A value ends at the last comma before the first colon after the first comma in or after it: values may hold
-        commas and colons.
+        A value ends at the last comma before the colon that follows the first comma, since values may contain commas
+        and colons.
         """
         texts, colons, commas = self.texts, self.colons, self.commas
         begin, stops = texts.starts[rows], texts.stops[rows]
@@ -251,7 +254,7 @@ class _Places:
 
 
 def _next(places: Int64, begin: Int64, stops: Int64) -> Int64:
-    """The first of some places at or after each beginning; the text's end where there is none before it."""
+    """Return the first of some positions at or after each start; the text's end if there is none before it."""
     at = np.searchsorted(places, begin)
     found = np.where(at < len(places), places[np.minimum(at, len(places) - 1)], stops) if len(places) else stops
     return np.minimum(found, stops)

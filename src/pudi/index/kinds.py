@@ -1,4 +1,4 @@
-"""What a table's index is, as one value: where keys are looked for, and how."""
+"""The index that writes use, as one value."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pudi.index.bucket import AnyBuckets, Buckets
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """How a write finds the file group of a key (HoodieIndex.IndexType); picklable. By default the simple index.
+    """How a write finds the file group of a key (HoodieIndex.IndexType); picklable. The default is the simple index.
 
     Attributes:
-        is_global: whether a key is one record in the whole table, else in its partition.
-        moves: whether a record that comes with another partition path goes there, else it's updated where it is;
-            for global indexes (hoodie.simple.index.update.partition.path and its like).
-        bloom: whether bloom filters and key ranges in footers are asked before keys are read.
-        records: whether the metadata table's record index says where keys are; it knows those in log files too.
-        buckets: for the bucket index, which looks up nothing: how keys are placed.
+        is_global: whether a key is unique in the whole table; otherwise in its partition.
+        moves: whether a record with another partition path moves there; otherwise it is updated in its old partition.
+            For global indexes (hoodie.simple.index.update.partition.path and the options of other indexes).
+        bloom: whether to check bloom filters and key ranges in footers before reading keys.
+        records: whether to look up keys in the metadata table's record index, which also knows keys in log files.
+        buckets: for the bucket index: computes the bucket of a key; None for others.
     """
 
     is_global: bool = False
@@ -28,5 +28,5 @@ class Index:
 
     @property
     def fixed_buckets(self) -> Buckets | None:
-        """The buckets, where they're the same in all partitions."""
+        """The buckets, if all partitions have the same number; otherwise None."""
         return self.buckets if isinstance(self.buckets, Buckets) else None

@@ -1,4 +1,4 @@
-"""The simple index: a slice's own record keys, read and compared (HoodieSimpleIndex)."""
+"""The simple index: read and compare the record keys of file slices (HoodieSimpleIndex)."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.schema import RECORD_KEY
 
 KeySpan: TypeAlias = tuple[str, str]
-"""Least and greatest of some record keys, by the order of their UTF-8 bytes."""
+"""Minimum and maximum of some record keys, ordered by their UTF-8 bytes."""
 
 
 def key_span(keys: pa.Array) -> KeySpan | None:
-    """The span of record keys; None where there are none."""
+    """Return the span of record keys; None if there are none."""
     span = pc.min_max(keys)
     low, high = span["min"].as_py(), span["max"].as_py()
     return None if low is None else (low, high)
 
 
 def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
-    """Which of `keys` the slice holds.
+    """Find the keys that a slice holds.
 
     Args:
         storage: the table's files.
         file_slice: the slice.
-        keys: record keys, each once.
-        span: `key_span` of the keys, for callers that look into many slices; None computes it.
+        keys: record keys, without duplicates.
+        span: `key_span` of the keys, for callers that search many slices; None computes it.
 
     Returns:
         Positions in `keys`, ascending. The file's key column is read only if its statistics allow a match.
 
     Raises:
-        CorruptError: the base file can't be read, or has no record keys in text.
+        CorruptError: the base file can't be read, or has no text column of record keys.
     """
     span = span or key_span(keys)
     if span is None:
@@ -45,24 +45,24 @@ def find_keys(storage: Storage, file_slice: FileSlice, keys: pa.Array, span: Key
 
 
 def find_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) -> np.ndarray:
-    """`find_keys` for a file that is open, and at least one key."""
+    """Like `find_keys`, for an open file and at least one key."""
     span = span or key_span(keys)
     check_key_column(reader)
     groups = _candidate_groups(reader, span) if span else []
     if not groups:
         return np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
-    if len(stored) < len(keys):  # a hash table of the smaller side
+    if len(stored) < len(keys):  # build the hash table from the smaller side
         found = pc.index_in(keys, value_set=stored.combine_chunks())
         return np.flatnonzero(np.asarray(found.is_valid()))
     found = pc.index_in(stored, value_set=keys)
-    held = np.zeros(len(keys), dtype=bool)  # a copy of a key that plain inserts made is one hit
+    held = np.zeros(len(keys), dtype=bool)  # copies of a key that plain inserts made count once
     held[np.asarray(found.drop_null())] = True
     return np.flatnonzero(held)
 
 
 def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """`find_in`, and for each key that is found the number of its row in the file; -1 where it's in several rows."""
+    """Like `find_in`, with the base row of each found key; -1 if it occurs in several rows."""
     span = span or key_span(keys)
     check_key_column(reader)
     groups = _candidate_groups(reader, span) if span else []
@@ -83,10 +83,10 @@ def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) 
 
 
 class SimpleKeys:
-    """Some record keys to be looked for in many files.
+    """Looks up some record keys in many files.
 
     Args:
-        keys: record keys, each once.
+        keys: record keys, without duplicates.
     """
 
     def __init__(self, keys: pa.Array) -> None:
@@ -94,18 +94,18 @@ class SimpleKeys:
         self._span = key_span(keys)
 
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
-        """Places of those keys that the slice holds, ascending; raises as `find_keys`."""
+        """Return the positions of the keys in the slice, ascending; raises as `find_keys`."""
         return find_keys(storage, file_slice, self._keys, self._span)
 
     def locate(self, storage: Storage, file_slice: FileSlice) -> tuple[np.ndarray, np.ndarray]:
-        """`find`, and the rows of those keys in the base file; -1 where one is in several."""
+        """Like `find`, with the base row of each key; -1 if it occurs in several rows."""
         if self._span is None:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         return locate_in(open_base_file(storage, file_slice.base_file), self._keys, self._span)
 
 
 def check_key_column(reader: AnyBaseFile) -> None:
-    """Make sure that a base file has record keys in text.
+    """Check that a base file has a text column of record keys.
 
     Raises:
         CorruptError: it has none.
@@ -119,7 +119,7 @@ def check_key_column(reader: AnyBaseFile) -> None:
 
 
 def _candidate_groups(reader: AnyBaseFile, span: KeySpan) -> list[int]:
-    """Row groups whose range of keys meets `span`."""
+    """Return the row groups whose key range overlaps `span`."""
     low, high = span
     bounds = reader.statistics(RECORD_KEY)
     return [
