@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pudi.action.mdt.build import build_metadata, reconcile_metadata
-from pudi.action.mdt.commit_hook import metadata_commit_hook
+from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.pending import pending
 from pudi.action.result import CommitResult
@@ -76,9 +76,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
         write_history(meta, instant.requested, history.with_version(newest))
-        done = meta.store.complete(
-            instant, metadata, metadata_commit_hook(meta, instant, metadata, check), seen=timeline
-        )
+        done = complete_with_metadata(meta, instant, metadata, check, timeline)
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",

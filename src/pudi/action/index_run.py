@@ -1,6 +1,6 @@
-"""One run of a planned building of an index: the table's lock, then none, then the lock again.
+"""One run of a planned building of an index: it holds the table's lock for moments only, in which no job runs.
 
-Under the table's lock it makes the index's file groups and says in the properties that it's being built: from then on
+It makes the index's file groups, and says in the properties, under the lock, that it's being built: from then on
 every commit puts its changes there. Without the lock it writes base files of what had been committed before. Under the
 lock again it completes. What is newest in a file group wins, and log files are newer than base files, so that nothing
 is left to catch up with; a commit of another writer that did not take part has the run begin anew.
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.mdt.build import set_partitions
 from pudi.action.mdt.builders import builder_of
-from pudi.action.mdt.building import Building, IndexBuilder, Stats
+from pudi.action.mdt.building import Building, IndexBuilder, Stats, add_groups, make_groups
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
 from pudi.action.mdt.index_defs import defined_index, delete_definition
@@ -35,6 +35,7 @@ from pudi.errors import ConflictError, PudiError
 from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
 from pudi.format.index_plan import IndexedPartition
 from pudi.metadata.index_spec import IndexKind
+from pudi.metadata.records import FILES
 from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -60,6 +61,7 @@ class IndexRun(Timed):
         instant: the indexing.
         resolved: the options.
         keeps_plan: whether the plan stays for others where the run fails.
+        runs_services: whether the metadata table's services run afterwards; a write runs them after its commit.
     """
 
     meta: MetaClient
@@ -67,6 +69,7 @@ class IndexRun(Timed):
     instant: Instant
     resolved: Options
     keeps_plan: bool = True
+    runs_services: bool = True
     phases: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> CommitResult:
@@ -83,7 +86,8 @@ class IndexRun(Timed):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
-            run_on_metadata_table(meta, self.engine, self.resolved, failed)
+            if self.runs_services:
+                run_on_metadata_table(meta, self.engine, self.resolved, failed)
             return replace(result, failed_services=failed)
         self._give_up()
         raise ConflictError(
@@ -146,34 +150,44 @@ class IndexRun(Timed):
         return current
 
     def _begin(self, builder: IndexBuilder, groups: Sequence[str], instant: Instant) -> Instant:
-        """Under the lock: make the file groups, and tell writers of them."""
-        meta = self.meta
+        """Make the file groups, then tell writers of them under the lock."""
+        meta, partition = self.meta, builder.work.spec.partition
         with meta.lock:
-            meta.reload()
-            now, partition = meta.store.load(), builder.work.spec.partition
-            if partition in meta.config.metadata_partitions:
-                raise self._made_by_others(partition)
-            if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
-                builder.work = replace(builder.work, timeline=now)
-                groups = builder.groups()
+            self._check_lacking(partition)
             instant = meta.store.start(instant)
             mdt = open_metadata(meta)
             own = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
-            builder.work.make_groups(groups)
+        make_groups(mdt, instant.requested, partition, groups)
+        with meta.lock:
+            self._check_lacking(partition)
+            now = meta.store.load()
+            if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
+                builder.work = replace(builder.work, timeline=now)
+                add_groups(mdt, instant.requested, partition, builder.late_groups())
             meta.storage.sync([meta.store.path(instant)])  # what the properties are going to name is whole
             mdt.storage.sync([partition, mdt.store.path(own)])
             ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
             set_partitions(meta, ready=ready, building={*building, partition})
         return instant
 
+    def _check_lacking(self, partition: str) -> None:
+        """Refuse to make an index that another process has made, under the lock."""
+        self.meta.reload()
+        ready, wrong = self.meta.config.metadata_partitions, None
+        if partition in ready:
+            wrong = f"another process made the index {partition} meanwhile; use it, or drop it first"
+        elif FILES not in ready:
+            wrong = "another process took the metadata table away; retry"
+        if wrong is not None:
+            raise ConflictError(wrong, table=self.meta.storage.root, instant=self.instant.requested)
+
     def _finish(self, builder: IndexBuilder, instant: Instant, filled: Stats) -> tuple[Instant, Stats]:
         """Under the lock: see that all who committed meanwhile took part, then let readers use the index."""
         meta, partition = self.meta, builder.work.spec.partition
+        builder.catch_up(meta.store.load())
         with meta.lock:
-            meta.reload()
+            self._check_lacking(partition)
             now, config = meta.store.load(), meta.config
-            if partition in config.metadata_partitions:
-                raise self._made_by_others(partition)
             if partition not in config.metadata_partitions_inflight:
                 raise ConflictError(
                     f"another process dropped the index {partition} while it was being built",
@@ -215,13 +229,6 @@ class IndexRun(Timed):
                 took_part = partition in mdt.store.read_commit_metadata(delta).partition_to_write_stats
             if not took_part:
                 raise _LeftBehind(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
-
-    def _made_by_others(self, partition: str) -> ConflictError:
-        return ConflictError(
-            f"another process made the index {partition} meanwhile; use it, or drop it first",
-            table=self.meta.storage.root,
-            instant=self.instant.requested,
-        )
 
     def _undo(self, *, keeps_plan: bool) -> None:
         meta = self.meta

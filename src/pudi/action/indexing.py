@@ -6,14 +6,22 @@ Source: ScheduleIndexActionExecutor, BaseHoodieWriteClient.dropIndex.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from pudi.action.index_run import IndexRun, busy, discard_index
-from pudi.action.mdt.build import build_metadata, drop_partitions, reconcile_metadata
+from pudi.action.mdt.build import (
+    build_metadata,
+    drop_if_disturbed,
+    drop_partitions,
+    next_instant,
+    reconcile_metadata,
+    set_partitions,
+)
 from pudi.action.mdt.builders import builder_of
-from pudi.action.mdt.building import Building
+from pudi.action.mdt.building import Building, NoEngine, make_empty
 from pudi.action.mdt.index_defs import delete_definition, read_definitions, write_definition
-from pudi.action.mdt.inflight_builds import plan_of
+from pudi.action.mdt.inflight_builds import inflight_partitions, plan_of
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
@@ -64,24 +72,73 @@ def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: 
     """
     _check(meta, resolved)
     _with_metadata(meta, resolved)
-    root = meta.storage.root
     with meta.lock:
         meta.reload()
+        return _plan(meta, engine, spec, resolved)
+
+
+def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
+    """Put the plan of an index on the timeline, under the table's lock; see `schedule_index`."""
+    root, timeline = meta.storage.root, meta.store.load()
+    if FILES not in meta.config.metadata_partitions:
+        raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
+    if spec.partition in meta.config.metadata_partitions:
+        raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
+    found = builder_of(Building(meta, engine, resolved, spec, timeline, "")).spec()
+    for pending in _pending_of(meta, timeline, spec.partition):
+        if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
+            raise busy(meta, pending, spec.partition)
+        _discard(meta, pending, spec.partition)
+    if spec.partition in meta.config.metadata_partitions:  # the dead one had written everything
+        raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
+    write_definition(meta, found)
+    planned = IndexedPartition(spec.partition, _contiguous(timeline))
+    return meta.store.request(Action.INDEXING, encode_index_plan([planned]))
+
+
+def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Collection[str]:
+    """Build an index beside a write or a repair, unless the table has it or gets it already.
+
+    That of a table without commits is made under the table's lock, and leaves no instant on its timeline.
+
+    Args:
+        meta: the table, with a metadata table.
+        engine: runs the jobs.
+        spec: the index.
+        resolved: the options.
+
+    Returns:
+        The partitions of the metadata table that were made.
+
+    Raises:
+        InvalidArgumentError: the table can't have the index; nothing was written.
+        NotSupportedError: the kind of index is none that this release can make.
+        ConflictError: other writers got in the way; nothing of the index stays.
+    """
+    with meta.lock:
+        meta.reload()
+        before = set(meta.config.metadata_partitions)
+        if spec.partition in {*before, *inflight_partitions(meta)}:
+            return ()
         timeline = meta.store.load()
-        if FILES not in meta.config.metadata_partitions:
-            raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
-        if spec.partition in meta.config.metadata_partitions:
-            raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
-        found = builder_of(Building(meta, engine, resolved, spec, timeline, "")).spec()
-        for pending in _pending_of(meta, timeline, spec.partition):
-            if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
-                raise busy(meta, pending, spec.partition)
-            _discard(meta, pending, spec.partition)
-        if spec.partition in meta.config.metadata_partitions:  # the dead one had written everything
-            raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
-        until = _contiguous(timeline)
-        write_definition(meta, found)
-        return meta.store.request(Action.INDEXING, encode_index_plan([IndexedPartition(spec.partition, until)]))
+        if not timeline.commits:
+            return _make_empty(meta, spec, resolved, timeline)
+        instant = _plan(meta, engine, spec, resolved)
+    IndexRun(meta, engine, instant, resolved, keeps_plan=False, runs_services=False).run()
+    return set(meta.config.metadata_partitions) - before
+
+
+def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline: Timeline) -> Collection[str]:
+    """Make the index of a table without commits, under the table's lock."""
+    work = Building(meta, NoEngine(), resolved, asked, timeline, next_instant(meta, timeline))
+    spec = builder_of(work).spec()
+    ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
+    set_partitions(meta, ready=ready, building={*others, spec.partition})
+    made = make_empty(builder_of(replace(work, spec=spec)))
+    write_definition(meta, spec)
+    set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
+    drop_if_disturbed(meta, timeline, made)
+    return set(made)
 
 
 def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:

@@ -14,21 +14,20 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.build_indexes import build_wanted
 from pudi.action.committed_files import files_written, verify_committed_files
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
 from pudi.action.log_merging import merging_of, merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.build_all import build_wanted
-from pudi.action.mdt.commit_hook import metadata_commit_hook
-from pudi.action.mdt.rebuild import reinitialize_partitions
+from pudi.action.mdt.commit_hook import IndexStaging, complete_with_metadata
 from pudi.action.mdt.record_index import shards_for
-from pudi.action.mdt.staged import stage_changes
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.pending import pending
+from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
 from pudi.action.schema_history import read_history, write_history
@@ -322,11 +321,8 @@ class Write(Timed):
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
-                stage = partial(
-                    stage_changes, meta, self.engine, instant, metadata, timeline, self.resolved, self.index
-                )
-                kept = metadata_commit_hook(meta, instant, metadata, check, stage)
-                done = meta.store.complete(instant, metadata, kept, seen=timeline)
+                staging = IndexStaging(self.engine, timeline, self.resolved, self.index)
+                done = complete_with_metadata(meta, instant, metadata, check, timeline, staging)
                 with behind_commit(CLEAN_UP, meta.storage.root, self.failed):
                     Markers(meta.storage, instant.requested).delete()
         return done, metadata

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
-from pudi.action.mdt.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.action.orphans import Orphans, find_orphans, remove_orphans
+from pudi.action.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.action.rollback import dead_writes
 from pudi.action.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions

@@ -27,13 +27,12 @@ from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import secondary_shard_of, shard_of
-from pudi.metadata.records import RECORD_INDEX
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow, open_input
 from pudi.task.merged import MergedSlices
-from pudi.task.metadata_files import append_changes, make_group, write_base
+from pudi.task.metadata_files import append_changes, write_base
 from pudi.task.write import FileResult
 
 _KEY, _GONE = "key", "gone"
@@ -299,30 +298,6 @@ class ShardTask:
                 below, self.layout, self.requested, self.slice, changes.sorted(), self.number, attempt
             )
         return FileResult(self.number, len(changes), stat)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupTask:
-    """Create file groups of the metadata table. Picklable.
-
-    Attributes:
-        number: number of the task, from 0.
-        requested: the instant.
-        file_ids: the file groups.
-        partition: partition of the metadata table.
-    """
-
-    number: int
-    requested: str
-    file_ids: tuple[str, ...]
-    partition: str = RECORD_INDEX
-
-    def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Create them; see `FileJob.run`."""
-        below = StorageBelow(storage, METADATA_DIR)
-        for file_id in self.file_ids:
-            make_group(below, self.requested, self.partition, file_id)
-        return FileResult(self.number, 0, None)
 
 
 @dataclass(frozen=True, slots=True)

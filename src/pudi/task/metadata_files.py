@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.errors import TableExistsError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
@@ -21,6 +22,8 @@ from pudi.timeline import NO_COMMIT
 
 DEFAULT_TOKEN = "0-0-0"
 """The write token of log files that create file groups (HoodieLogFormat.DEFAULT_WRITE_TOKEN)."""
+_MOST_TAKEN = 1000
+"""Names of log files in layout 1 that are tried before giving up."""
 
 
 def encode_delete_block(requested: str, gone: pa.Array, more: Mapping[Header, str] = MappingProxyType({})) -> bytes:
@@ -55,6 +58,8 @@ def append_changes(
 ) -> WriteStat:
     """Write the log file of one file group.
 
+    In layout 1, where names don't hold the commit's instant, a name that another writer took since is passed over.
+
     Args:
         storage: the metadata table's files.
         layout: the layout of its timeline.
@@ -65,9 +70,6 @@ def append_changes(
         attempt: number of the attempt at writing it.
     """
     over = Append(file_slice)
-    base_instant, version = over.instant(requested, layout), over.version(layout)
-    name = LogFileName(file_slice.file_id, base_instant, version, _token(file_slice, layout, number, attempt)).name
-    path = f"{file_slice.partition}/{name}"
     headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
     blocks = []
     if len(changes.keys):
@@ -76,7 +78,17 @@ def append_changes(
     if len(changes.gone):
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)
-    storage.create(path, content)
+    base_instant, first = over.instant(requested, layout), over.version(layout)
+    token = _token(file_slice, layout, number, attempt)
+    for version in range(first, first + _MOST_TAKEN):
+        name = LogFileName(file_slice.file_id, base_instant, version, token).name
+        path = f"{file_slice.partition}/{name}"
+        try:
+            storage.create(path, content)
+            break
+        except TableExistsError:
+            if layout != 1 or version == first + _MOST_TAKEN - 1:
+                raise
     stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
     return replace(stat, base_file=over.base_file, log_files=(*over.logs, name)) if layout == 1 else stat
 

@@ -270,8 +270,8 @@ class TimelineStore:
             content: the completed file's content; of a write what it did, which the layout says how to encode.
             check: called with the timeline listed under the lock; raises to refuse (conflict resolution).
             action: the completed action, where it differs from the pending one.
-            listed: the timeline as it was listed before the instant was requested, where the lock has been held since
-                then; None lists it now.
+            listed: the timeline, the inflight instant on it, where the lock has been held since it was listed; None
+                lists it now.
             seen: the timeline that the action was planned from; None where another action's check covers it.
             also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
 
@@ -281,7 +281,7 @@ class TimelineStore:
         """
         self.storage.sync([*written_files(content), *also, self.path(instant, State.INFLIGHT)])
         with self.lock:
-            timeline = self.load() if listed is None else listed.with_instant(instant)
+            timeline = self.load() if listed is None else listed
             current = timeline.find(instant.requested, instant.action)
             if current is None or current.state is not State.INFLIGHT:
                 raise ConflictError(

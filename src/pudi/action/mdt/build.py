@@ -14,8 +14,8 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.mdt.building import make_partition
 from pudi.action.mdt.client import create_metadata, open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
 from pudi.action.mdt.inflight_builds import partitions_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
@@ -27,19 +27,15 @@ from pudi.format import (
     INIT_INSTANT,
     METADATA_DIR,
     Action,
-    PartitionMetadata,
     State,
     WriteStat,
-    encode_partition_metadata,
     parse_data_file,
-    partition_metadata_path,
 )
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import FILES, group_prefix
-from pudi.metadata.table import map_parallel
 from pudi.storage import delete_folder
-from pudi.task.metadata_files import make_group, write_base
+from pudi.task.metadata_files import write_base
 from pudi.timeline import Instant, Timeline, new_instant
 
 _log = logging.getLogger(__name__)
@@ -110,9 +106,21 @@ def make_files(meta: MetaClient, timeline: Timeline) -> None:
     delete_folder(meta.storage, METADATA_DIR)
     set_partitions(meta, ready=(), building=(FILES,))
     mdt = create_metadata(meta)
-    make_partition(mdt, next_instant(meta, timeline), FILES, 1, _present(meta, timeline))
+    make_list(mdt, next_instant(meta, timeline), _present(meta, timeline))
     set_partitions(meta, ready=(FILES,), building=())
     drop_if_disturbed(meta, timeline, (FILES,))
+
+
+def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
+    """Make the partition that lists the table's files, under the table's lock.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant.
+        files: its records.
+    """
+    ids = group_ids(FILES, 1)
+    make_partition(mdt, requested, FILES, ids, lambda: {FILES: write_bases(mdt, requested, FILES, ids, files)})
 
 
 def drop_if_disturbed(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
@@ -176,30 +184,6 @@ def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
 def _names(mdt: MetaClient, instant: Instant, partitions: Collection[str]) -> bool:
     """Whether a compaction takes files of some partitions."""
     return any(each.partition_path in partitions for each in compaction_plan(mdt.store, instant).operations)
-
-
-def make_partition(mdt: MetaClient, requested: str, partition: str, groups: int, changes: Changes) -> None:
-    """Write the first delta commit of a partition: its file groups, and base files of those that get records.
-
-    Every file group begins with a log file that holds nothing, so that it's there without records too. What an attempt
-    that died left in the partition's folder goes first.
-
-    Args:
-        mdt: the metadata table.
-        requested: the instant.
-        partition: the partition's name.
-        groups: how many file groups it has, for good.
-        changes: its records.
-    """
-    delete_folder(mdt.storage, partition)
-    instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
-    described = encode_partition_metadata(PartitionMetadata(requested, 1), mdt.context.clock.now_ms())
-    mdt.storage.create(partition_metadata_path(partition), described)
-    ids = group_ids(partition, groups)
-    map_parallel(lambda file_id: make_group(mdt.storage, requested, partition, file_id), ids)
-    stats = write_bases(mdt, requested, partition, ids, changes)
-    done = metadata_deltacommit({partition: stats} if stats else {}, BULK_INSERT)
-    mdt.store.complete(instant, done, also=[partition])  # file groups without records are named nowhere
 
 
 def group_ids(partition: str, groups: int) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pudi.action.mdt.build import group_ids
-from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.building import IndexBuilder, Stats
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile
@@ -18,17 +18,14 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import BLOOM_FILTERS
 from pudi.task.blooms import BloomShardTask, BloomTask
 from pudi.task.index_keys import StagedKeys, portions_by_shard
-from pudi.timeline import Timeline
 
 _TASKS = 64
 """Most tasks that look at files."""
 
 
 @dataclass(slots=True)
-class BloomFiltersBuilder:
+class BloomFiltersBuilder(IndexBuilder):
     """Fills the bloom filters of base files; files that have none in their footers get one made of their keys."""
-
-    work: Building
 
     def spec(self) -> IndexSpec:
         """The index itself; the table must keep record keys in its files."""
@@ -66,7 +63,3 @@ class BloomFiltersBuilder:
             for number, ((_, shard), portions) in enumerate(found.items())
         ]
         return {BLOOM_FILTERS: tuple(stat for result in work.run(tasks) for stat in result.stats)}
-
-    def finish(self, now: Timeline) -> Stats:
-        """Nothing comes with it."""
-        return {}

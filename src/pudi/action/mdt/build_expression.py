@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pudi.action.mdt.build import group_ids, write_bases
-from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.building import IndexBuilder, Stats
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.expression import concat_changes, expression_spec, kept_of, stats_of_kept
 from pudi.action.mdt.record_index import key_reading
@@ -35,10 +35,8 @@ _EXPRESSION = "expr"
 
 
 @dataclass(slots=True)
-class ExpressionIndexBuilder:
+class ExpressionIndexBuilder(IndexBuilder):
     """Fills an expression index."""
-
-    work: Building
 
     def spec(self) -> IndexSpec:
         """The index over an expression of one column; see `IndexBuilder`."""
@@ -95,10 +93,6 @@ class ExpressionIndexBuilder:
         return {
             work.spec.partition: write_bases(mdt, work.requested, work.spec.partition, self.groups(), changes.sorted())
         }
-
-    def finish(self, now: object) -> Stats:
-        """Nothing comes with it."""
-        return {}
 
     def _changes(
         self, spec: ExpressionSpec, kept: Sequence[IndexedValues], slices: Sequence[FileSlice]

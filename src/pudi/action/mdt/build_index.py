@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.building import IndexBuilder, Stats
 from pudi.action.mdt.record_index import key_reading
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
@@ -21,7 +21,6 @@ from pudi.metadata.locations import encode_location
 from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
-from pudi.timeline import Timeline
 
 _RECORD_BYTES = 48
 """Bytes of an average record of the index (RECORD_INDEX_AVERAGE_RECORD_SIZE)."""
@@ -34,10 +33,9 @@ _COUNTED_FROM = 256 << 20
 
 
 @dataclass(slots=True)
-class RecordIndexBuilder:
+class RecordIndexBuilder(IndexBuilder):
     """Fills a record index."""
 
-    work: Building
     _shards: Mapping[str | None, int] = field(default_factory=dict, init=False)
 
     def spec(self) -> IndexSpec:
@@ -49,13 +47,15 @@ class RecordIndexBuilder:
         self._shards = self._counted(self.work.slices())
         return [shard_id(n, scope) for scope, count in sorted(self._shards.items(), key=str) for n in range(count)]
 
+    def late_groups(self) -> Sequence[str]:
+        """As few as the option allows, for partitions of the table that are new."""
+        new = {self._scope(each) for each in self.work.slices()} - set(self._shards)
+        self._shards = {**self._shards, **dict.fromkeys(new, max(1, self._least))}
+        return [shard_id(n, scope) for scope in sorted(new, key=str) for n in range(self._shards[scope])]
+
     def fill(self) -> Stats:
         """Write where each key is, by tasks: no key passes this process."""
         return {RECORD_INDEX: self._bases(self._staged(self.work.slices()))}
-
-    def finish(self, now: Timeline) -> Stats:
-        """Nothing comes with it."""
-        return {}
 
     @property
     def _partitioned(self) -> bool:
@@ -63,10 +63,8 @@ class RecordIndexBuilder:
 
     def _counted(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
         """How many file groups the index gets, over the table or for each partition (estimateFileGroupCount)."""
-        options = MetadataOptions.of(self.work.options)
-        low, high = options.record_index_min_groups, options.record_index_max_groups
-        if self._partitioned:
-            low, high = options.partitioned_record_index_min_groups, options.partitioned_record_index_max_groups
+        options, low = MetadataOptions.of(self.work.options), self._least
+        high = options.partitioned_record_index_max_groups if self._partitioned else options.record_index_max_groups
         scopes: dict[str | None, list[FileSlice]] = {} if self._partitioned else {WHOLE_TABLE: []}
         for each in slices:
             scopes.setdefault(self._scope(each), []).append(each)
@@ -79,6 +77,11 @@ class RecordIndexBuilder:
             number = expected // max(1, options.record_index_max_group_bytes // _RECORD_BYTES)
             found[scope] = max(1, min(max(number, low), high))
         return found
+
+    @property
+    def _least(self) -> int:
+        options = MetadataOptions.of(self.work.options)
+        return options.partitioned_record_index_min_groups if self._partitioned else options.record_index_min_groups
 
     def _scope(self, file_slice: FileSlice) -> str | None:
         return file_slice.partition if self._partitioned else WHOLE_TABLE

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from pudi.action.mdt.build import make_partition, next_instant, set_partitions
+from pudi.action.mdt.build import make_list, next_instant, set_partitions
 from pudi.action.mdt.build_stats import ColumnStatsBuilder
-from pudi.action.mdt.building import Building, NoEngine, build_whole
+from pudi.action.mdt.building import Building, NoEngine, make_empty
 from pudi.action.mdt.client import create_metadata
 from pudi.action.mdt.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.action.meta_client import MetaClient
@@ -55,14 +55,14 @@ def build_for_new(meta: MetaClient, options: Options) -> None:
 def _build(meta: MetaClient, options: Options, timeline: Timeline) -> None:
     delete_folder(meta.storage, METADATA_DIR)
     mdt = create_metadata(meta)
-    make_partition(mdt, next_instant(meta, timeline), FILES, 1, files_changes({}))
+    make_list(mdt, next_instant(meta, timeline), files_changes({}))
     ready, more = {FILES}, {}
     if column_stats_by_default(options):
         asked = IndexSpec(IndexKind.COLUMN_STATS, IndexKind.COLUMN_STATS.value)
         requested = next_instant(meta, timeline)
         spec = ColumnStatsBuilder(Building(meta, NoEngine(), options, asked, timeline, requested)).spec()
         if spec.columns:
-            ready |= {*build_whole(ColumnStatsBuilder(Building(meta, NoEngine(), options, spec, timeline, requested)))}
+            ready |= {*make_empty(ColumnStatsBuilder(Building(meta, NoEngine(), options, spec, timeline, requested)))}
             put_definition(meta, spec)
             more = {DEFINITIONS_KEY: INDEX_DEFS}
     set_partitions(meta, ready=ready, building=(), more=more)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pudi.action.mdt.build import group_ids
 from pudi.action.mdt.build_index import RecordIndexBuilder
-from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.building import IndexBuilder, Stats
 from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.secondary import hashes_whole_keys
 from pudi.config import MetadataOptions
@@ -32,10 +32,9 @@ IDENTITY = "identity"
 
 
 @dataclass(slots=True)
-class SecondaryIndexBuilder:
+class SecondaryIndexBuilder(IndexBuilder):
     """Fills a secondary index."""
 
-    work: Building
     _count: int = field(default=0, init=False)
 
     def spec(self) -> IndexSpec:
@@ -75,10 +74,6 @@ class SecondaryIndexBuilder:
     def fill(self) -> Stats:
         """Write each pair of value and key, by tasks: no key passes this process."""
         return {self.work.spec.partition: self._bases(self._staged(self.work.slices()))}
-
-    def finish(self, now: object) -> Stats:
-        """Nothing comes with it."""
-        return {}
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
         work, spec = self.work, self.work.spec

@@ -6,13 +6,13 @@ initializePartitionStatsIndex.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from pudi.action.mdt.build import group_ids, write_bases
-from pudi.action.mdt.building import Building, Stats
+from pudi.action.mdt.building import IndexBuilder, Stats, make_groups
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
@@ -33,20 +33,21 @@ from pudi.metadata import (
 from pudi.metadata.changes import encode_changes
 from pudi.metadata.index_spec import IndexKind, IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields
+from pudi.task import FileJob, FileResult
 from pudi.task.index_stats import StatsTask
 from pudi.timeline import Timeline
 
 _TASKS = 64
 """Most tasks that look at files."""
+_Run = Callable[[Sequence[FileJob]], Sequence[FileResult]]
 _FIRST_WITH_PARTITIONS = 8
 """The table version from which on there are statistics of partitions, where the table has some."""
 
 
 @dataclass(slots=True)
-class ColumnStatsBuilder:
+class ColumnStatsBuilder(IndexBuilder):
     """Fills statistics of columns, of files and, with them, of partitions."""
 
-    work: Building
     _stats: pa.Table = field(default_factory=STATS.empty_table, init=False)
 
     def spec(self) -> IndexSpec:
@@ -76,25 +77,38 @@ class ColumnStatsBuilder:
         logs = [file for file in found if isinstance(file, LogFile)]
         sizes = stated_sizes(work.meta.store, work.timeline, logs)
         found = [replace(file, stated=sizes.get(file.path)) if isinstance(file, LogFile) else file for file in found]
-        self._stats = self._of(found)
+        self._stats = self._of(found, work.run)
         changes = encode_changes(column_stats_records(self._stats, self._columns_kept.version))
         return {COLUMN_STATS: write_bases(self._mdt, work.requested, COLUMN_STATS, self.groups(), changes)}
+
+    def catch_up(self, now: Timeline) -> None:
+        """Read the statistics of files that are new."""
+        if self._has_partition_stats:
+            self._add_fresh(self.work.meta.view(now).all_slices(), self.work.run)
 
     def finish(self, now: Timeline) -> Stats:
         """Write the statistics of partitions, from those of the files that are in them now."""
         work = self.work
-        config = work.meta.config
-        if not config.is_partitioned or config.version < _FIRST_WITH_PARTITIONS:
+        if not self._has_partition_stats:
             return {}
         slices = work.meta.view(now).all_slices()
-        known = set(zip(self._stats["partition"].to_pylist(), self._stats["file"].to_pylist(), strict=True))
-        fresh = [file for file in _files_of(slices) if (file.partition, file.name.name) not in known]
-        stats = pa.concat_tables([self._stats, self._of(fresh)])
-        whole = of_whole_partitions(stats, slices, self._schema)
+        self._add_fresh(slices, work.run_here)
+        whole = of_whole_partitions(self._stats, slices, self._schema)
         changes = encode_changes(partition_stats_records(whole, self._columns_kept.version))
         ids = group_ids(PARTITION_STATS, work.options[MetadataOptions.partition_stats_groups])
-        work.make_groups(ids, PARTITION_STATS)
+        make_groups(self._mdt, work.requested, PARTITION_STATS, ids)
         return {PARTITION_STATS: write_bases(self._mdt, work.requested, PARTITION_STATS, ids, changes)}
+
+    @property
+    def _has_partition_stats(self) -> bool:
+        config = self.work.meta.config
+        return config.is_partitioned and config.version >= _FIRST_WITH_PARTITIONS
+
+    def _add_fresh(self, slices: Iterable[FileSlice], run: _Run) -> None:
+        """Add the statistics of files that aren't known yet."""
+        known = set(zip(self._stats["partition"].to_pylist(), self._stats["file"].to_pylist(), strict=True))
+        fresh = [file for file in _files_of(slices) if (file.partition, file.name.name) not in known]
+        self._stats = pa.concat_tables([self._stats, self._of(fresh, run)])
 
     @property
     def _mdt(self) -> MetaClient:
@@ -121,10 +135,10 @@ class ColumnStatsBuilder:
         logs = self.work.meta.merges_on_read
         return (LogFile.of(partition, info) if logs else None) or BaseFile.of(partition, info)
 
-    def _of(self, files: Sequence[BaseFile | LogFile]) -> pa.Table:
-        """Statistics of some files, by the engine's tasks."""
+    def _of(self, files: Sequence[BaseFile | LogFile], run: _Run) -> pa.Table:
+        """Statistics of some files."""
         spec, count = self._columns_kept, min(_TASKS, len(files))
-        results = self.work.run([StatsTask(number, spec, tuple(files[number::count])) for number in range(count)])
+        results = run([StatsTask(number, spec, tuple(files[number::count])) for number in range(count)])
         return stats_of_files(
             (stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats)
             for result in results

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.mdt.index_logs import UPSERT, IndexLogs
 from pudi.action.mdt.inflight_builds import with_inflight_builds
-from pudi.action.mdt.record_index import ShardWork, Staged
 from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.config import MetadataOptions
@@ -29,8 +29,8 @@ from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
-UPSERT, BULK_INSERT = "UPSERT_PREPPED", "BULK_INSERT_PREPPED"
-"""What the commits of the metadata table say that they did (WriteOperationType)."""
+BULK_INSERT = "BULK_INSERT_PREPPED"
+"""The operation of the deltacommits that make partitions (WriteOperationType)."""
 
 
 def _own_avro() -> str:
@@ -55,45 +55,51 @@ def commit_changes(
     mdt: MetaClient,
     requested: str,
     changes: Mapping[str, Changes],
-    keys: Sequence[Staged] = (),
+    logs: IndexLogs | None = None,
+    maintained: Collection[str] = (),
     building: Collection[str] = (),
     listed: Timeline | None = None,
 ) -> Instant:
-    """Write a delta commit; called under the table's lock, just before the table's own instant completes.
+    """Write a deltacommit; called under the table's lock, just before the table's own instant completes.
 
-    What an attempt at the same instant left, one of the table's that came to nothing, is taken back before.
+    What a failed attempt at the same instant of the table left behind is discarded first.
 
     Args:
         mdt: the metadata table.
         requested: the instant of the table that the changes are of.
         changes: the changes by partition of the metadata table.
-        keys: those of indexes of records, which tasks write.
-        building: instants of indexes that are being built, whose file groups are there already.
-        listed: its timeline, where it has been listed under the lock; None lists it now.
+        logs: the log files of record-level indexes, written before; their inflight deltacommit is completed.
+        maintained: the partitions that commits maintain.
+        building: instants of index builds that are inflight: their file groups exist already.
+        listed: the metadata table's timeline, listed under the lock; None lists it now.
 
     Returns:
         The completed instant.
 
     Raises:
         CorruptError: a partition has no file groups.
+        IndexesChangedError: `logs` must be prepared again.
     """
     listed = mdt.store.load() if listed is None else listed
-    if listed.find(requested, Action.DELTACOMMIT) is not None:
+    timeline = with_inflight_builds(listed, building)
+    if logs is None and listed.find(requested, Action.DELTACOMMIT) is not None:
         discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
-    timeline = with_inflight_builds(listed, building)
+        timeline = with_inflight_builds(listed, building)
+    of_indexes = {} if logs is None else logs.verified(mdt, timeline, maintained)
     slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
     parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
-    indexes = {each.partition: each.plan(mdt, timeline) for each in keys}
-    instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
-    instant = mdt.store.start(instant, _profile(parts, indexes))
+    if logs is None:
+        instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested), _profile(parts))
+        listed = listed.with_instant(instant)
+    else:
+        instant = logs.instant
     written = map_parallel(
         lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
-    stats.update((partition, index.run(mdt)) for partition, index in indexes.items() if index.tasks)
-    return mdt.store.complete(instant, metadata_deltacommit(stats, UPSERT), listed=listed)
+    return mdt.store.complete(instant, metadata_deltacommit({**stats, **of_indexes}, UPSERT), listed=listed)
 
 
 def metadata_deltacommit(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
@@ -116,10 +122,9 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     ]
 
 
-def _profile(parts: Mapping[str, Iterable[_Part]], indexes: Mapping[str, ShardWork]) -> CommitMetadata:
-    """What an inflight commit says that it's going to do (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
+def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
+    """Return what the inflight deltacommit announces (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
     new = WriteStat(file_id="", prev_commit=NO_COMMIT)
-    of_indexes = {partition: (new, *index.profile()) for partition, index in indexes.items() if index.tasks}
     return CommitMetadata(
         {
             partition: (
@@ -134,7 +139,6 @@ def _profile(parts: Mapping[str, Iterable[_Part]], indexes: Mapping[str, ShardWo
                 ),
             )
             for partition, of_groups in parts.items()
-        }
-        | of_indexes,
+        },
         operation_type=UPSERT,
     )

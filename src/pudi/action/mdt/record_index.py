@@ -9,23 +9,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
-from typing import Protocol
 
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import is_partitioned
+from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
 from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.config import IndexOptions, MetadataOptions, Options
-from pudi.errors import ConflictError, InvalidArgumentError
+from pudi.errors import InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice, LogFile
 from pudi.format import (
     CommitMetadata,
-    LogFileName,
     WriteStat,
     instant_to_millis,
     parse_base_file,
@@ -40,15 +38,13 @@ from pudi.metadata.validity import scope_of
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task import Engine
 from pudi.task.index_keys import (
-    GroupTask,
     KeyReading,
     KeyTask,
     ShardTask,
     StagedKeys,
     portions_by_shard,
 )
-from pudi.task.metadata_files import DEFAULT_TOKEN
-from pudi.timeline import NO_COMMIT, Instant, Timeline
+from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
 
@@ -124,15 +120,7 @@ class StagedIndex:
     partition: str = RECORD_INDEX
 
     def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
-        """Which file groups of the index are to be brought up to date, under the table's lock.
-
-        Args:
-            mdt: the metadata table.
-            own: its timeline.
-
-        Raises:
-            ConflictError: the index was made anew meanwhile.
-        """
+        """Find the file groups of the index that the commit changes; see `StagedKeyChanges.plan`."""
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
@@ -154,87 +142,16 @@ class StagedIndex:
         for partition, number in self.shards.items():
             there = known.ranges.get(partition)
             if there is not None and there[1] != number:
-                raise ConflictError(
-                    "the record index was made anew while this write was under way; retry", instant=self.instant
+                raise IndexesChangedError(
+                    "the record index was made anew while this write was under way; retry",
+                    table=self.meta.storage.root,
+                    instant=self.instant,
                 )
         if not known.partitioned:
             return {}
         missing = sorted(touched - set(known.ranges))
         ids = [shard_id(number, partition) for partition in missing for number in range(self.shards[partition])]
         return {file_id: FileSlice(RECORD_INDEX, file_id, None) for file_id in ids}
-
-
-class Staged(Protocol):
-    """The changes of one commit to an index of records, spread by its file groups."""
-
-    @property
-    def meta(self) -> MetaClient:
-        """The table."""
-
-    @property
-    def engine(self) -> Engine:
-        """Who does the work."""
-
-    @property
-    def instant(self) -> str:
-        """Requested time of the commit."""
-
-    @property
-    def partition(self) -> str:
-        """The index's partition of the metadata table."""
-
-    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
-        """Which file groups of the index are to be brought up to date; see `StagedIndex.plan`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardWork:
-    """An index's part of one delta commit of the metadata table.
-
-    Attributes:
-        staged: what changes.
-        tasks: one for each file group.
-        new: ids of those that are to be made before.
-    """
-
-    staged: Staged
-    tasks: tuple[ShardTask, ...]
-    new: tuple[str, ...]
-
-    def profile(self) -> tuple[WriteStat, ...]:
-        """What an inflight commit says that it's going to write, as in `pudi.action.mdt.commit`."""
-        records = {task.slice.file_id: sum(p.records for p in task.portions) for task in self.tasks}
-        known = {task.slice.file_id: task.slice for task in self.tasks}
-        return tuple(
-            WriteStat(
-                file_id=file_id,
-                prev_commit=NO_COMMIT if file_id in self.new else known[file_id].instant,
-                num_update_writes=number,
-            )
-            for file_id, number in records.items()
-        )
-
-    def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
-        """Write the files, under the table's lock; what attempts left that did not count is gone then."""
-        staged = self.staged
-        run = partial(staged.engine.run_jobs, staged.meta.storage, staged.instant)
-        if self.new:
-            run([GroupTask(0, staged.instant, self.new)])
-        stats = tuple(stat for result in run(self.tasks) for stat in result.stats) if self.tasks else ()
-        counted = {stat.path for stat in stats}
-        made = {LogFileName(file_id, staged.instant, 1, DEFAULT_TOKEN).name for file_id in self.new}
-        files, _ = mdt.storage.list_dir(staged.partition)
-        extra = [
-            info.path
-            for info in files
-            if (name := parse_log_file(info.path.rpartition("/")[2])) is not None
-            and name.instant == staged.instant
-            and info.path not in counted
-            and name.name not in made
-        ]
-        if extra:
-            mdt.storage.delete(extra)
-        return stats
 
 
 def stage_keys(

@@ -24,6 +24,7 @@ from pudi.format import (
     decode_commit_metadata,
     encode_rollback_metadata,
     encode_rollback_plan,
+    heartbeat_path,
     parse_log_file,
 )
 from pudi.storage import delete_for_good
@@ -46,6 +47,7 @@ def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
     _unpublish(mdt, target)
     _take_out(mdt, requested, requested, _requests(mdt, target))
     mdt.store.discard(target)
+    mdt.storage.delete([heartbeat_path(requested)])
 
 
 def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
@@ -76,6 +78,7 @@ def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
     commands = _take_out(mdt, requested, said_by, requests)
     if target is not None:
         mdt.store.discard(target)
+        mdt.storage.delete([heartbeat_path(requested)])
     metadata = _metadata(mdt, requested, rollback, requests, commands, began_ms)
     mdt.store.complete(rollback, encode_rollback_metadata(metadata))
 

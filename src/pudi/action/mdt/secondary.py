@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
 from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
-from pudi.action.mdt.record_index import ShardWork, key_reading, may_change_keys
+from pudi.action.mdt.record_index import key_reading, may_change_keys
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions
-from pudi.errors import ConflictError, CorruptError
+from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
 from pudi.metadata.groups import Shards
@@ -72,22 +73,16 @@ class StagedSecondary:
     keys: tuple[StagedKeys, ...]
 
     def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
-        """Which file groups of the index are to be brought up to date, under the table's lock.
-
-        Args:
-            mdt: the metadata table.
-            own: its timeline.
-
-        Raises:
-            ConflictError: the index was made anew meanwhile.
-        """
+        """Find the file groups of the index that the commit changes; see `StagedKeyChanges.plan`."""
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
         groups = Shards.of(self.partition, mdt.view(own, sizes=False).slices(self.partition)).all
         if len(groups) != self.count:
-            raise ConflictError(
-                f"the index {self.partition} was made anew while this write was under way; retry", instant=self.instant
+            raise IndexesChangedError(
+                f"the index {self.partition} was made anew while this write was under way; retry",
+                table=self.meta.storage.root,
+                instant=self.instant,
             )
         if is_invalidated(mdt, own, self.partition, groups):
             return ShardWork(self, (), ())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pudi.action.mdt.expression import StagedExpression, stage_expressions
-from pudi.action.mdt.record_index import Staged, stage_keys
+from pudi.action.mdt.index_logs import StagedKeyChanges
+from pudi.action.mdt.record_index import stage_keys
 from pudi.action.mdt.secondary import stage_secondary
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
@@ -25,7 +26,7 @@ class StagedChanges:
         expressions: in expression indexes.
     """
 
-    keys: tuple[Staged, ...] = ()
+    keys: tuple[StagedKeyChanges, ...] = ()
     expressions: tuple[StagedExpression, ...] = ()
 
 

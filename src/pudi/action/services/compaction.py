@@ -262,16 +262,18 @@ def is_write_pending(timeline: Timeline) -> bool:
 
 
 def may_roll_back(data: Timeline, metadata: Timeline) -> bool:
-    """Return whether a deltacommit of the metadata table may still be rolled back.
+    """Return whether a completed deltacommit of the metadata table may still be rolled back.
 
-    In layout 1 also whether an older one may still come: a compaction bears the newest deltacommit's time there, and
-    readers would take an earlier instant that completes later as compacted.
+    The log files of a pending one belong to the next slice, since they complete later. In layout 1, where they don't,
+    return whether an older one may still come: a compaction bears the newest deltacommit's time there, and readers
+    would take an earlier instant that completes later as compacted.
 
     Args:
         data: the data table's timeline.
         metadata: the metadata table's timeline.
     """
-    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, State.COMPLETED, *_PENDING)}
+    states = (State.COMPLETED, *_PENDING) if data.layout == 1 else (State.COMPLETED,)
+    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, *states)}
     if data.layout == 1:
         newest = max(deltas, default="")
         return any(i.requested <= newest for i in data.pending)

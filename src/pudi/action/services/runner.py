@@ -11,12 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.commit_hook import metadata_commit_hook
-from pudi.action.mdt.staged import stage_changes
+from pudi.action.mdt.commit_hook import IndexStaging, complete_with_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
@@ -29,7 +27,6 @@ from pudi.action.timed import Timed
 from pudi.config import CompactionOptions, Options
 from pudi.filegroup import Markers
 from pudi.format import CommitMetadata, State
-from pudi.index import Index
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
@@ -257,12 +254,12 @@ class _Execution(Timed):
             held.check_files()
             run.verify(now)
 
-        if not self.target.is_metadata:
-            stage = partial(
-                stage_changes, meta, self.target.engine, instant, metadata, run.timeline, self.target.options, Index()
-            )
-            check = metadata_commit_hook(meta, instant, metadata, check, stage)  # type: ignore[assignment]
-        done = meta.store.complete(instant, metadata, check, action=instant.action.comparable, seen=run.timeline)
+        action = instant.action.comparable
+        if self.target.is_metadata:
+            done = meta.store.complete(instant, metadata, check, action=action, seen=run.timeline)
+        else:
+            staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
+            done = complete_with_metadata(meta, instant, metadata, check, run.timeline, staging, action)
         with behind_commit(CLEAN_UP, meta.storage.root, held.failed):
             Markers(meta.storage, done.requested).delete()
         return done

@@ -7,22 +7,20 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pudi.action.mdt.build import drop_if_disturbed, drop_partitions, make_files, next_instant, set_partitions
-from pudi.action.mdt.builders import builder_of
-from pudi.action.mdt.building import Building, build_whole
+from pudi.action.indexing import build_index
+from pudi.action.mdt.build import drop_partitions, make_files
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import defined_index, is_partitioned, write_definition
+from pudi.action.mdt.index_defs import defined_index, is_partitioned
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort, dead_writes, pending_writes
-from pudi.concurrency import Heartbeat, Liveness
+from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
-from pudi.format import Action, State, staging_dir
+from pudi.format import Action, State
 from pudi.metadata import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
 from pudi.metadata.value_types import leaf_type
-from pudi.storage import delete_folder
 from pudi.task import Engine
 
 if TYPE_CHECKING:
@@ -63,9 +61,10 @@ def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
 def rebuild(
     meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], settle: Callable[[], object]
 ) -> PartitionRebuild:
-    """Take partitions of the metadata table away, and make them anew of the table's files, under the table's lock.
+    """Take partitions of the metadata table away, and make them anew of the table's files.
 
-    A crash leaves a table without them: its readers list folders and read footers until they're made again.
+    Writers may go on once they're gone: their commits take part in the building, see `IndexRun`. A crash leaves a table
+    without the partitions: its readers list folders and read footers until they're made again.
 
     Args:
         meta: the table.
@@ -95,13 +94,12 @@ def rebuild(
         if FILES in doomed:
             make_files(meta, timeline)
             built.append(FILES)
-        for spec in specs:
-            try:
-                built += _build(meta, engine, options, spec)
-            except (InvalidArgumentError, NotSupportedError) as error:
-                drop_partitions(meta, {spec.partition} & set(meta.config.metadata_partitions_inflight))
-                dropped.append((spec.partition, error.message))
-        return PartitionRebuild(tuple(built), tuple(dropped))
+    for spec in specs:
+        try:
+            built += sorted(build_index(meta, engine, spec, options))
+        except (InvalidArgumentError, NotSupportedError, ConflictError) as error:
+            dropped.append((spec.partition, error.message))
+    return PartitionRebuild(tuple(built), tuple(dropped))
 
 
 def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) -> None:
@@ -215,27 +213,3 @@ def _defined(meta: MetaClient, partition: str) -> IndexSpec:
     except CorruptError as error:
         _log.warning("table %s: %s", meta.storage.root, error)
         return IndexSpec.of_definition(partition, {}, meta.config.version, meta.storage.root)
-
-
-def _build(meta: MetaClient, engine: Engine, options: Options, spec: IndexSpec) -> list[str]:
-    """Build one index; the partitions that came of it."""
-    timeline = meta.store.load()
-    requested = next_instant(meta, timeline)
-    builder = builder_of(Building(meta, engine, options, spec, timeline, requested))
-    ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
-    interval = options[WriteOptions.heartbeat_interval_ms]
-    heart = Heartbeat(meta.storage, requested, meta.context, interval)
-    heart.start()
-    try:
-        spec = builder.spec()
-        builder.work = replace(builder.work, spec=spec)
-        set_partitions(meta, ready=ready, building=(*building, spec.partition))
-        stats = build_whole(builder)
-    finally:
-        heart.stop()
-        delete_folder(meta.storage, staging_dir(requested))
-    write_definition(meta, spec)
-    left = set(meta.config.metadata_partitions_inflight) - set(stats)
-    set_partitions(meta, ready=(*ready, *stats), building=left)
-    drop_if_disturbed(meta, timeline, stats)
-    return sorted(stats)

@@ -1,0 +1,219 @@
+"""Log files of record-level indexes: a commit writes them before it takes the table's lock, and verifies them under it.
+
+The engine's jobs may take long, so no other writer waits for them. The metadata table's deltacommit is requested before
+the jobs run: readers ignore its log files until it completes, and whoever rolls the commit back finds them. Below
+version 8 a log file belongs to the slice that was the latest one when the file was named, so a slice that changed
+meanwhile refuses the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pudi.action.mdt.inflight_builds import maintained_timeline
+from pudi.action.mdt.rollback import discard_deltacommit
+from pudi.action.meta_client import MetaClient
+from pudi.errors import ConflictError
+from pudi.filegroup import FileSlice
+from pudi.format import Action, CommitMetadata, LogFileName, State, WriteStat, parse_log_file
+from pudi.metadata.table import map_parallel
+from pudi.task import Engine
+from pudi.task.index_keys import ShardTask, StagedKeys
+from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
+from pudi.timeline import NO_COMMIT, Instant, Timeline
+
+UPSERT = "UPSERT_PREPPED"
+"""The operation of the metadata table's deltacommits (WriteOperationType)."""
+
+
+class IndexesChangedError(ConflictError):
+    """The table's indexes changed while a commit prepared their log files: it must prepare them again."""
+
+
+class StagedKeyChanges(Protocol):
+    """The changes of one commit to a record-level index, divided by the index's file groups."""
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+
+    @property
+    def engine(self) -> Engine:
+        """Runs the jobs."""
+
+    @property
+    def instant(self) -> str:
+        """Requested time of the commit."""
+
+    @property
+    def partition(self) -> str:
+        """The index's partition of the metadata table."""
+
+    @property
+    def keys(self) -> tuple[StagedKeys, ...]:
+        """The files with the keys that change."""
+
+    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+        """Find the file groups of the index that the commit changes.
+
+        Args:
+            mdt: the metadata table.
+            own: its timeline.
+
+        Raises:
+            IndexesChangedError: the index was rebuilt with another number of file groups.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """An index's part of one deltacommit of the metadata table.
+
+    Attributes:
+        staged: the changes.
+        tasks: one for each file group that changes.
+        new: ids of the file groups that the deltacommit creates.
+    """
+
+    staged: StagedKeyChanges
+    tasks: tuple[ShardTask, ...]
+    new: tuple[str, ...]
+
+    @property
+    def slices(self) -> Mapping[str, FileSlice]:
+        """The slices that the log files belong to, by file id."""
+        return {task.slice.file_id: task.slice for task in self.tasks}
+
+    def profile(self) -> tuple[WriteStat, ...]:
+        """Return what the inflight deltacommit announces (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
+        return (
+            WriteStat(file_id="", prev_commit=NO_COMMIT),
+            *(
+                WriteStat(
+                    file_id=task.slice.file_id,
+                    prev_commit=NO_COMMIT if task.slice.file_id in self.new else task.slice.instant,
+                    num_update_writes=sum(portion.records for portion in task.portions),
+                )
+                for task in self.tasks
+            ),
+        )
+
+    def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
+        """Write the log files by the engine's jobs, and delete those of failed attempts."""
+        staged = self.staged
+        map_parallel(lambda file_id: make_group(mdt.storage, staged.instant, staged.partition, file_id), self.new)
+        results = staged.engine.run_jobs(staged.meta.storage, staged.instant, self.tasks)
+        stats = tuple(stat for result in results for stat in result.stats)
+        counted = {stat.path for stat in stats}
+        created = {LogFileName(file_id, staged.instant, 1, DEFAULT_TOKEN).name for file_id in self.new}
+        files, _ = mdt.storage.list_dir(staged.partition)
+        extra = [
+            info.path
+            for info in files
+            if (name := parse_log_file(info.path.rpartition("/")[2])) is not None
+            and name.instant == staged.instant
+            and info.path not in counted
+            and name.name not in created
+        ]
+        if extra:
+            mdt.storage.delete(extra)
+        mdt.storage.sync([stat.path for stat in stats if stat.path])
+        return stats
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLogs:
+    """The log files that a commit has written to record-level indexes.
+
+    Attributes:
+        instant: the metadata table's deltacommit, inflight.
+        works: the indexes' parts of it.
+        stats: what was written, by partition of the metadata table.
+    """
+
+    instant: Instant
+    works: tuple[ShardWork, ...]
+    stats: Mapping[str, tuple[WriteStat, ...]]
+
+    def verified(
+        self, mdt: MetaClient, own: Timeline, maintained: Collection[str]
+    ) -> Mapping[str, tuple[WriteStat, ...]]:
+        """Return the statistics of the log files that count, under the table's lock; delete the others.
+
+        Those of an index that another process dropped don't count, nor those of one whose entries were rolled back.
+
+        Args:
+            mdt: the metadata table.
+            own: its timeline under the lock.
+            maintained: the partitions that commits maintain.
+
+        Raises:
+            IndexesChangedError: the metadata table or an index was rebuilt, or, below version 8, compacted.
+        """
+        current = own.find(self.instant.requested, Action.DELTACOMMIT)
+        if current is None or current.state is not State.INFLIGHT:
+            raise self._changed(mdt, "the metadata table was made anew")
+        counted = {}
+        for work in self.works:
+            partition = work.staged.partition
+            stats = self.stats[partition]
+            again = work.staged.plan(mdt, own) if partition in maintained else None
+            if again is None or not again.tasks:
+                mdt.storage.delete([stat.path for stat in stats if stat.path])
+                continue
+            moved = [n for n, s in again.slices.items() if n not in again.new and s.instant != work.slices[n].instant]
+            files, _ = mdt.storage.list_dir(partition)
+            if not {stat.path for stat in stats} <= {info.path for info in files} or (own.layout == 1 and moved):
+                raise self._changed(mdt, f"the index {partition} was made anew or compacted")
+            counted[partition] = stats
+        return counted
+
+    def _changed(self, mdt: MetaClient, what: str) -> IndexesChangedError:
+        return IndexesChangedError(
+            f"{what} while this write was under way; retry", table=mdt.storage.root, instant=self.instant.requested
+        )
+
+
+def write_index_logs(
+    meta: MetaClient, mdt: MetaClient, requested: str, staged: Sequence[StagedKeyChanges], others: Collection[str]
+) -> IndexLogs | None:
+    """Write the log files of record-level indexes, by the engine's jobs, without the table's lock.
+
+    Args:
+        meta: the table.
+        mdt: its metadata table.
+        requested: requested time of the commit.
+        staged: the changes by index.
+        others: the other partitions that the commit may write to.
+
+    Returns:
+        The log files; None where the commit changes no such index.
+
+    Raises:
+        IndexesChangedError: an index was rebuilt since the changes were staged.
+    """
+    with mdt.lock:
+        own = maintained_timeline(meta, mdt)
+        if own.find(requested, Action.DELTACOMMIT) is not None:  # an attempt whose indexes changed
+            discard_deltacommit(mdt, requested)
+            own = maintained_timeline(meta, mdt)
+        works = tuple(work for each in staged if (work := each.plan(mdt, own)).tasks)
+        if not works:
+            return None
+        profile = {work.staged.partition: work.profile() for work in works}
+        if own.layout == 1:  # a rollback finds the log files by what the inflight file names
+            profile |= _any_group(mdt, own, others)
+        instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
+        instant = mdt.store.start(instant, CommitMetadata(profile, operation_type=UPSERT))
+    return IndexLogs(instant, works, {work.staged.partition: work.run(mdt) for work in works})
+
+
+def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> dict[str, tuple[WriteStat, ...]]:
+    """Return the profile of a deltacommit that may write to any file group of some partitions."""
+    found: dict[str, tuple[WriteStat, ...]] = {}
+    for each in mdt.view(own, sizes=False).slices_of(sorted(partitions)):
+        stat = WriteStat(file_id=each.file_id, prev_commit=each.instant)
+        found[each.partition] = (*found.get(each.partition, (WriteStat(file_id="", prev_commit=NO_COMMIT),)), stat)
+    return found
