@@ -21,7 +21,8 @@ from pudi.action import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.format.avro_encode import encode_records
 from pudi.format.hfile import encode_hfile
-from pudi.metadata import ALL_PARTITIONS, FILES, RECORD_AVRO, RECORD_SCHEMA, RecordType, all_columns
+from pudi.format.metadata_partitions import FILES
+from pudi.metadata import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, all_columns
 from pudi.schema import META_FIELDS
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string())])

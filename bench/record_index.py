@@ -26,7 +26,8 @@ from pudi.action import MetaClient
 from pudi.context import Context, FileInfo, Storage
 from pudi.format import instant_to_millis
 from pudi.format.hfile import encode_hfile
-from pudi.metadata import FILES, RECORD_AVRO, RECORD_INDEX
+from pudi.format.metadata_partitions import FILES, RECORD_INDEX
+from pudi.metadata import RECORD_AVRO
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import RecordShards, shard_id

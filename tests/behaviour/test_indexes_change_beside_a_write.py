@@ -117,7 +117,7 @@ def test_another_index_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, la
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_the_metadata_table_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
-    trips = made(tmp_path / "trips", layout, GLOBAL)
+    made(tmp_path / "trips", layout, GLOBAL)
     beside = pudi.Table(tmp_path / "trips", options={"hoodie.metadata.enable": "false"})
     meanwhile(monkeypatch, lambda: beside.upsert(table([{**trip(50, 10), "city": "paris"}])))
     pudi.Table(tmp_path / "trips").insert(table([{**trip(60, 10), "city": "rome"}]))

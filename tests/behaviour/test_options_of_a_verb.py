@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pudi
-from pudi.metadata import FILES
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.changes import files_changes
 from support.damage import newest_slice, say
 from support.trips import SCHEMA, table, trip

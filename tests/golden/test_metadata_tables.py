@@ -19,18 +19,9 @@ from pudi.action import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.format import BloomFilter, parse_base_file
 from pudi.format.layout import PARTITION_METADATA
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.format.parquet import BLOOM_FILTER
-from pudi.metadata import (
-    BLOOM_FILTERS,
-    COLUMN_STATS,
-    FILES,
-    PARTITION_STATS,
-    RECORD_INDEX,
-    MetadataTable,
-    ValueType,
-    partition_path,
-    stats_of_records,
-)
+from pudi.metadata import MetadataTable, ValueType, partition_path, stats_of_records
 from pudi.metadata.keys import (
     bloom_key,
     column_stats_key,

@@ -12,8 +12,8 @@ from pudi.action.mdt.build_named import named_indexes_asked
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions, Option, Options
 from pudi.errors import ConflictError, InvalidArgumentError
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
-from pudi.metadata.records import FILES
 from pudi.task import Engine
 from pudi.timeline import Timeline
 

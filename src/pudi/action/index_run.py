@@ -34,8 +34,8 @@ from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
 from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
 from pudi.format.index_plan import IndexedPartition
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.index_spec import IndexKind
-from pudi.metadata.records import FILES
 from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline

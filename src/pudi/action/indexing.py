@@ -30,8 +30,8 @@ from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
+from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline

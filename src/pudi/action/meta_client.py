@@ -30,7 +30,8 @@ from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
 from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
-from pudi.metadata import FILES, KeptListing, MetadataListing, MetadataTable
+from pudi.format.metadata_partitions import FILES
+from pudi.metadata import KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import StorageBelow, open_storage, synced

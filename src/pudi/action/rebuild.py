@@ -18,7 +18,7 @@ from pudi.config import Options, WriteOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.format import Action, State
-from pudi.metadata import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
+from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
 from pudi.metadata.value_types import leaf_type
 from pudi.task import Engine

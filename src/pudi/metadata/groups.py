@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
+from pudi.format.metadata_partitions import group_prefix, partition_type
 from pudi.metadata.keys import secondary_shard_of, shard_of
-from pudi.metadata.records import RECORD_INDEX, SECONDARY_INDEX_PREFIX, group_prefix
 
 
 def are_empty(slices: Iterable[FileSlice]) -> bool:
@@ -91,7 +91,7 @@ class Shards:
     ) -> list[tuple[FileSlice, pa.Array]]:
         if not groups or not len(keys):
             return []
-        if self.partition.startswith(SECONDARY_INDEX_PREFIX):
+        if partition_type(self.partition).keys_begin_with_value:
             shard = secondary_shard_of(keys, len(groups), whole_key=whole_key)
         else:
             shard = shard_of(keys, len(groups))
@@ -108,7 +108,7 @@ def _parse(partition: str, file_slice: FileSlice) -> tuple[str | None, int]:
     """The data table's partition, where the index is kept for each, and the number in a file id."""
     prefix = group_prefix(partition)
     parts = file_slice.file_id.removeprefix(prefix).removesuffix("-0").split("-")
-    owned = partition == RECORD_INDEX and len(parts) == 2
+    owned = partition_type(partition).has_owners and len(parts) == 2
     if not file_slice.file_id.startswith(prefix) or len(parts) != 1 + owned or not parts[-1].isdecimal():
         raise CorruptError(
             f"{file_slice.file_id!r} is no file group of the metadata table's partition {partition!r}",

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from pudi.errors import CorruptError
-from pudi.metadata.records import (
+from pudi.format.metadata_partitions import (
     BLOOM_FILTERS,
     COLUMN_STATS,
     EXPRESSION_INDEX_PREFIX,

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from pudi.context import FileInfo, collector_held
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileListing
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.merge_files import entries_of
-from pudi.metadata.records import ALL_PARTITIONS, FILES, NO_PARTITION, partition_identifier, partition_path
+from pudi.metadata.records import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
 from pudi.metadata.table import MetadataTable
 
 _T = TypeVar("_T")

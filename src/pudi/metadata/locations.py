@@ -20,7 +20,8 @@ from pudi.errors import CorruptError, naming
 from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_file import RecordSchema, encode_avro
 from pudi.format.avro_rows import read_records
-from pudi.metadata.records import RECORD_AVRO, RECORD_INDEX, RECORD_SCHEMA, RecordType
+from pudi.format.metadata_partitions import RECORD_INDEX
+from pudi.metadata.records import RECORD_AVRO, RECORD_SCHEMA, RecordType
 
 _UUID, _TEXT = 0, 1
 """How a file id is stored: as the halves of a UUID and a number, or as it is."""

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.merge_files import entries_of, merged_files
 from pudi.metadata.merge_stats import merged_stats
-from pudi.metadata.records import FILES, RECORD_SCHEMA, columns_of
+from pudi.metadata.records import RECORD_SCHEMA, columns_of
 
 _FLAGGED = ("ColumnStatsMetadata", "BloomFilterMetadata", "SecondaryIndexMetadata")
 """Columns whose struct says whether the record is a tombstone."""

@@ -8,24 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pudi.errors import NotSupportedError
+from pudi.format.metadata_partitions import partition_type
 from pudi.schema import META_FIELDS, without_meta_fields
 from pudi.schema.avro_read import avro_to_arrow
-
-FILES: Final = "files"
-"""Partition with the table's partitions and, for each of them, its files."""
-COLUMN_STATS: Final = "column_stats"
-"""Partition with the least and greatest value and counts of each indexed column in each file."""
-PARTITION_STATS: Final = "partition_stats"
-"""Partition with the same over all files of a partition."""
-BLOOM_FILTERS: Final = "bloom_filters"
-"""Partition with the bloom filter of each base file's record keys."""
-RECORD_INDEX: Final = "record_index"
-"""Partition with the location of each record key."""
-SECONDARY_INDEX_PREFIX: Final = "secondary_index_"
-"""Partitions with the record keys of each value of a column; the index's name follows."""
-EXPRESSION_INDEX_PREFIX: Final = "expr_index_"
-"""Partitions with column statistics or bloom filters of an expression; the index's name follows."""
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 """Key of the record that lists the table's partitions (HoodieTableMetadata.RECORDKEY_PARTITION_LIST)."""
@@ -43,22 +28,6 @@ class RecordType(IntEnum):
     RECORD_INDEX = 5
     PARTITION_STATS = 6
     SECONDARY_INDEX = 7
-
-
-_GROUP_PREFIXES = {
-    FILES: "files-",
-    COLUMN_STATS: "col-stats-",
-    PARTITION_STATS: "partition-stats-",
-    BLOOM_FILTERS: "bloom-filters-",
-    RECORD_INDEX: "record-index-",
-}
-
-
-def group_prefix(partition: str) -> str:
-    """What the file ids of a partition of the metadata table begin with (MetadataPartitionType.getFileIdPrefix)."""
-    if partition in _GROUP_PREFIXES:
-        return _GROUP_PREFIXES[partition]
-    return f"{partition.replace('_', '-')}-"
 
 
 def partition_identifier(partition: str) -> str:
@@ -274,14 +243,6 @@ A union of several types (`minValue`, `maxValue`) is a struct with a nullable co
 null, by the names of the Avro types.
 """
 
-_OWN = {
-    FILES: ("filesystemMetadata",),
-    COLUMN_STATS: ("ColumnStatsMetadata",),
-    PARTITION_STATS: ("ColumnStatsMetadata",),
-    BLOOM_FILTERS: ("BloomFilterMetadata",),
-    RECORD_INDEX: ("recordIndexMetadata",),
-}
-
 
 def columns_of(partition: str) -> tuple[str, ...]:
     """The columns of `RECORD_SCHEMA` that records of a partition of the metadata table have.
@@ -289,15 +250,7 @@ def columns_of(partition: str) -> tuple[str, ...]:
     Raises:
         NotSupportedError: a partition of a later Hudi.
     """
-    if partition.startswith(SECONDARY_INDEX_PREFIX):
-        own: tuple[str, ...] = ("SecondaryIndexMetadata",)
-    elif partition.startswith(EXPRESSION_INDEX_PREFIX):
-        own = ("BloomFilterMetadata", "ColumnStatsMetadata")
-    elif partition in _OWN:
-        own = _OWN[partition]
-    else:
-        raise NotSupportedError(f"the metadata table's partition {partition!r}: this release of pudi doesn't know it")
-    return ("key", "type", *own)
+    return ("key", "type", *partition_type(partition).payload)
 
 
 def all_columns(records: pa.Table) -> pa.Table:

@@ -21,10 +21,10 @@ from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
+from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix
 from pudi.metadata.groups import Shards
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import decode_locations
-from pudi.metadata.records import RECORD_INDEX, group_prefix
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 
 FILE_ID = "_pudi_file_id"

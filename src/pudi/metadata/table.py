@@ -21,11 +21,12 @@ from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
+from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.groups import Shards
 from pudi.metadata.invalidated import ever_invalidated_partitions, invalidated_partitions
 from pudi.metadata.merge import Block, folded, merged
-from pudi.metadata.records import FILES, RECORD_SCHEMA, SECONDARY_INDEX_PREFIX, columns_of
+from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.stated_slices import check_slice
 from pudi.metadata.validity import missing, scope_of, tells_of
 from pudi.storage import StorageBelow
@@ -252,7 +253,7 @@ class MetadataTable:
             texts = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(list(keys), pa.string())
             found = shards.holding(pc.unique(texts), whole_key=whole_key, owner=owner)
             return [(file_slice, ReadRequest(keys=own)) for file_slice, own in found]
-        if prefixes is not None and partition.startswith(SECONDARY_INDEX_PREFIX) and not whole_key:
+        if prefixes is not None and partition_type(partition).keys_begin_with_value and not whole_key:
             found = shards.holding(pa.array(list(prefixes), pa.string()), whole_key=False)
             return [(file_slice, ReadRequest(prefixes=tuple(own.to_pylist()))) for file_slice, own in found]
         wanted = ReadRequest(prefixes=None if prefixes is None else tuple(prefixes))

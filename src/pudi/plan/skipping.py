@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from pudi.expr import BoundsArrays, Column, leaf_columns, prune_many
 from pudi.filegroup import FileSlice
-from pudi.metadata import COLUMN_STATS, Ranges, ranges_of, stats_of_records, united
+from pudi.format.metadata_partitions import COLUMN_STATS
+from pudi.metadata import Ranges, ranges_of, stats_of_records, united
 from pudi.metadata.keys import column_prefix, column_stats_keys, partition_stats_key
 from pudi.plan.read import ReadPlan
 

@@ -18,7 +18,8 @@ from pudi.action.mdt.index_defs import read_definitions
 from pudi.action.table_keys import key_generator
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr
-from pudi.metadata import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable, partitions_listed
+from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pudi.metadata import MetadataTable, partitions_listed
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
 from pudi.metadata.secondary import certain_texts, may_be_looked_up
 from pudi.metadata.shards import FILE_ID, RecordShards

@@ -10,7 +10,8 @@ from pudi.action.mdt.expression import index_value
 from pudi.action.mdt.index_defs import defined_index
 from pudi.config import Options, ReadOptions, metadata_switched_off
 from pudi.errors import PudiError
-from pudi.metadata import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX, MetadataTable
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, RECORD_INDEX
+from pudi.metadata import MetadataTable
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.plan.expressions import ExpressionIndex, ReadKeys, skip_by_expressions, skip_by_keys
 from pudi.plan.lookup import MOST_VALUES

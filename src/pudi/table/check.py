@@ -12,7 +12,7 @@ from pudi.action.mdt.record_index import key_reading
 from pudi.action.mdt.statistics import indexed_columns
 from pudi.errors import CorruptError, PudiError
 from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogFile, StorageListing
-from pudi.metadata import (
+from pudi.format.metadata_partitions import (
     BLOOM_FILTERS,
     COLUMN_STATS,
     EXPRESSION_INDEX_PREFIX,
@@ -20,9 +20,8 @@ from pudi.metadata import (
     PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
-    MetadataTable,
-    StatsSpec,
 )
+from pudi.metadata import MetadataTable, StatsSpec
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.schema import unwritable_columns, with_meta_fields
 from pudi.table.check_files import listing_differences, lost_files, lost_instants

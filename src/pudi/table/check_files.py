@@ -9,8 +9,8 @@ from pudi.action.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action, parse_data_file, parse_log_file
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata import MetadataTable, files_listed
-from pudi.metadata.records import FILES
 from pudi.table.difference import Difference
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline

@@ -15,7 +15,8 @@ from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import staging_dir
-from pudi.metadata import RECORD_INDEX, MetadataTable
+from pudi.format.metadata_partitions import RECORD_INDEX
+from pudi.metadata import MetadataTable
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.secondary import may_be_secondary
 from pudi.metadata.shards import RecordShards

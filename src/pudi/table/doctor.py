@@ -13,7 +13,7 @@ from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
-from pudi.metadata import FILES
+from pudi.format.metadata_partitions import FILES
 from pudi.table.access import readers
 from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, FutureInstants, Level, MetadataFacts, Pending, SizeClass
 from pudi.timeline import Timeline

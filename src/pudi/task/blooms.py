@@ -18,10 +18,10 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.format import METADATA_DIR, BloomFilter
+from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import BLOOM_FILTERS
 from pudi.schema import RECORD_KEY
 from pudi.storage import StorageBelow, open_input
 from pudi.task.index_keys import StagedKeys

@@ -13,17 +13,8 @@ from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import AnyBaseFile, BaseFile, LogFile, open_base_file
 from pudi.format import BloomFilter
-from pudi.metadata import (
-    BLOOM_FILTERS,
-    COLUMN_STATS,
-    PARTITION_STATS,
-    Ranges,
-    StatsSpec,
-    leaf_values,
-    ranges_of,
-    stats_of_files,
-    stats_of_records,
-)
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
+from pudi.metadata import Ranges, StatsSpec, leaf_values, ranges_of, stats_of_files, stats_of_records
 from pudi.metadata.keys import bloom_key, column_stats_keys, partition_stats_keys
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
+from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.file_stats import leaf_values
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
 from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.secondary import keys_of_rows
 from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.plan import ReadPlan

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pudi.errors import CorruptError
-from pudi.metadata import COLUMN_STATS, FILES, RECORD_INDEX, RECORD_SCHEMA, RecordType, columns_of
+from pudi.format.metadata_partitions import COLUMN_STATS, FILES, RECORD_INDEX
+from pudi.metadata import RECORD_SCHEMA, RecordType, columns_of
 from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.merge_files import entries_of
 

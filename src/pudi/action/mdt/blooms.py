@@ -9,9 +9,9 @@ from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.filegroup import BaseFile
 from pudi.format import CommitMetadata, parse_base_file
+from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
-from pudi.metadata.records import BLOOM_FILTERS
 from pudi.metadata.table import map_parallel
 from pudi.task.blooms import bloom_of
 

@@ -31,9 +31,9 @@ from pudi.format import (
     WriteStat,
     parse_data_file,
 )
+from pudi.format.metadata_partitions import FILES, group_prefix
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import FILES, group_prefix
 from pudi.storage import delete_folder
 from pudi.task.metadata_files import write_base
 from pudi.timeline import Instant, Timeline, new_instant

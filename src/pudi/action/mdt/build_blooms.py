@@ -14,8 +14,8 @@ from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
+from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import BLOOM_FILTERS
 from pudi.task.blooms import BloomShardTask, BloomTask
 from pudi.task.index_keys import StagedKeys, portions_by_shard
 

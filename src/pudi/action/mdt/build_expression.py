@@ -20,11 +20,11 @@ from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow
 from pudi.task.expression_values import ExpressionSpec, IndexedValues

@@ -16,9 +16,9 @@ from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, instant_to_millis, staging_dir
+from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.locations import encode_location
-from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
 

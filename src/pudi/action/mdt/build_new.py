@@ -17,9 +17,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options, column_stats_by_default, metadata_by_default
 from pudi.errors import PudiError
 from pudi.format import INDEX_DEFS, METADATA_DIR
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.changes import files_changes
 from pudi.metadata.index_spec import IndexKind, IndexSpec
-from pudi.metadata.records import FILES
 from pudi.storage import delete_folder
 from pudi.timeline import Timeline
 

@@ -18,8 +18,8 @@ from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, staging_dir
+from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.index_spec import IndexSpec, record_index_spec
-from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.secondary import may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow

@@ -20,16 +20,8 @@ from pudi.config import MetadataOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, stated_sizes
-from pudi.metadata import (
-    COLUMN_STATS,
-    PARTITION_STATS,
-    STATS,
-    StatsSpec,
-    column_stats_records,
-    partition_stats_records,
-    stats_of_files,
-    stats_spec,
-)
+from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS
+from pudi.metadata import STATS, StatsSpec, column_stats_records, partition_stats_records, stats_of_files, stats_spec
 from pudi.metadata.changes import encode_changes
 from pudi.metadata.index_spec import IndexKind, IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields

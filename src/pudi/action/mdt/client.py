@@ -10,7 +10,7 @@ from pudi.action.properties import create_properties, read_properties
 from pudi.config import MetadataOptions, TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER
-from pudi.metadata import FILES
+from pudi.format.metadata_partitions import FILES
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
 

@@ -27,10 +27,10 @@ from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions, check_metadata_kept
 from pudi.format import Action, CommitMetadata, RollbackPartitionMetadata
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.index import Index
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.metadata.records import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 

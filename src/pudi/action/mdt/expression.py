@@ -23,11 +23,11 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
 from pudi.format import BloomOptions, CommitMetadata
+from pudi.format.metadata_partitions import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
 from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.schema import avro_to_arrow
 from pudi.task import Engine, JobRunner

@@ -15,8 +15,8 @@ from pudi.config import OtherTableOptions, TableConfig
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS, MaxBytes
+from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import RECORD_INDEX, group_prefix
 
 DEFINITIONS_KEY = OtherTableOptions.index_definitions.key
 """The property that says where the definitions are."""

@@ -15,7 +15,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import BlockedError, NotFoundError
 from pudi.format import METADATA_DIR, Action, State, parse_data_file
 from pudi.format.index_plan import IndexedPartition, decode_index_plan
-from pudi.metadata.records import COLUMN_STATS, PARTITION_STATS
+from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS
 from pudi.timeline import Instant, Timeline
 
 _STARTING_MS = 120_000

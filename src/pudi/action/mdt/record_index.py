@@ -30,9 +30,9 @@ from pudi.format import (
     parse_log_file,
     staging_dir,
 )
+from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.index import Index
 from pudi.metadata.locations import encode_location
-from pudi.metadata.records import RECORD_INDEX
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import scope_of
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields

@@ -18,7 +18,7 @@ from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
 from pudi.format.index_plan import IndexedPartition, encode_index_commit
-from pudi.metadata.records import FILES
+from pudi.format.metadata_partitions import FILES
 from pudi.storage import delete_folder, delete_for_good
 from pudi.timeline import Instant
 

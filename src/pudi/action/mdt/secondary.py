@@ -19,9 +19,9 @@ from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
+from pudi.format.metadata_partitions import SECONDARY_INDEX_PREFIX
 from pudi.metadata.groups import Shards
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import SECONDARY_INDEX_PREFIX
 from pudi.metadata.secondary import secondary_value
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_shard

@@ -11,8 +11,8 @@ from pudi.action.mdt.secondary import stage_secondary
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.format import CommitMetadata
+from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pudi.index import Index
-from pudi.metadata.records import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 

@@ -20,8 +20,8 @@ from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
 from pudi.format import Action, CommitMetadata, State, WriteStat, parse_base_file, parse_log_file
+from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import (
-    COLUMN_STATS,
     FILE_STATS,
     STATS,
     MetadataTable,

@@ -1,0 +1,101 @@
+"""Partitions of the metadata table: their names, and what their types decide about names, keys and records.
+
+Source: FORMAT 7.2 and 7.4; MetadataPartitionType, HoodieIndexVersion.getCurrentVersion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pudi.errors import NotSupportedError
+
+FILES: Final = "files"
+"""Partition with the table's partitions and, for each of them, its files."""
+COLUMN_STATS: Final = "column_stats"
+"""Partition with the least and greatest value and counts of each indexed column in each file."""
+PARTITION_STATS: Final = "partition_stats"
+"""Partition with the same over all files of a partition."""
+BLOOM_FILTERS: Final = "bloom_filters"
+"""Partition with the bloom filter of each base file's record keys."""
+RECORD_INDEX: Final = "record_index"
+"""Partition with the location of each record key."""
+SECONDARY_INDEX_PREFIX: Final = "secondary_index_"
+"""Partitions with the record keys of each value of a column; the index's name follows."""
+EXPRESSION_INDEX_PREFIX: Final = "expr_index_"
+"""Partitions with column statistics or bloom filters of an expression; the index's name follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPartitionType:
+    """A type of partitions of the metadata table (MetadataPartitionType).
+
+    Attributes:
+        name: the partition's name; where a table may have several, what their names begin with.
+        payload: the columns of a record that hold what it says, beside its key and type.
+        is_named: whether a table may have several partitions of the type, each with a name of its own.
+        group_prefix: what file ids begin with, where that doesn't follow from the name.
+        keys_begin_with_value: whether keys are divided among the file groups by the value that they begin with.
+        has_owners: whether there may be file groups for each partition of the table by itself.
+        first_v2: the table version from which on such an index is of version 2; None for never.
+    """
+
+    name: str
+    payload: tuple[str, ...]
+    is_named: bool = False
+    group_prefix: str | None = None
+    keys_begin_with_value: bool = False
+    has_owners: bool = False
+    first_v2: int | None = None
+
+    def includes(self, partition: str) -> bool:
+        """Return whether a partition of the metadata table is of this type."""
+        return partition == self.name or (self.is_named and partition.startswith(self.name))
+
+    def version(self, table_version: int) -> int:
+        """Return the version that an index of the type gets in a table of some version."""
+        return 2 if self.first_v2 is not None and table_version >= self.first_v2 else 1
+
+
+_TYPES: list[MetadataPartitionType] = [
+    MetadataPartitionType(FILES, ("filesystemMetadata",)),
+    MetadataPartitionType(COLUMN_STATS, ("ColumnStatsMetadata",), group_prefix="col-stats-", first_v2=9),
+    MetadataPartitionType(PARTITION_STATS, ("ColumnStatsMetadata",)),
+    MetadataPartitionType(BLOOM_FILTERS, ("BloomFilterMetadata",)),
+    MetadataPartitionType(RECORD_INDEX, ("recordIndexMetadata",), has_owners=True),
+    MetadataPartitionType(
+        SECONDARY_INDEX_PREFIX, ("SecondaryIndexMetadata",), is_named=True, keys_begin_with_value=True, first_v2=9
+    ),
+    MetadataPartitionType(
+        EXPRESSION_INDEX_PREFIX, ("BloomFilterMetadata", "ColumnStatsMetadata"), is_named=True, first_v2=9
+    ),
+]
+
+
+def register_partition_type(added: MetadataPartitionType) -> None:
+    """Let this process read and write partitions of another type; one of the same name is replaced."""
+    _TYPES[:] = [*(each for each in _TYPES if each.name != added.name), added]
+
+
+def find_partition_type(partition: str) -> MetadataPartitionType | None:
+    """Return the type of a partition of the metadata table; None if this release doesn't know it."""
+    return next((each for each in _TYPES if each.includes(partition)), None)
+
+
+def partition_type(partition: str) -> MetadataPartitionType:
+    """Return the type of a partition of the metadata table.
+
+    Raises:
+        NotSupportedError: it is one of a later Hudi.
+    """
+    found = find_partition_type(partition)
+    if found is None:
+        raise NotSupportedError(f"the metadata table's partition {partition!r}: this release of pudi doesn't know it")
+    return found
+
+
+def group_prefix(partition: str) -> str:
+    """Return what the file ids of a partition begin with (MetadataPartitionType.getFileIdPrefix)."""
+    known = find_partition_type(partition)
+    own = None if known is None else known.group_prefix
+    return f"{partition.replace('_', '-')}-" if own is None else own
