@@ -182,8 +182,8 @@ def test_a_metadata_table_that_cannot_be_read(indexed: Path) -> None:
 @pytest.mark.parametrize("name", ["cow_v9_duplicates", "mor_v9_rli", "mor_v9_partitioned_rli", "cow_v9_nonpart"])
 def test_parts_of_any_size_find_the_same(golden_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = Golden(name).unpack(golden_folder)
-    map_parallel = pudi.Table(str(path)).check()
-    monkeypatch.setattr("pudi.table.check_jobs._PART_BYTES", 1 << 10)
-    monkeypatch.setattr("pudi.table.check_jobs._STAGE_BYTES", 1)
-    monkeypatch.setattr("pudi.table.check._MOST_FILES", 1)
-    assert pudi.Table(str(path)).check() == map_parallel
+    expected = pudi.Table(str(path)).check()
+    monkeypatch.setattr("pudi.action.kinds.check_jobs._PART_BYTES", 1 << 10)
+    monkeypatch.setattr("pudi.action.kinds.check_jobs._STAGE_BYTES", 1)
+    monkeypatch.setattr("pudi.action.kinds.checking._MOST_FILES", 1)
+    assert pudi.Table(str(path)).check() == expected

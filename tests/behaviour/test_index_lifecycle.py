@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.action import MetaClient
-from pudi.action.mdt.build_blooms import BloomFiltersBuilder
-from pudi.action.mdt.build_expression import ExpressionIndexBuilder
-from pudi.action.mdt.build_index import RecordIndexBuilder
-from pudi.action.mdt.build_secondary import SecondaryIndexBuilder
-from pudi.action.mdt.build_stats import ColumnStatsBuilder
+from pudi.action.kinds.bloom_filters import BloomFiltersBuilder
+from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
+from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
+from pudi.action.kinds.record_index.build import RecordIndexBuilder
+from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
 from pudi.action.mdt.client import open_metadata
 from pudi.action.write import Write
 from pudi.errors import CorruptError

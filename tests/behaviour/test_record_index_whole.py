@@ -11,7 +11,7 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
-from pudi.action.mdt.record_index import open_shards
+from pudi.action.kinds.record_index.changes import open_shards
 from pudi.metadata.shards import FILE_ID
 
 OPTIONS = {

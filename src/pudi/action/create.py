@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pudi.action.build_new import build_for_new
 from pudi.action.index import check_index_options
-from pudi.action.mdt.build_new import build_for_new
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve

@@ -5,102 +5,35 @@ Source: HoodieTableMetadataUtil.getSecondaryOrExpressionIndexName; HoodieSparkIn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pudi.action.kinds import registry
+from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.meta_client import MetaClient
-from pudi.config import KEY_PREFIXES, MetadataOptions, Options
+from pudi.config import KEY_PREFIXES, Options
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, State
-from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
+from pudi.metadata.index_spec import IndexSpec
 
-_KINDS = {
-    "record_index": IndexKind.RECORD_INDEX,
-    "column_stats": IndexKind.COLUMN_STATS,
-    "bloom_filters": IndexKind.BLOOM_FILTERS,
-    "secondary_index": IndexKind.SECONDARY_INDEX,
-}
-_METHODS = ("column_stats", "bloom_filters")
-"""What can be kept of an expression."""
-_IDENTITY = "identity"
-_EXPRESSION = "expr"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+__all__ = ["IndexInfo", "IndexRequest", "index_asked", "indexes_of", "names_of", "partition_named", "split_options"]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """An index as a user asks for it.
+def index_asked(request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+    """The index that a user asks for.
 
-    Attributes:
-        kind: `record_index`, `column_stats`, `bloom_filters` or `secondary_index`.
-        columns: the columns that it's made of.
-        name: its name, where a table may have several of the kind.
-        expr: the function whose values statistics or bloom filters are kept of.
-        settings: settings of the function by Hudi's names, such as `format`.
+    Args:
+        request: the request.
+        version: the table's version.
+        options: the user's.
+        table: location of the table's root, for messages.
+
+    Raises:
+        InvalidArgumentError: the request makes no sense.
     """
-
-    kind: str
-    columns: tuple[str, ...] = ()
-    name: str | None = None
-    expr: str | None = None
-    settings: Mapping[str, str] | None = None
-
-    def spec(self, table_version: int, options: Options, table: str) -> IndexSpec:
-        """The index.
-
-        Args:
-            table_version: version of the table.
-            options: the user's.
-            table: location of the table's root, for messages.
-
-        Raises:
-            InvalidArgumentError: it makes no sense.
-        """
-        kind = _KINDS.get(self.kind.strip().lower())
-        if kind is None:
-            raise InvalidArgumentError(f"{self.kind!r} is no kind of index: it is {', '.join(_KINDS)}", table=table)
-        if self.expr is not None:
-            return self._of_expression(kind, table_version, table)
-        if self.settings:
-            raise InvalidArgumentError(f"an index {self.kind} has no setting {min(self.settings)!r}", table=table)
-        if kind is IndexKind.SECONDARY_INDEX:
-            partition, column = self._named(kind, table)
-            version = kind.version(table_version)
-            return IndexSpec(kind, partition, (column,), function=_IDENTITY, version=version)
-        if self.name is not None and self.name != kind.value:
-            raise InvalidArgumentError(f"a table has one {kind.value} at most, which has that name", table=table)
-        if self.columns and kind is not IndexKind.COLUMN_STATS:
-            raise InvalidArgumentError(f"an index {kind.value} is over record keys: it takes no columns", table=table)
-        if kind is IndexKind.RECORD_INDEX:
-            return record_index_spec(partitioned=options.explicit(MetadataOptions.partitioned_record_index) is True)
-        return IndexSpec(kind, kind.value, self.columns, version=kind.version(table_version))
-
-    def _of_expression(self, method: IndexKind, table_version: int, table: str) -> IndexSpec:
-        function = (self.expr or "").strip().lower()
-        if method.value not in _METHODS:
-            raise InvalidArgumentError(f"of an expression {' or '.join(_METHODS)} are kept", table=table)
-        if not re.fullmatch(r"\w+", function):
-            raise InvalidArgumentError(
-                f"expr={self.expr!r}: give the function's name, its column as columns=, and its settings in options, "
-                "as in create_index('column_stats', 'ts', 'by_day', 'from_unixtime', options={'format': 'yyyy-MM-dd'})",
-                table=table,
-            )
-        kind = IndexKind.EXPRESSION_INDEX
-        partition, column = self._named(kind, table)
-        options = {_EXPRESSION: function, **(self.settings or {})}
-        return IndexSpec(kind, partition, (column,), method.value, function, options, kind.version(table_version))
-
-    def _named(self, kind: IndexKind, table: str) -> tuple[str, str]:
-        """The partition's name, and the one column."""
-        if len(self.columns) != 1:
-            raise InvalidArgumentError("such an index is over one column: name it", table=table)
-        name = self.name or self.columns[0]
-        if not _NAME.fullmatch(name):
-            raise InvalidArgumentError(f"{name!r} can't be an index's name: letters, digits, _ . and -", table=table)
-        return (name if name.startswith(kind.value) else f"{kind.value}{name}"), self.columns[0]
+    return registry.kind_requested(request, table).requested(request, version, options, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +60,8 @@ class IndexInfo:
 def partition_named(meta: MetaClient, name: str) -> str:
     """The partition of the index that a user calls by its full name, or without what the kind puts before."""
     known = [info.name for info in indexes_of(meta)]
-    ends = [each for each in known if (kind := IndexKind.of(each)) and kind.is_named and each == f"{kind.value}{name}"]
+    prefixes = [kind.type.name for kind in registry.KINDS if kind.type.is_named]
+    ends = [each for each in known if each in {f"{prefix}{name}" for prefix in prefixes}]
     if name in known or not ends:
         return name
     if len(ends) > 1:
@@ -151,7 +85,7 @@ def indexes_of(meta: MetaClient) -> list[IndexInfo]:
     names = {*ready, *meta.config.metadata_partitions_inflight, *pending}
     found = []
     for name in sorted(names):
-        if IndexKind.of(name) is None:
+        if registry.find_kind(name) is None:
             continue
         instant = None if name in ready else pending.get(name)
         building = instant is None or instant.state is State.INFLIGHT
@@ -161,8 +95,8 @@ def indexes_of(meta: MetaClient) -> list[IndexInfo]:
 
 
 def _info(spec: IndexSpec, state: str, instant: str | None) -> IndexInfo:
-    kind = spec.method or spec.kind.value.rstrip("_")
-    expr = spec.function if spec.kind is IndexKind.EXPRESSION_INDEX else ""
+    kind = spec.method or registry.kind_of(spec.partition).name
+    expr = spec.function if spec.method else ""
     return IndexInfo(spec.partition, kind, spec.columns, expr, state, instant)
 
 

@@ -16,14 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.kinds import registry
+from pudi.action.kinds.building import Building, IndexBuilder, Stats, add_groups, make_groups
 from pudi.action.mdt.build import set_partitions
-from pudi.action.mdt.builders import builder_of
-from pudi.action.mdt.building import Building, IndexBuilder, Stats, add_groups, make_groups
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
 from pudi.action.mdt.index_defs import defined_index, delete_definition
 from pudi.action.mdt.inflight_builds import plan_of
-from pudi.action.mdt.record_index import may_change_keys
 from pudi.action.mdt.revert_build import complete_index, is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
@@ -35,7 +34,6 @@ from pudi.errors import ConflictError, PudiError
 from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
 from pudi.format.index_plan import IndexedPartition
 from pudi.format.metadata_partitions import FILES
-from pudi.metadata.index_spec import IndexKind
 from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -102,7 +100,7 @@ class IndexRun(Timed):
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
             work = Building(self.meta, self.engine, self.resolved, spec, self.meta.store.load(), pending.requested)
-            builder = builder_of(work)
+            builder = registry.kind_of(spec.partition).builder(work)
             builder.work = replace(work, spec=builder.spec())
             with self._phase("count"):
                 groups = builder.groups()
@@ -137,6 +135,8 @@ class IndexRun(Timed):
             if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claimed:
                 self._undo(keeps_plan=self.keeps_plan or isinstance(error, _LeftBehind))
             raise
+        for beat in beats:  # all of them, before what may fail
+            beat.stop(delete=False)
         with behind_commit(CLEAN_UP, meta.storage.root):
             for beat in beats:
                 beat.stop()
@@ -214,7 +214,7 @@ class IndexRun(Timed):
             _LeftBehind: one has not, or somebody compacted the file groups, which have their base files yet to come.
         """
         meta, work = self.meta, builder.work
-        partition = work.spec.partition
+        partition, kind = work.spec.partition, registry.kind_of(work.spec.partition)
         mdt = open_metadata(meta)
         own = mdt.store.load()
         files, _ = mdt.storage.list_dir(partition)
@@ -225,7 +225,7 @@ class IndexRun(Timed):
         for commit in (i for i in now.commits if i.requested not in known):
             delta = own.find(commit.requested, Action.DELTACOMMIT)
             took_part = delta is not None and delta.is_completed
-            if delta is not None and took_part and _expects(work.spec.kind, meta.store.read_commit_metadata(commit)):
+            if delta is not None and took_part and kind.must_change(meta.store.read_commit_metadata(commit)):
                 took_part = partition in mdt.store.read_commit_metadata(delta).partition_to_write_stats
             if not took_part:
                 raise _LeftBehind(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
@@ -278,11 +278,3 @@ def busy(meta: MetaClient, instant: Instant, partition: str) -> ConflictError:
         table=meta.storage.root,
         instant=instant.requested,
     )
-
-
-def _expects(kind: IndexKind, written: CommitMetadata) -> bool:
-    """Whether a commit surely changes something in an index of a kind."""
-    stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
-    if kind is IndexKind.RECORD_INDEX:
-        return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
-    return kind is IndexKind.COLUMN_STATS and any((stat.path or "").endswith(".parquet") for stat in stats)

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from pudi.action.index_run import IndexRun, busy, discard_index
+from pudi.action.kinds import registry
+from pudi.action.kinds.building import Building, NoEngine, make_empty
 from pudi.action.mdt.build import (
     build_metadata,
     drop_if_disturbed,
@@ -18,8 +20,6 @@ from pudi.action.mdt.build import (
     reconcile_metadata,
     set_partitions,
 )
-from pudi.action.mdt.builders import builder_of
-from pudi.action.mdt.building import Building, NoEngine, make_empty
 from pudi.action.mdt.index_defs import delete_definition, read_definitions, write_definition
 from pudi.action.mdt.inflight_builds import inflight_partitions, plan_of
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
@@ -30,7 +30,7 @@ from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
-from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata.index_spec import IndexSpec
 from pudi.storage import delete_folder
 from pudi.task import Engine
@@ -84,7 +84,7 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
         raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
     if spec.partition in meta.config.metadata_partitions:
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
-    found = builder_of(Building(meta, engine, resolved, spec, timeline, "")).spec()
+    found = registry.kind_of(spec.partition).builder(Building(meta, engine, resolved, spec, timeline, "")).spec()
     for pending in _pending_of(meta, timeline, spec.partition):
         if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
             raise busy(meta, pending, spec.partition)
@@ -131,10 +131,11 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
 def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline: Timeline) -> Collection[str]:
     """Make the index of a table without commits, under the table's lock."""
     work = Building(meta, NoEngine(), resolved, asked, timeline, next_instant(meta, timeline))
-    spec = builder_of(work).spec()
+    kind = registry.kind_of(asked.partition)
+    spec = kind.builder(work).spec()
     ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
     set_partitions(meta, ready=ready, building={*others, spec.partition})
-    made = make_empty(builder_of(replace(work, spec=spec)))
+    made = make_empty(kind.builder(replace(work, spec=spec)))
     write_definition(meta, spec)
     set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
     drop_if_disturbed(meta, timeline, made)
@@ -186,13 +187,14 @@ def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
         if current is None or current.is_completed:
             return []
         plan = {each.partition: each for each in plan_of(meta, current)}
-        if COLUMN_STATS in plan:  # with which it comes
-            plan.pop(PARTITION_STATS, None)
+        for name in list(plan):
+            for companion in registry.companions_of(name):
+                plan.pop(companion, None)
         known = set(meta.config.metadata_partitions)
         for other in timeline.of(Action.INDEXING, *_PENDING):
             if other.requested != current.requested:
                 known |= {each.partition for each in plan_of(meta, other)}
-        wanted = sorted((p for p in plan if p not in known), key=lambda partition: partition != RECORD_INDEX)
+        wanted = sorted((p for p in plan if p not in known), key=registry.build_order)
         plans = [meta.store.request(Action.INDEXING, encode_index_plan([plan[each]])) for each in wanted]
         meta.store.discard(current)
         return plans
@@ -247,7 +249,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
             if alive and _beats(meta, instant):
                 raise busy(meta, instant, partition)
             _discard(meta, instant, partition)
-        doomed = {partition} | ({PARTITION_STATS} if partition == COLUMN_STATS else set())
+        doomed = {partition, *registry.companions_of(partition)}
         defined = partition in read_definitions(meta)
         if not pending and partition not in known and not defined:
             raise InvalidArgumentError(f"the table has no index {partition}", table=root)
@@ -265,11 +267,12 @@ def _check_droppable(partition: str, known: set[str], root: str) -> None:
             f"{FILES} is what the metadata table stands on: write with {MetadataOptions.enabled}=false to drop it all",
             table=root,
         )
-    if partition == PARTITION_STATS:
-        raise InvalidArgumentError(f"{PARTITION_STATS} goes with {COLUMN_STATS}: drop that", table=root)
-    needing = sorted(name for name in known if name.startswith(SECONDARY_INDEX_PREFIX))
-    if partition == RECORD_INDEX and needing:
-        raise InvalidArgumentError(f"the index {needing[0]} needs {RECORD_INDEX}: drop it first", table=root)
+    for kind in registry.KINDS:
+        if partition in kind.companions:
+            raise InvalidArgumentError(f"{partition} goes with {kind.name}: drop that", table=root)
+        needing = sorted(name for name in known if kind.type.includes(name) and partition in kind.requires)
+        if needing:
+            raise InvalidArgumentError(f"the index {needing[0]} needs {partition}: drop it first", table=root)
 
 
 def _beats(meta: MetaClient, instant: Instant) -> bool:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pudi.action.indexing import build_index
+from pudi.action.kinds import registry as kinds
 from pudi.action.mdt.build import drop_partitions, make_files
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import defined_index, is_partitioned
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort, dead_writes, pending_writes
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions
 from pudi.context.lazy import lazy_module
-from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
+from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import Action, State
-from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from pudi.metadata.index_spec import IndexKind, IndexSpec, record_index_spec
-from pudi.metadata.value_types import leaf_type
+from pudi.format.metadata_partitions import FILES
 from pudi.task import Engine
 
 if TYPE_CHECKING:
@@ -53,9 +51,7 @@ def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
     """
     ready = set(meta.config.metadata_partitions)
     doomed = ready if FILES in partitions else ready & set(partitions)
-    if {COLUMN_STATS, PARTITION_STATS} & doomed:
-        doomed |= {COLUMN_STATS, PARTITION_STATS} & ready
-    return doomed
+    return kinds.with_companions(doomed) & ready
 
 
 def rebuild(
@@ -82,7 +78,8 @@ def rebuild(
     with meta.lock:
         meta.reload()
         doomed = with_dependents(meta, partitions)
-        specs = [_spec(meta, name) for name in sorted(doomed, key=_place) if IndexKind.of(name) is not None]
+        ordered = sorted(doomed, key=kinds.build_order)
+        specs = [kind.spec_to_rebuild(meta, name) for name in ordered if (kind := kinds.find_kind(name)) is not None]
         if doomed:
             _check_alone(meta, options, doomed)
             _stop_services(meta, options, doomed)
@@ -120,7 +117,8 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
         return
     table = meta.metadata_snapshot[1]
     # what an index of records lacks is missed for good; without statistics only more files are read
-    lost = table.ever_invalidated if RECORD_INDEX in table.partitions else table.invalidated
+    record_level = any(map(kinds.is_record_level, table.partitions))
+    lost = table.ever_invalidated if record_level else table.invalidated
     if not lost:
         return
     try:
@@ -179,37 +177,3 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
                 instant=instant.requested,
             )
         abort(mdt, instant, dead=True)
-
-
-def _place(partition: str) -> int:
-    """Kinds in the order in which Hudi makes them, secondary indexes after the record index."""
-    kind = IndexKind.of(partition)
-    order = [COLUMN_STATS, RECORD_INDEX]
-    return order.index(partition) if partition in order else len(order) + (kind is not None and kind.is_named)
-
-
-def _spec(meta: MetaClient, partition: str) -> IndexSpec:
-    """The index as it was: by its definition, a record index also by its file groups."""
-    if partition == COLUMN_STATS:
-        spec, schema = _defined(meta, partition), meta.schema(meta.store.load())
-        return replace(spec, columns=tuple(c for c in spec.columns if leaf_type(schema, c) is not None))
-    if partition != RECORD_INDEX:
-        return _defined(meta, partition)
-    try:
-        slices = meta.metadata_table(meta.store.load()).shards(RECORD_INDEX).all
-    except PudiError:
-        slices = ()
-    try:
-        return record_index_spec(partitioned=is_partitioned(meta, slices))
-    except CorruptError:
-        _log.warning("table %s: no definition says of which kind its record index is", meta.storage.root)
-        return record_index_spec(partitioned=False)
-
-
-def _defined(meta: MetaClient, partition: str) -> IndexSpec:
-    """The index by its definition; one that makes no sense is taken for none."""
-    try:
-        return defined_index(meta, partition)
-    except CorruptError as error:
-        _log.warning("table %s: %s", meta.storage.root, error)
-        return IndexSpec.of_definition(partition, {}, meta.config.version, meta.storage.root)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from pudi.action.mdt.blooms import keeps_blooms
+from pudi.action.kinds.bloom_filters import keeps_blooms
 from pudi.action.meta_client import MetaClient
 from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError

@@ -19,11 +19,12 @@ from pudi.action.committed_files import files_written, verify_committed_files
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
+from pudi.action.kinds.column_stats.statistics import indexed_columns
+from pudi.action.kinds.kind import IndexStaging
+from pudi.action.kinds.record_index.changes import shards_for
 from pudi.action.log_merging import merging_of, merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.commit_hook import IndexStaging, complete_with_metadata
-from pudi.action.mdt.record_index import shards_for
-from pudi.action.mdt.statistics import indexed_columns
+from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.pending import pending

@@ -11,8 +11,8 @@ from pudi.config.resolve import Options
 from pudi.config.table_config import TableConfig
 from pudi.errors import NotSupportedError
 
-_KEPT = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
-_KEPT_BY_NAME = ("secondary_index_", "expr_index_")
+_KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
+_KEPT_BY_NAME = ["secondary_index_", "expr_index_"]
 """What the partitions of indexes that have names of their own begin with."""
 _SWITCHES: Mapping[str, Option[Any]] = {
     "column_stats": MetadataOptions.column_stats,
@@ -51,6 +51,19 @@ def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list
     return [p for p in partitions if p in named or (p in _SWITCHES and options.explicit(_SWITCHES[p]) is False)]
 
 
+def maintain_partitions(name: str, *, is_named: bool) -> None:
+    """Accept tables whose metadata table has partitions of a further type.
+
+    Args:
+        name: the partition's name, or what names begin with.
+        is_named: whether it's the latter.
+    """
+    if is_named:
+        _KEPT_BY_NAME.append(name)
+    else:
+        _KEPT.add(name)
+
+
 def check_metadata_kept(config: TableConfig, table: str, options: Options | None = None) -> None:
     """Refuse a metadata table with partitions that this release can't maintain.
 
@@ -66,7 +79,7 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
         return
     dropped = set(metadata_dropped(options, config.metadata_partitions))
     for partition in (*config.metadata_partitions, *config.metadata_partitions_inflight):
-        kept = partition in _KEPT or partition.startswith(_KEPT_BY_NAME)
+        kept = partition in _KEPT or partition.startswith(tuple(_KEPT_BY_NAME))
         if not kept and partition not in dropped:
             raise NotSupportedError(
                 f"the metadata table has partition {partition}, which pudi does not keep in step yet; give option "

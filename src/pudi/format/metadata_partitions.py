@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pudi.config.metadata import maintain_partitions
 from pudi.errors import NotSupportedError
 
 FILES: Final = "files"
@@ -75,6 +76,7 @@ _TYPES: list[MetadataPartitionType] = [
 def register_partition_type(added: MetadataPartitionType) -> None:
     """Let this process read and write partitions of another type; one of the same name is replaced."""
     _TYPES[:] = [*(each for each in _TYPES if each.name != added.name), added]
+    maintain_partitions(added.name, is_named=added.is_named)
 
 
 def find_partition_type(partition: str) -> MetadataPartitionType | None:

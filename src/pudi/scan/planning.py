@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pudi.action import MetaClient
+from pudi.action.kinds.reading import LookupResult
 from pudi.filegroup import FileSlice
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
-from pudi.scan.lookup import LookupResult
 from pudi.scan.skipping import Skipper
 
 Groups = Collection[tuple[str, str]]

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
-from pudi.action.mdt.expression import expression_spec
-from pudi.action.mdt.index_defs import defined_index
-from pudi.action.mdt.record_index import key_reading
-from pudi.action.mdt.statistics import indexed_columns
-from pudi.errors import CorruptError, PudiError
-from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogFile, StorageListing
+from pudi.action.kinds import registry
+from pudi.action.kinds.check_jobs import CheckRun, Listed
+from pudi.action.kinds.checking import IndexCheck
+from pudi.action.kinds.difference import Difference
+from pudi.errors import PudiError
+from pudi.filegroup import FileSlice, FileSystemView, StorageListing
 from pudi.format.metadata_partitions import (
-    BLOOM_FILTERS,
-    COLUMN_STATS,
-    EXPRESSION_INDEX_PREFIX,
     FILES,
-    PARTITION_STATS,
-    RECORD_INDEX,
-    SECONDARY_INDEX_PREFIX,
 )
-from pudi.metadata import MetadataTable, StatsSpec
-from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.schema import unwritable_columns, with_meta_fields
+from pudi.metadata import MetadataTable
 from pudi.table.check_files import listing_differences, lost_files, lost_instants
-from pudi.table.check_jobs import CheckRun, KeyCheck, Listed, read_plan
-from pudi.table.difference import Difference
 from pudi.task import Engine
-from pudi.task.check_expressions import ExpressionCheck
-from pudi.task.check_files import UNREADABLE, FilesCheck, ToldOfFiles
-from pudi.task.finding import DATA_FILES, Findings, merge_findings
+from pudi.task.check_files import UNREADABLE
+from pudi.task.finding import DATA_FILES, merge_findings
 from pudi.timeline import Timeline
 
 METADATA_TABLE = "metadata table"
@@ -38,9 +27,6 @@ METADATA_TABLE = "metadata table"
 
 _ATTEMPTS = 5
 """How often timeline and metadata table are loaded until they are of one moment."""
-
-_FILE_BYTES, _MOST_FILES = 256 << 20, 256
-"""Bytes and number of files that one job looks into, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,82 +113,17 @@ class _Check:
         if table is not None and FILES in self.meta.config.metadata_partitions:
             found = listing_differences(self.meta, table, self.timeline, self.folders, slices)
             yield from _guarded(FILES, found)
-        findings: list[Findings] = []
+        yield from self._of_indexes(table, slices)
+
+    def _of_indexes(self, table: MetadataTable | None, slices: list[FileSlice]) -> Iterator[Difference]:
+        """The indexes, and duplicate keys, compared by jobs."""
+        check = IndexCheck(self.meta, self.timeline, slices, self._cluster, table, compared=self.compared)
         if table is not None:
-            yield from self._of_files(table, slices, findings)
-        if table is not None:
-            yield from self._of_expressions(table, slices, findings)
-        yield from self._of_keys(table, slices, findings)
-        yield from (Difference(each.index, each.path, each.text) for each in merge_findings(findings))
-
-    def _of_files(
-        self, table: MetadataTable, slices: list[FileSlice], findings: list[Findings]
-    ) -> Iterator[Difference]:
-        """Statistics and bloom filters, compared by jobs."""
-        schema = self.meta.schema(self.timeline)
-        schema = with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
-        held: dict[str, PartitionSnapshot] = {}
-        for name in (COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS):
-            if name in table.partitions:
-                try:
-                    held[name] = PartitionSnapshot.of(table, name)
-                except UNREADABLE as error:
-                    yield Difference(name, "", f"can't be read: {error}")
-        spec: StatsSpec | None = None
-        try:
-            spec = indexed_columns(self.meta, schema)
-        except CorruptError as error:
-            yield Difference(COLUMN_STATS, "", f"can't be read: {error}")
-        if not held:
-            return
-        plan = read_plan(self.meta, self.timeline, [])
-        if spec is not None:  # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
-            millis = set(unwritable_columns(self.meta.schema_json(self.timeline)))
-            spec = StatsSpec(tuple(n for n in spec.columns if n.split(".")[0] not in millis), spec.version)
-        told = ToldOfFiles(
-            schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), held.get(BLOOM_FILTERS), plan.history
-        )
-        jobs = [FilesCheck(number, told, files) for number, files in enumerate(_portions(slices))]
-        findings += self._cluster.run(jobs)
-
-    def _of_expressions(
-        self, table: MetadataTable, slices: list[FileSlice], findings: list[Findings]
-    ) -> Iterator[Difference]:
-        """Expression indexes, compared by jobs; those of expressions that pudi doesn't know are passed over."""
-        schema = self.meta.schema(self.timeline)
-        for name in table.partitions:
-            if not name.startswith(EXPRESSION_INDEX_PREFIX):
-                continue
-            try:
-                spec, held = expression_spec(defined_index(self.meta, name), schema), PartitionSnapshot.of(table, name)
-            except UNREADABLE as error:
-                yield Difference(name, "", f"can't be read: {error}")
-                continue
-            if spec is None:
-                continue
-            reading = key_reading(self.meta, self.timeline)
-            jobs = [ExpressionCheck(n, held, spec, reading, files) for n, files in enumerate(_portions(slices))]
-            findings += self._cluster.run(jobs)
-            self.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)
-
-    def _of_keys(
-        self, table: MetadataTable | None, slices: list[FileSlice], findings: list[Findings]
-    ) -> Iterator[Difference]:
-        keys = KeyCheck(self._cluster, self.timeline, tuple(slices))
-        index = None
-        if table is not None and RECORD_INDEX in table.partitions:
-            try:
-                index = keys.record_index(table)
-            except UNREADABLE as error:
-                yield Difference(RECORD_INDEX, "", f"can't be read: {error}")
-        self.compared["record keys"] = keys.of_records(index, findings)
-        for name in () if table is None else table.partitions:
-            if name.startswith(SECONDARY_INDEX_PREFIX):
-                assert table is not None
-                try:
-                    keys.of_values(table, name, findings)
-                except UNREADABLE as error:
-                    yield Difference(name, "", f"can't be read: {error}")
+            for kind in registry.KINDS:
+                yield from kind.check(check, [name for name in table.partitions if kind.type.includes(name)])
+        if not check.keys_compared:
+            check.compare_keys(None)
+        yield from (Difference(each.index, each.path, each.text) for each in merge_findings(check.findings))
 
 
 def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:
@@ -230,18 +151,3 @@ def _guarded(index: str, found: Iterator[Difference]) -> Iterator[Difference]:
         yield from found
     except UNREADABLE as error:
         yield Difference(index, "", f"can't be read: {error}")
-
-
-def _portions(slices: Iterable[FileSlice]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
-    """The files of slices, in groups of several."""
-    held: list[BaseFile | LogFile] = []
-    size = 0
-    for each in slices:
-        for file in (*(() if each.base is None else (each.base,)), *each.logs):
-            if held and (size + file.size > _FILE_BYTES or len(held) == _MOST_FILES):
-                yield tuple(held)
-                held, size = [], 0
-            held.append(file)
-            size += file.size
-    if held:
-        yield tuple(held)

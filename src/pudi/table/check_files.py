@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pudi.action import MetaClient
+from pudi.action.kinds.difference import Difference
 from pudi.action.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata import MetadataTable, files_listed
-from pudi.table.difference import Difference
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
 

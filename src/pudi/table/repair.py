@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
+from pudi.action.kinds.difference import Difference
 from pudi.action.orphans import Orphans, find_orphans, remove_orphans
 from pudi.action.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.action.rollback import dead_writes
@@ -15,7 +16,6 @@ from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.table.check import METADATA_TABLE, CheckResult, check_table
 from pudi.table.check_files import TIMELINE
-from pudi.table.difference import Difference
 from pudi.task import Engine
 from pudi.task.finding import DATA_FILES
 

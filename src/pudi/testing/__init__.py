@@ -4,6 +4,7 @@ Needs pytest.
 """
 
 from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
+from pudi.testing.index_kinds import IndexKindTests
 from pudi.testing.locks import LockTests
 from pudi.testing.mergers import MergerTests
 from pudi.testing.power import Outcome, PowerStorage
@@ -13,6 +14,7 @@ from pudi.testing.storages import StorageTests
 __all__ = [
     "FaultMode",
     "FaultStorage",
+    "IndexKindTests",
     "LockTests",
     "MergerTests",
     "Outcome",

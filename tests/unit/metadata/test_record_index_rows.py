@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pudi.action.mdt.record_index import open_shards
+from pudi.action.kinds.record_index.changes import open_shards
 from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.building import make_partition
+from pudi.action.kinds.building import make_partition
 from pudi.action.mdt.client import create_metadata, open_metadata
 from pudi.action.mdt.inflight_builds import partitions_of
 from pudi.action.meta_client import MetaClient

@@ -7,31 +7,27 @@ between the two leaves nothing but what the rollback of the table's instant take
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from pudi.action.mdt.blooms import blooms_of_commit, keeps_blooms
+from pudi.action.kinds import registry
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexStaging, LockedCommit
+from pudi.action.mdt.changed_groups import may_change_keys
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
-from pudi.action.mdt.expression import expression_changes
-from pudi.action.mdt.index_logs import IndexesChangedError, IndexLogs, write_index_logs
+from pudi.action.mdt.index_logs import IndexesChangedError, IndexLogs, StagedKeyChanges, write_index_logs
 from pudi.action.mdt.inflight_builds import inflight_partitions, maintained_partitions
-from pudi.action.mdt.record_index import may_change_keys
 from pudi.action.mdt.rollback import discard_deltacommit, roll_back
-from pudi.action.mdt.staged import NOTHING_STAGED, StagedChanges, is_of_records, stage_changes
-from pudi.action.mdt.statistics import FileStatistics, column_statistics
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
-from pudi.config import Options, WriteOptions, check_metadata_kept
+from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import Action, CommitMetadata, RollbackPartitionMetadata
-from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
-from pudi.index import Index
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
 _LAST_LAYOUT_OF_SUFFIXES = 1
@@ -39,23 +35,6 @@ _ATTEMPTS = 3
 """Attempts at a commit while other processes make indexes."""
 _ROLLBACK_SUFFIX = "006"
 """What rollbacks of the metadata table end with below version 8 (HoodieBackedTableMetadataWriterTableVersionSix)."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStaging:
-    """How a commit finds out what it changes in indexes that only its files tell of.
-
-    Attributes:
-        engine: runs the jobs.
-        timeline: the table's, as the commit was planned by it.
-        options: the writer's.
-        index: the index that the commit located its records by.
-    """
-
-    engine: Engine
-    timeline: Timeline
-    options: Options
-    index: Index = field(default_factory=Index)
 
 
 def complete_with_metadata(
@@ -89,7 +68,7 @@ def complete_with_metadata(
     """
     for attempt in count(1):
         try:
-            with _IndexWork(meta, instant, written, staging).prepared() as commit:
+            with _IndexWork(IndexedCommit(meta, instant, written, staging)).prepared() as commit:
                 return meta.store.complete(instant, written, partial(commit, check), action=action, seen=seen)
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
@@ -101,28 +80,21 @@ def complete_with_metadata(
 class _IndexWork:
     """One attempt at a deltacommit of the metadata table: what is prepared before the lock, and completed under it."""
 
-    meta: MetaClient
-    instant: Instant
-    written: CommitMetadata
-    staging: IndexStaging | None
-    staged: StagedChanges = NOTHING_STAGED
-    statistics: FileStatistics | None = None
-    blooms: Changes | None = None
+    commit: IndexedCommit
+    prepared_changes: Sequence[CommitChanges] = ()
     logs: IndexLogs | None = None
 
     @contextmanager
     def prepared(self) -> Iterator[Callable[[Callable[[Timeline], None], Timeline], None]]:
         """Prepare the changes; yield what commits them under the lock, after the action's own check."""
-        meta, requested = self.meta, self.instant.requested
-        staging = self.staging
-        if staging is not None:
-            self.staged = stage_changes(
-                meta, staging.engine, self.instant, self.written, staging.timeline, staging.options, staging.index
-            )
-        self.statistics = _statistics(meta, self.instant, self.written)
-        if keeps_blooms(meta):
-            self.blooms = blooms_of_commit(meta, requested, self.written)
-        if staging is None or not any(each.keys for each in self.staged.keys):
+        meta, staging, requested = self.commit.meta, self.commit.staging, self.commit.instant.requested
+        maintained = maintained_partitions(meta)
+        self.prepared_changes = [
+            kind.prepare(self.commit, [name for name in maintained if kind.type.includes(name)])
+            for kind in registry.KINDS
+        ]
+        keys = self._keys
+        if staging is None or not any(each.keys for each in keys):
             yield self._commit
             return
         mdt = open_metadata(meta)
@@ -130,50 +102,48 @@ class _IndexWork:
         heart = Heartbeat(mdt.storage, requested, meta.context, staging.options[WriteOptions.heartbeat_interval_ms])
         heart.start()
         try:
-            others = {p for p in maintained_partitions(meta) if not is_of_records(p)}
-            self.logs = write_index_logs(meta, mdt, requested, self.staged.keys, others)
+            others = {name for name in maintained if not registry.is_record_level(name)}
+            self.logs = write_index_logs(meta, mdt, requested, keys, others)
             yield self._commit
         finally:
             heart.stop()
 
+    @property
+    def _keys(self) -> list[StagedKeyChanges]:
+        return [key for changes in self.prepared_changes for key in changes.keys]
+
     def _commit(self, check: Callable[[Timeline], None], now: Timeline) -> None:
         """Write and complete the deltacommit."""
         check(now)
-        meta, instant, written = self.meta, self.instant, self.written
+        meta, requested = self.commit.meta, self.commit.instant.requested
         meta.reload()  # another writer may have made or removed the metadata table meanwhile
         if not meta.config.metadata_partitions:
             return
         building = inflight_partitions(meta)
-        kept = {*meta.config.metadata_partitions, *building}
         check_metadata_kept(meta.config, meta.storage.root)
-        self._check_staged(kept)
+        maintained = frozenset({*meta.config.metadata_partitions, *building})
+        self._check_staged(maintained)
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         meta.check_listed(table)
-        statistics = _statistics(meta, instant, written) if self.statistics is None else self.statistics
-        found: dict[str, Changes | None] = {FILES: files_of_commit(written)}
-        if statistics is not None:
-            whole = PARTITION_STATS in kept
-            of_files, of_partitions = statistics.of_both(now, table) if whole else (statistics.of_files(), None)
-            found |= {COLUMN_STATS: of_files if COLUMN_STATS in kept else None, PARTITION_STATS: of_partitions}
-        if BLOOM_FILTERS in kept:
-            blooms = self.blooms
-            found[BLOOM_FILTERS] = blooms_of_commit(meta, instant.requested, written) if blooms is None else blooms
-        found.update(expression_changes(meta, instant, written, self.staged.expressions, now, table))
+        locked = LockedCommit(now, table, maintained)
+        found: dict[str, Changes | None] = {FILES: files_of_commit(self.commit.written)}
+        for each in self.prepared_changes:
+            found.update(each.changes(locked))
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
-        mdt, instants = open_metadata(meta), set(building.values())
-        commit_changes(mdt, instant.requested, changes, self.logs, kept, instants, table.timeline)
-        if COLUMN_STATS in kept and statistics is not None:
-            statistics.define()
+        instants = set(building.values())
+        commit_changes(open_metadata(meta), requested, changes, self.logs, maintained, instants, table.timeline)
+        for each in self.prepared_changes:
+            each.finish(locked)
 
-    def _check_staged(self, kept: Collection[str]) -> None:
+    def _check_staged(self, maintained: Collection[str]) -> None:
         """Refuse a commit that lacks the changes of a record-level index, since the index is newer."""
-        known = {each.partition for each in self.staged.keys}
-        newer = sorted(name for name in kept if is_of_records(name) and name not in known)
-        if newer and may_change_keys(self.written):
+        known = {each.partition for each in self._keys}
+        newer = sorted(name for name in maintained if registry.is_record_level(name) and name not in known)
+        if newer and may_change_keys(self.commit.written):
             raise IndexesChangedError(
                 f"another process made the index {newer[0]} while this write was under way; retry",
-                table=self.meta.storage.root,
-                instant=self.instant.requested,
+                table=self.commit.meta.storage.root,
+                instant=self.commit.instant.requested,
             )
 
 
@@ -212,12 +182,6 @@ def rollback_metadata(
              for p, r in partitions.items() if r.rollback_log_files}  # fmt: skip
     commit_changes(mdt, said_by, {FILES: files_changes(files)} if files else {})
     roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
-
-
-def _statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics | None:
-    if COLUMN_STATS not in maintained_partitions(meta):
-        return None
-    return column_statistics(meta, instant, written)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -6,17 +6,21 @@ Source: FORMAT 7.5; HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinit
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
 from pudi.config import OtherTableOptions, TableConfig
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import FileSlice
 from pudi.format import INDEX_DEFS, MaxBytes
-from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix
 from pudi.metadata.index_spec import IndexSpec
+
+if TYPE_CHECKING:
+    from pudi.action.kinds import registry
+    from pudi.action.kinds.kind import IndexKind
+else:
+    registry = lazy_module("pudi.action.kinds.registry")
 
 DEFINITIONS_KEY = OtherTableOptions.index_definitions.key
 """The property that says where the definitions are."""
@@ -42,14 +46,14 @@ def read_definitions(meta: MetaClient) -> dict[str, Any]:
 
 def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
     """Add or replace the definition of an index, where the kind has one; under the table's lock."""
-    definition = spec.definition()
+    definition = _kind_of(spec.partition).definition(spec)
     if definition is not None:
         _write(meta, {**read_definitions(meta), spec.partition: definition})
 
 
 def put_definition(meta: MetaClient, spec: IndexSpec) -> None:
     """Write the definition of a table's first index; the caller says in the properties where it is."""
-    _put(meta, {spec.partition: spec.definition()})
+    _put(meta, {spec.partition: _kind_of(spec.partition).definition(spec)})
 
 
 def delete_definition(meta: MetaClient, partition: str) -> None:
@@ -68,7 +72,7 @@ def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
     definition = read_definitions(meta).get(partition) or {}
     if not isinstance(definition, dict):
         raise _damaged(meta)
-    return IndexSpec.of_definition(partition, definition, meta.config.version, meta.storage.root)
+    return _kind_of(partition).spec_of(partition, definition, meta.config.version, meta.storage.root)
 
 
 def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
@@ -83,11 +87,8 @@ def _put(meta: MetaClient, definitions: dict[str, Any]) -> None:
     meta.storage.put(INDEX_DEFS, json.dumps({"indexDefinitions": definitions}, indent=2).encode(), durable=True)
 
 
-def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
-    """Whether the table's record index is one by partition: by its file groups, or by its definition without any."""
-    for each in slices:
-        return each.file_id.removeprefix(group_prefix(RECORD_INDEX)).count("-") > 1
-    return defined_index(meta, RECORD_INDEX).is_partitioned
+def _kind_of(partition: str) -> IndexKind:
+    return registry.kind_of(partition)
 
 
 def _damaged(meta: MetaClient) -> CorruptError:

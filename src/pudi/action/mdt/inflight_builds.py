@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pudi.action.meta_client import MetaClient
+from pudi.context.lazy import lazy_module
 from pudi.errors import BlockedError, NotFoundError
 from pudi.format import METADATA_DIR, Action, State, parse_data_file
 from pudi.format.index_plan import IndexedPartition, decode_index_plan
-from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS
 from pudi.timeline import Instant, Timeline
+
+if TYPE_CHECKING:
+    from pudi.action.kinds import registry
+else:
+    registry = lazy_module("pudi.action.kinds.registry")
 
 _STARTING_MS = 120_000
 """For how long an indexing of Hudi's is waited for that has said so in the properties and has no file groups yet."""
@@ -34,8 +40,7 @@ def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:
 
 def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:
     """The partitions that a pending indexing makes: those of its plan, and what comes with them."""
-    named = {each.partition for each in plan_of(meta, instant)}
-    return named | {PARTITION_STATS} if COLUMN_STATS in named else named
+    return registry.with_companions({each.partition for each in plan_of(meta, instant)})
 
 
 def inflight_partitions(meta: MetaClient) -> Mapping[str, str]:

@@ -13,8 +13,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
+from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.commit_hook import IndexStaging, complete_with_metadata
+from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep

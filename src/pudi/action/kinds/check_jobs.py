@@ -7,20 +7,15 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action import MetaClient, merging_of, read_history
-from pudi.action.mdt.index_defs import defined_index, is_partitioned
-from pudi.action.mdt.secondary import hashes_whole_keys
+from pudi.action.log_merging import merging_of
+from pudi.action.meta_client import MetaClient
+from pudi.action.schema_history import read_history
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage
-from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import staging_dir
-from pudi.format.metadata_partitions import RECORD_INDEX
-from pudi.metadata import MetadataTable
 from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.secondary import may_be_secondary
 from pudi.metadata.shards import RecordShards
-from pudi.metadata.value_types import leaf_type
 from pudi.plan import ReadPlan, plan_read
 from pudi.record import KeyGenerator
 from pudi.storage import LocalStorage, delete_folder
@@ -103,16 +98,6 @@ class KeyCheck:
     timeline: Timeline
     slices: tuple[FileSlice, ...]
 
-    def record_index(self, table: MetadataTable) -> RecordShards:
-        """The table's record index.
-
-        Raises:
-            CorruptError: file groups are missing, or are of an index of the other kind.
-        """
-        slices = table.shards(RECORD_INDEX).all
-        partitioned = is_partitioned(self.runner.meta, slices)
-        return RecordShards.of(table.storage, slices, table.scope, partitioned=partitioned)
-
     def of_records(self, index: RecordShards | None, findings: list[Findings]) -> int:
         """Keys that are there twice, or aren't where the record index says; how many there are.
 
@@ -140,27 +125,16 @@ class KeyCheck:
         self.runner.tidy()
         return sum(each.received for each in staged)
 
-    def of_values(self, table: MetadataTable, name: str, findings: list[Findings]) -> None:
-        """Records that a secondary index has under another value; indexes of types that it can't tell are passed over.
+    def of_values(self, held: PartitionSnapshot, column: str, findings: list[Findings]) -> None:
+        """Records that a secondary index has under another value.
 
         Args:
-            table: the metadata table.
-            name: the index, a partition of the metadata table.
+            held: what readers see of the index.
+            column: the column that it's over.
             findings: collects the findings.
-
-        Raises:
-            CorruptError: no definition says which column it is about, or file groups are missing.
         """
-        meta = self.runner.meta
-        spec = defined_index(meta, name)
-        kind = leaf_type(meta.schema(self.timeline), spec.columns[0]) if len(spec.columns) == 1 else None
-        if kind is None:
-            raise CorruptError("no definition says which column it is about", table=meta.storage.root)
-        if not may_be_secondary(kind):
-            return
-        held = PartitionSnapshot.of(table, name, whole_key=hashes_whole_keys(spec))
         groups = held.shards.all
-        spread = Spread({None: (0, len(groups))}, 0, spec.columns[0], held.whole_key, self._keys)
+        spread = Spread({None: (0, len(groups))}, 0, column, held.whole_key, self._keys)
         staged = self._stage(spread)
         known = portions_by_part(staged)
         unread = frozenset(number for each in staged for number in each.unread)

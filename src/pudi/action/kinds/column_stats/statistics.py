@@ -14,13 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.action.mdt.changed_groups import data_file
 from pudi.action.mdt.index_defs import defined_index, write_definition
 from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.context import FileInfo
-from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile
-from pudi.format import Action, CommitMetadata, State, WriteStat, parse_base_file, parse_log_file
-from pudi.format.metadata_partitions import COLUMN_STATS
+from pudi.filegroup import FileListing, FileSlice, FileSystemView
+from pudi.format import Action, CommitMetadata, State, WriteStat
+from pudi.format.metadata_partitions import COLUMN_STATS, partition_type
 from pudi.metadata import (
     FILE_STATS,
     STATS,
@@ -35,7 +36,7 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import Changes, encode_changes
-from pudi.metadata.index_spec import IndexKind, IndexSpec
+from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import column_stats_keys
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task.index_stats import stats_of_file
@@ -103,9 +104,8 @@ class FileStatistics:
         """Say in the index's definition which columns it has, if that changed; under the table's lock."""
         if self.named is not None and self.named != set(self.spec.columns):
             columns = tuple(self.spec.columns)
-            write_definition(
-                self.meta, IndexSpec(IndexKind.COLUMN_STATS, COLUMN_STATS, columns, version=self.spec.version)
-            )
+            kind = partition_type(COLUMN_STATS)
+            write_definition(self.meta, IndexSpec(kind, COLUMN_STATS, columns, version=self.spec.version))
 
     def of_files(self) -> Changes | None:
         """The changes to `column_stats`; None for none."""
@@ -271,15 +271,6 @@ def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Change
     """
     stats = deleted_stats(files, spec.columns)
     return encode_changes(column_stats_records(stats, spec.version)) if stats.num_rows else None
-
-
-def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
-    """The file that write statistics are of; None for one of change data."""
-    partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
-    base, log = parse_base_file(name), parse_log_file(name)
-    if log is not None:
-        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes, stat.file_size_in_bytes or None)
-    return None if base is None else BaseFile(partition, base, stat.file_size_in_bytes)
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:

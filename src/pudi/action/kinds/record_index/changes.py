@@ -7,21 +7,19 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 
-from pudi.action.log_merging import merging_of
+from pudi.action.kinds.record_index.spec import is_partitioned
+from pudi.action.mdt.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.index_defs import is_partitioned
 from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
-from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
+from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.meta_client import MetaClient
-from pudi.action.schema_history import read_history
 from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
-from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice, LogFile
+from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (
     CommitMetadata,
     WriteStat,
@@ -35,10 +33,8 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import scope_of
-from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task import Engine
 from pudi.task.index_keys import (
-    KeyReading,
     KeyTask,
     ShardTask,
     StagedKeys,
@@ -47,9 +43,6 @@ from pudi.task.index_keys import (
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
-
-_UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations that leave every key where it is."""
 
 
 def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
@@ -174,7 +167,7 @@ def stage_keys(
         index: the index that it was written by.
         options: the writer's.
     """
-    if not may_change_keys(written) or RECORD_INDEX not in maintained_partitions(meta):
+    if not may_change_keys(written):
         return None
     mdt = open_metadata(meta)
     known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
@@ -195,13 +188,6 @@ def stage_keys(
     return StagedIndex(meta, engine, instant.requested, shards, found)
 
 
-def may_change_keys(written: CommitMetadata) -> bool:
-    """Whether an action adds keys to file groups, or takes some out."""
-    if written.operation_type in _UNCHANGING:
-        return False
-    return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
-
-
 @dataclass
 class _Tasks:
     """What there is to look at in the files of one commit."""
@@ -214,21 +200,27 @@ class _Tasks:
 
     def all(self) -> Iterator[KeyTask]:
         """A task for each file group whose keys may have changed; not yet numbered."""
-        written = self.written.partition_to_write_stats
-        replaced = self.written.partition_to_replace_file_ids or {}
-        groups: dict[tuple[str, str], list[WriteStat]] = {}
-        for partition, stats in written.items():
-            for stat in stats:
-                if stat.path and stat.file_id and self._matters(stat):
-                    groups.setdefault((partition, stat.file_id), []).append(stat)
-        gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
-        looked_up = {partition for (partition, _), stats in groups.items() if any(map(_needs_before, stats))}
-        before = self._before(looked_up | {partition for partition, _ in gone})
-        for key, of_group in groups.items():
-            yield self._of_group(*key, of_group, before.get(key))
-        for partition, file_id in sorted(gone):
-            if (partition, file_id) in before:
-                yield self._task(partition, file_id, before[partition, file_id], None)
+        groups = changed_groups(self.meta, self.written, self.timeline, self._matters, _needs_before)
+        for place, group in enumerate(groups):
+            location = encode_location(group.partition, group.file_id, self._millis)
+            path = f"{staging_dir(self.instant)}/{place}"
+            task = KeyTask(0, self._reading, group.partition, location, 1, path, group.before, group.after)
+            yield self._narrowed(task, group)
+
+    def _narrowed(self, task: KeyTask, group: ChangedGroup) -> KeyTask:
+        """The task over those files that tell the difference."""
+        if group.logs:
+            adds = self._logs_add or any(stat.num_inserts for stat in group.stats)
+            return replace(task, logged=group.logs, adds=adds, revives=self._revives)
+        if not group.stats:
+            return task
+        stat = group.stats[-1]
+        if not stat.prev_base_file:
+            return replace(task, before=None)
+        if _needs_before(stat):
+            return task
+        skip = (stat.num_writes or 0) - (stat.num_inserts or 0)  # rows that stay in front, see SliceWriter.rewrite
+        return replace(task, before=group.after if skip else None, skip=skip)
 
     def _matters(self, stat: WriteStat) -> bool:
         """Whether a file may hold other keys than the one before."""
@@ -244,42 +236,9 @@ class _Tasks:
         """Whether keys that a log file deleted are found all the same, and written to log files again."""
         return not self.index.records
 
-    def _before(self, partitions: set[str]) -> dict[tuple[str, str], FileSlice]:
-        if not partitions:
-            return {}
-        slices = self.meta.view(self.timeline).slices_of(sorted(partitions))
-        return {(each.partition, each.file_id): each for each in slices}
-
-    def _of_group(self, partition: str, file_id: str, stats: Sequence[WriteStat], before: FileSlice | None) -> KeyTask:
-        logs = tuple(log for stat in stats if (log := _log_of(partition, stat)) is not None)
-        if logs:
-            base, older = (None, ()) if before is None else (before.base, before.logs)
-            after = FileSlice(partition, file_id, base, (*older, *logs))
-            task = self._task(partition, file_id, before, after)
-            adds = self._logs_add or any(stat.num_inserts for stat in stats)
-            return replace(task, logged=logs, adds=adds, revives=self._revives)
-        stat = stats[-1]
-        after = FileSlice(partition, file_id, _base_of(partition, stat))
-        if not _needs_before(stat) and stat.prev_base_file:  # what was there stays in front, see SliceWriter.rewrite
-            skip = (stat.num_writes or 0) - (stat.num_inserts or 0)
-            return replace(self._task(partition, file_id, after if skip else None, after), skip=skip)
-        return self._task(partition, file_id, before if stat.prev_base_file else None, after)
-
-    def _task(self, partition: str, file_id: str, before: FileSlice | None, after: FileSlice | None) -> KeyTask:
-        location = encode_location(partition, file_id, instant_to_millis(self.instant, self.meta.config.timezone))
-        place = next(self._places)
-        path = f"{staging_dir(self.instant)}/{place}"
-        return KeyTask(0, self._reading, partition, location, 1, path, before, after)
-
     def __post_init__(self) -> None:
-        self._places = count()
+        self._millis = instant_to_millis(self.instant, self.meta.config.timezone)
         self._reading = key_reading(self.meta, self.timeline).with_instant(self.instant)
-
-
-def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
-    """How the keys of a table's slices are read."""
-    schema = with_meta_fields(without_meta_fields(avro_to_arrow(meta.schema_json(timeline))))
-    return KeyReading(schema, merging_of(meta, timeline, timeline), read_history(meta, timeline, timeline))
 
 
 def _needs_before(stat: WriteStat) -> bool:
@@ -293,15 +252,3 @@ def _needs_before(stat: WriteStat) -> bool:
 
 def _is_log(stat: WriteStat) -> bool:
     return parse_log_file((stat.path or "").rpartition("/")[2]) is not None
-
-
-def _log_of(partition: str, stat: WriteStat) -> LogFile | None:
-    name = parse_log_file((stat.path or "").rpartition("/")[2])
-    size = stat.file_size_in_bytes or 0
-    return None if name is None else LogFile(partition, name, size, size or None)
-
-
-def _base_of(partition: str, stat: WriteStat) -> BaseFile:
-    name = parse_base_file((stat.path or "").rpartition("/")[2])
-    assert name is not None
-    return BaseFile(partition, name, stat.file_size_in_bytes or 0)

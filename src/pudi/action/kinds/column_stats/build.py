@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from pudi.action.kinds.building import IndexBuilder, Stats, make_groups
+from pudi.action.kinds.column_stats.statistics import of_whole_partitions
 from pudi.action.mdt.build import group_ids, write_bases
-from pudi.action.mdt.building import IndexBuilder, Stats, make_groups
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, stated_sizes
-from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS
+from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS, partition_type
 from pudi.metadata import STATS, StatsSpec, column_stats_records, partition_stats_records, stats_of_files, stats_spec
 from pudi.metadata.changes import encode_changes
-from pudi.metadata.index_spec import IndexKind, IndexSpec
+from pudi.metadata.index_spec import IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task import FileJob, FileResult
 from pudi.task.index_stats import StatsTask
@@ -46,7 +46,7 @@ class ColumnStatsBuilder(IndexBuilder):
         """The columns: those that the user names, or the option, or the first ones."""
         work = self.work
         named = work.spec.columns or names_in(work.options[MetadataOptions.column_stats_columns])
-        version = IndexKind.COLUMN_STATS.version(work.meta.config.version)
+        version = partition_type(COLUMN_STATS).version(work.meta.config.version)
         found = self._columns(named, version)
         lacking = [name for name in work.spec.columns if name not in found.columns]
         if lacking:

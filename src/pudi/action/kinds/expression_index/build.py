@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.column_stats.statistics import of_whole_partitions
+from pudi.action.kinds.expression_index.changes import concat_changes, expression_spec, kept_of, stats_of_kept
 from pudi.action.mdt.build import group_ids, write_bases
-from pudi.action.mdt.building import IndexBuilder, Stats
+from pudi.action.mdt.changed_groups import key_reading
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.expression import concat_changes, expression_spec, kept_of, stats_of_kept
-from pudi.action.mdt.record_index import key_reading
-from pudi.action.mdt.statistics import of_whole_partitions
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile

@@ -5,21 +5,19 @@ Source: FORMAT 7.4; SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecon
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pudi.action.mdt.changed_groups import changed_groups, key_reading, may_change_keys
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
-from pudi.action.mdt.inflight_builds import maintained_partitions, maintained_timeline
+from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
-from pudi.action.mdt.record_index import key_reading, may_change_keys
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, FileSlice, LogFile
-from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file, staging_dir
-from pudi.format.metadata_partitions import SECONDARY_INDEX_PREFIX
+from pudi.format import CommitMetadata, staging_dir
 from pudi.metadata.groups import Shards
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import secondary_value
@@ -29,13 +27,16 @@ from pudi.task.secondary_keys import SecondaryReading
 from pudi.timeline import Instant, Timeline
 
 
-def secondary_indexes(meta: MetaClient) -> list[IndexSpec]:
-    """The secondary indexes of a table's metadata table.
+def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]:
+    """Secondary indexes of a table by their definitions.
+
+    Args:
+        meta: the table.
+        names: their partitions of the metadata table.
 
     Raises:
         CorruptError: nothing says what one is over.
     """
-    names = [name for name in maintained_partitions(meta) if name.startswith(SECONDARY_INDEX_PREFIX)]
     specs = [defined_index(meta, name) for name in names]
     for spec in specs:
         if len(spec.columns) != 1:
@@ -94,7 +95,12 @@ class StagedSecondary:
 
 
 def stage_secondary(
-    meta: MetaClient, engine: Engine, instant: Instant, written: CommitMetadata, timeline: Timeline
+    meta: MetaClient,
+    engine: Engine,
+    instant: Instant,
+    written: CommitMetadata,
+    timeline: Timeline,
+    names: Sequence[str],
 ) -> list[StagedSecondary]:
     """Find out which pairs of value and key a commit adds to secondary indexes, and takes out of them.
 
@@ -104,13 +110,14 @@ def stage_secondary(
         instant: the commit, not yet completed.
         written: what it did.
         timeline: as it was when the commit was planned.
+        names: the indexes' partitions of the metadata table.
     """
-    indexes = secondary_indexes(meta)
+    indexes = secondary_indexes(meta, names)
     if not indexes or not may_change_keys(written):
         return []
     mdt = open_metadata(meta)
     view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
-    pairs = list(_slices(meta, written, timeline))
+    groups = list(changed_groups(meta, written, timeline))
     reading = key_reading(meta, timeline).with_instant(instant.requested)
     staged: list[StagedSecondary] = []
     jobs: list[KeyTask] = []
@@ -118,50 +125,13 @@ def stage_secondary(
         count = len(Shards.of(index.partition, view.slices(index.partition)).all)
         staged.append(StagedSecondary(meta, engine, instant.requested, index.partition, count, ()))
         of_index = SecondaryReading(reading, index.columns[0])
-        for place, (before, after) in enumerate(pairs):
+        for place, group in enumerate(groups):
             path = f"{staging_dir(instant.requested)}/{index.partition}-{place}"
-            task = KeyTask(len(jobs), of_index, "", secondary_value(), count, path, before, after)
+            task = KeyTask(len(jobs), of_index, "", secondary_value(), count, path, group.before, group.after)
             jobs.append(replace(task, whole_key=hashes_whole_keys(index)))
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
     found: list[list[StagedKeys]] = [[] for _ in indexes]
     for result in results:
         if isinstance(result, StagedKeys) and result.shards:
-            found[result.task // len(pairs)].append(result)
+            found[result.task // len(groups)].append(result)
     return [replace(each, keys=tuple(keys)) for each, keys in zip(staged, found, strict=True)]
-
-
-def _slices(
-    meta: MetaClient, written: CommitMetadata, timeline: Timeline
-) -> Iterator[tuple[FileSlice | None, FileSlice | None]]:
-    """Each file group that a commit changes, before and after it; None where it isn't."""
-    groups: dict[tuple[str, str], list[WriteStat]] = {}
-    for partition, stats in written.partition_to_write_stats.items():
-        for stat in stats:
-            if stat.path and stat.file_id:
-                groups.setdefault((partition, stat.file_id), []).append(stat)
-    replaced = written.partition_to_replace_file_ids or {}
-    gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
-    touched = sorted({partition for partition, _ in {*groups, *gone}})
-    slices = meta.view(timeline).slices_of(touched) if touched else ()
-    before = {(each.partition, each.file_id): each for each in slices}
-    for (partition, file_id), group in groups.items():
-        older = before.get((partition, file_id))
-        yield older, _after(partition, file_id, group, older)
-    for key in sorted(gone):
-        if key in before:
-            yield before[key], None
-
-
-def _after(partition: str, file_id: str, stats: Sequence[WriteStat], before: FileSlice | None) -> FileSlice:
-    """A file group as a commit leaves it: a new base file, or what was there with more log files."""
-    logs = []
-    for stat in stats:
-        name = (stat.path or "").rpartition("/")[2]
-        size = stat.file_size_in_bytes or 0
-        base, log = parse_base_file(name), parse_log_file(name)
-        if base is not None:
-            return FileSlice(partition, file_id, BaseFile(partition, base, size))
-        if log is not None and not log.cdc:
-            logs.append(LogFile(partition, log, size, size or None))
-    older = () if before is None else before.logs
-    return FileSlice(partition, file_id, None if before is None else before.base, (*older, *logs))

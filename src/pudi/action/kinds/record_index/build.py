@@ -10,8 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action.mdt.building import IndexBuilder, Stats
-from pudi.action.mdt.record_index import key_reading
+from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.record_index.spec import says_partitioned
+from pudi.action.mdt.changed_groups import key_reading
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
@@ -59,7 +60,7 @@ class RecordIndexBuilder(IndexBuilder):
 
     @property
     def _partitioned(self) -> bool:
-        return self.work.spec.is_partitioned
+        return says_partitioned(self.work.spec)
 
     def _counted(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
         """How many file groups the index gets, over the table or for each partition (estimateFileGroupCount)."""

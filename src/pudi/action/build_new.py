@@ -7,19 +7,20 @@ Source: HoodieMetadataConfig.getDefaultMetadataEnable and getDefaultColStatsEnab
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+from pudi.action.kinds import registry
+from pudi.action.kinds.building import Building, NoEngine, make_empty
 from pudi.action.mdt.build import make_list, next_instant, set_partitions
-from pudi.action.mdt.build_stats import ColumnStatsBuilder
-from pudi.action.mdt.building import Building, NoEngine, make_empty
 from pudi.action.mdt.client import create_metadata
 from pudi.action.mdt.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.action.meta_client import MetaClient
-from pudi.config import MetadataOptions, Options, column_stats_by_default, metadata_by_default
+from pudi.config import MetadataOptions, Options, metadata_by_default
 from pudi.errors import PudiError
 from pudi.format import INDEX_DEFS, METADATA_DIR
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.changes import files_changes
-from pudi.metadata.index_spec import IndexKind, IndexSpec
+from pudi.metadata.index_spec import IndexSpec
 from pudi.storage import delete_folder
 from pudi.timeline import Timeline
 
@@ -57,12 +58,15 @@ def _build(meta: MetaClient, options: Options, timeline: Timeline) -> None:
     mdt = create_metadata(meta)
     make_list(mdt, next_instant(meta, timeline), files_changes({}))
     ready, more = {FILES}, {}
-    if column_stats_by_default(options):
-        asked = IndexSpec(IndexKind.COLUMN_STATS, IndexKind.COLUMN_STATS.value)
-        requested = next_instant(meta, timeline)
-        spec = ColumnStatsBuilder(Building(meta, NoEngine(), options, asked, timeline, requested)).spec()
-        if spec.columns:
-            ready |= {*make_empty(ColumnStatsBuilder(Building(meta, NoEngine(), options, spec, timeline, requested)))}
-            put_definition(meta, spec)
-            more = {DEFINITIONS_KEY: INDEX_DEFS}
+    for kind in registry.KINDS:
+        if not kind.is_default(options):
+            continue
+        asked = IndexSpec(kind.type, kind.type.name)
+        work = Building(meta, NoEngine(), options, asked, timeline, next_instant(meta, timeline))
+        spec = kind.builder(work).spec()
+        if kind.needs_columns and not spec.columns:
+            continue
+        ready |= {*make_empty(kind.builder(replace(work, spec=spec)))}
+        put_definition(meta, spec)
+        more = {DEFINITIONS_KEY: INDEX_DEFS}
     set_partitions(meta, ready=ready, building=(), more=more)

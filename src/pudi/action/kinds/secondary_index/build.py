@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.record_index.build import RecordIndexBuilder
+from pudi.action.kinds.record_index.spec import record_index_spec
+from pudi.action.kinds.secondary_index.changes import hashes_whole_keys
 from pudi.action.mdt.build import group_ids
-from pudi.action.mdt.build_index import RecordIndexBuilder
-from pudi.action.mdt.building import IndexBuilder, Stats
-from pudi.action.mdt.record_index import key_reading
-from pudi.action.mdt.secondary import hashes_whole_keys
+from pudi.action.mdt.changed_groups import key_reading
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX
-from pudi.metadata.index_spec import IndexSpec, record_index_spec
+from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.action.mdt.index_defs import defined_index
-from pudi.action.mdt.inflight_builds import maintained_partitions
-from pudi.action.mdt.record_index import key_reading
-from pudi.action.mdt.statistics import FileStatistics, data_file
+from pudi.action.kinds.column_stats.statistics import FileStatistics
+from pudi.action.mdt.changed_groups import data_file, key_reading
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
 from pudi.format import BloomOptions, CommitMetadata
-from pudi.format.metadata_partitions import BLOOM_FILTERS, EXPRESSION_INDEX_PREFIX
+from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes, encode_changes
@@ -39,16 +37,6 @@ _log = logging.getLogger(__name__)
 
 _TASKS = 64
 """Most tasks that look at files."""
-
-
-def expression_indexes(meta: MetaClient) -> list[IndexSpec]:
-    """The expression indexes of a table's metadata table.
-
-    Raises:
-        CorruptError: the definition of one makes no sense.
-    """
-    names = [name for name in maintained_partitions(meta) if name.startswith(EXPRESSION_INDEX_PREFIX)]
-    return [defined_index(meta, name) for name in names]
 
 
 def index_value(spec: IndexSpec, schema: pa.Schema) -> Call | Column | None:
@@ -113,7 +101,12 @@ class StagedExpression:
 
 
 def stage_expressions(
-    meta: MetaClient, engine: Engine, instant: Instant, written: CommitMetadata, timeline: Timeline
+    meta: MetaClient,
+    engine: Engine,
+    instant: Instant,
+    written: CommitMetadata,
+    timeline: Timeline,
+    indexes: Sequence[IndexSpec],
 ) -> tuple[StagedExpression, ...]:
     """Find out what expression indexes are to keep of the files of a commit.
 
@@ -123,9 +116,9 @@ def stage_expressions(
         instant: the commit, not yet completed.
         written: what it did.
         timeline: as it was when the commit was planned.
+        indexes: the indexes.
     """
-    indexes = expression_indexes(meta)
-    files = _files(written) if indexes else []
+    files = _files(written)
     staged = []
     for index in indexes:
         spec = expression_spec(index, avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
@@ -177,6 +170,7 @@ def expression_changes(
     staged: Iterable[StagedExpression],
     now: Timeline,
     table: MetadataTable,
+    indexes: Iterable[IndexSpec],
 ) -> dict[str, Changes | None]:
     """The changes to expression indexes, by partition of the metadata table; under the table's lock.
 
@@ -190,10 +184,11 @@ def expression_changes(
         staged: what was found out before.
         now: the table's timeline.
         table: the metadata table as it is before this commit.
+        indexes: the indexes that the table has now.
     """
     known = {each.index.partition: each for each in staged}
     changes: dict[str, Changes | None] = {}
-    for index in expression_indexes(meta):
+    for index in indexes:
         each = known.get(index.partition, StagedExpression(index, None))
         if index.method == BLOOM_FILTERS:
             filters = [(kept.partition, kept.file, instant.requested, kept.bloom) for kept in each.kept if kept.bloom]

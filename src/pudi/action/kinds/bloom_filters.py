@@ -1,0 +1,160 @@
+"""Bloom filters of base files' record keys in the metadata table.
+
+Source: FORMAT 7.2 and 7.4; HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords,
+HoodieBackedTableMetadataWriter.initializeBloomFiltersPartition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pudi.action.kinds.building import Building, IndexBuilder, Stats
+from pudi.action.kinds.checking import IndexCheck
+from pudi.action.kinds.difference import Difference
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.reading import IndexRead, keys_asked
+from pudi.action.kinds.request import IndexRequest
+from pudi.action.mdt.build import group_ids
+from pudi.action.mdt.inflight_builds import maintained_partitions
+from pudi.action.meta_client import MetaClient
+from pudi.config import MetadataOptions, Options
+from pudi.errors import InvalidArgumentError
+from pudi.filegroup import BaseFile
+from pudi.format import parse_base_file, staging_dir
+from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
+from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.changes import Changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.table import map_parallel
+from pudi.plan import ReadPlan
+from pudi.plan.expressions import skip_by_keys
+from pudi.plan.lookup import MOST_VALUES
+from pudi.task.blooms import BloomShardTask, BloomTask, bloom_of
+from pudi.task.check_files import FilesCheck, ToldOfFiles
+from pudi.task.index_keys import StagedKeys, portions_by_shard
+
+_TASKS = 64
+"""Most tasks that look at files."""
+
+
+class BloomFilters(IndexKind):
+    """The bloom filter of each base file's record keys."""
+
+    type = partition_type(BLOOM_FILTERS)
+
+    def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+        """The index, which is over record keys."""
+        if request.columns:
+            raise InvalidArgumentError(f"an index {self.name} is over record keys: it takes no columns", table=table)
+        return super().requested(request, version, options, table)
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """The index, where the option says so."""
+        if options.explicit(MetadataOptions.bloom_filters) is True:
+            yield IndexSpec(self.type, BLOOM_FILTERS)
+
+    def definition(self, spec: IndexSpec) -> dict[str, object] | None:
+        """None: Hudi writes none."""
+        return None
+
+    def builder(self, work: Building) -> IndexBuilder:
+        """See `BloomFiltersBuilder`."""
+        return BloomFiltersBuilder(work)
+
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Read the filters of the commit's base files."""
+        return _Changes(commit, _of_commit(commit) if partitions else None)
+
+    def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
+        """Leave out slices whose filters have none of the record keys that are asked for, if any are."""
+        if BLOOM_FILTERS not in read.table.partitions or plan.where is None or plan.history is not None:
+            return plan
+        keys = keys_asked(plan.where, read.meta, plan.schema)
+        if keys is None or len(keys) > MOST_VALUES or not plan.slices:
+            return plan
+        return skip_by_keys(plan, BLOOM_FILTERS, keys, read.by_keys)
+
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Look for keys of base files that their filters lack."""
+        for held in check.snapshots(partitions):
+            if isinstance(held, Difference):
+                yield held
+                continue
+            told = ToldOfFiles(check.schema, blooms=held)
+            check.run([FilesCheck(number, told, files) for number, files in enumerate(check.portions())])
+
+
+def keeps_blooms(meta: MetaClient) -> bool:
+    """Whether the metadata table has the base files' bloom filters, so that each new file must have one."""
+    return BLOOM_FILTERS in maintained_partitions(meta)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes(CommitChanges):
+    """The filters of a commit's base files; None where the index was no part of the table yet."""
+
+    commit: IndexedCommit
+    prepared: Changes | None
+
+    def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
+        """The filters; they are read now where another process made the index meanwhile."""
+        if BLOOM_FILTERS not in locked.maintained:
+            return {}
+        return {BLOOM_FILTERS: _of_commit(self.commit) if self.prepared is None else self.prepared}
+
+
+def _of_commit(commit: IndexedCommit) -> Changes:
+    """The filters of a commit's base files, read from their footers; of a file that has none, one made of its keys."""
+    files = []
+    for partition, stats in commit.written.partition_to_write_stats.items():
+        for stat in stats:
+            name = parse_base_file((stat.path or "").rpartition("/")[2])
+            if name is not None:
+                files.append(BaseFile(partition, name, stat.file_size_in_bytes))
+    requested = commit.instant.requested
+    read = map_parallel(lambda file: bloom_of(commit.meta.storage, file), files)
+    found = [(file.partition, file.name.name, requested, each) for file, each in zip(files, read, strict=True) if each]
+    return bloom_changes(found)
+
+
+@dataclass(slots=True)
+class BloomFiltersBuilder(IndexBuilder):
+    """Fills the bloom filters of base files; files that have none in their footers get one made of their keys."""
+
+    def spec(self) -> IndexSpec:
+        """The index itself; the table must keep record keys in its files."""
+        if not self.work.meta.config.populate_meta_fields:
+            raise InvalidArgumentError(
+                "files without meta fields have no record keys to make bloom filters of",
+                table=self.work.meta.storage.root,
+            )
+        return self.work.spec
+
+    def groups(self) -> Sequence[str]:
+        """As many as the option says."""
+        return group_ids(BLOOM_FILTERS, self.work.options[MetadataOptions.bloom_filters_groups])
+
+    def fill(self) -> Stats:
+        """Write what the files' footers, or their keys, say."""
+        work, ids = self.work, self.groups()
+        listed = work.meta.listing(work.timeline).all_files()
+        files = [
+            BaseFile(partition, name, info.size)
+            for partition, infos in listed.items()
+            for info in infos
+            if (name := parse_base_file(info.path.rpartition("/")[2])) is not None
+        ]
+        count, folder = min(_TASKS, len(files)), staging_dir(work.requested)
+        staged = work.run(
+            [
+                BloomTask(number, work.requested, tuple(files[number::count]), len(ids), f"{folder}/{number}")
+                for number in range(count)
+            ]
+        )
+        found = portions_by_shard([each for each in staged if isinstance(each, StagedKeys) and each.shards])
+        tasks = [
+            BloomShardTask(number, work.requested, ids[shard], tuple((p.path, p.size, p.batch) for p in portions))
+            for number, ((_, shard), portions) in enumerate(found.items())
+        ]
+        return {BLOOM_FILTERS: tuple(stat for result in work.run(tasks) for stat in result.stats)}

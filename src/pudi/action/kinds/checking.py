@@ -1,0 +1,102 @@
+"""A check of a table's metadata table under way, as kinds of indexes see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pudi.action.kinds.check_jobs import CheckRun, KeyCheck
+from pudi.action.kinds.difference import Difference
+from pudi.action.meta_client import MetaClient
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.metadata import MetadataTable
+from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.shards import RecordShards
+from pudi.schema import with_meta_fields
+from pudi.task import FileJob
+from pudi.task.check_files import UNREADABLE
+from pudi.task.finding import Findings
+from pudi.timeline import Timeline
+
+_FILE_BYTES, _MOST_FILES = 256 << 20, 256
+"""Approximate bytes, and number, of the files that one job reads."""
+
+
+@dataclass(slots=True)
+class IndexCheck:
+    """What is compared, and what was found so far.
+
+    Attributes:
+        meta: the table.
+        timeline: its timeline, as the check sees it.
+        slices: the table's newest slices, as folders list them.
+        runner: runs jobs.
+        opened: the metadata table of that moment; None where there is none that can be read.
+        findings: what jobs found.
+        compared: how many things of each kind were compared.
+        keys_compared: whether the table's record keys were compared, so that duplicates were found.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    slices: Sequence[FileSlice]
+    runner: CheckRun
+    opened: MetadataTable | None
+    findings: list[Findings] = field(default_factory=list)
+    compared: dict[str, int] = field(default_factory=dict)
+    keys_compared: bool = False
+
+    @property
+    def table(self) -> MetadataTable:
+        """The metadata table: kinds are asked only where there is one."""
+        assert self.opened is not None
+        return self.opened
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns, with meta fields where its files have them."""
+        schema = self.meta.schema(self.timeline)
+        return with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
+
+    @property
+    def keys(self) -> KeyCheck:
+        """Compares keys."""
+        return KeyCheck(self.runner, self.timeline, tuple(self.slices))
+
+    def run(self, jobs: Sequence[FileJob]) -> None:
+        """Run jobs and note what they find."""
+        self.findings += self.runner.run(jobs)
+
+    def compare_keys(self, index: RecordShards | None) -> None:
+        """Look for record keys that are there twice, or, with a record index, not where it says."""
+        self.compared["record keys"] = self.keys.of_records(index, self.findings)
+        self.keys_compared = True
+
+    def snapshots(self, partitions: Iterable[str]) -> Iterator[PartitionSnapshot | Difference]:
+        """What readers see of partitions of the metadata table, or why they see nothing."""
+        for name in partitions:
+            try:
+                yield PartitionSnapshot.of(self.table, name)
+            except UNREADABLE as error:
+                yield unreadable(name, error)
+
+    def portions(self) -> Iterator[tuple[BaseFile | LogFile, ...]]:
+        """The files of the slices, in groups of several."""
+        held: list[BaseFile | LogFile] = []
+        size = 0
+        for each in self.slices:
+            for file in (*(() if each.base is None else (each.base,)), *each.logs):
+                if held and (size + file.size > _FILE_BYTES or len(held) == _MOST_FILES):
+                    yield tuple(held)
+                    held, size = [], 0
+                held.append(file)
+                size += file.size
+        if held:
+            yield tuple(held)
+
+
+def unreadable(index: str, error: Exception) -> Difference:
+    """Return the difference that an index which can't be read is."""
+    return Difference(index, "", f"can't be read: {error}")

@@ -1,0 +1,122 @@
+"""Statistics of columns in the metadata table: of files and, with them, of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pudi.action.kinds.building import Building, IndexBuilder
+from pudi.action.kinds.checking import IndexCheck, unreadable
+from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
+from pudi.action.kinds.column_stats.statistics import FileStatistics, column_statistics, indexed_columns
+from pudi.action.kinds.difference import Difference
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.reading import IndexRead
+from pudi.action.meta_client import MetaClient
+from pudi.action.schema_history import read_history
+from pudi.config import MetadataOptions, Options, column_stats_by_default
+from pudi.errors import CorruptError
+from pudi.format import CommitMetadata
+from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS, partition_type
+from pudi.metadata import StatsSpec
+from pudi.metadata.changes import Changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.value_types import leaf_type
+from pudi.plan import IndexSource, ReadPlan, skip_slices
+from pudi.schema import unwritable_columns
+from pudi.task.check_files import FilesCheck, ToldOfFiles
+
+
+class ColumnStats(IndexKind):
+    """The least and greatest value and counts of indexed columns."""
+
+    type = partition_type(COLUMN_STATS)
+    companions = (PARTITION_STATS,)
+    needs_columns = True
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """The index, where the option says so."""
+        if options.explicit(MetadataOptions.column_stats) is True:
+            yield IndexSpec(self.type, COLUMN_STATS)
+
+    def is_default(self, options: Options) -> bool:
+        """Whether Hudi's Spark writers would make the index of a new table."""
+        return column_stats_by_default(options)
+
+    def definition(self, spec: IndexSpec) -> dict[str, object] | None:
+        """As for all kinds; Hudi calls the function as the index."""
+        return {**(super().definition(spec) or {}), "indexFunction": COLUMN_STATS}
+
+    def builder(self, work: Building) -> IndexBuilder:
+        """See `ColumnStatsBuilder`."""
+        return ColumnStatsBuilder(work)
+
+    def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
+        """The index over those of its columns that the table still has."""
+        spec, schema = super().spec_to_rebuild(meta, partition), meta.schema(meta.store.load())
+        return replace(spec, columns=tuple(c for c in spec.columns if leaf_type(schema, c) is not None))
+
+    def must_change(self, written: CommitMetadata) -> bool:
+        """Whether the commit wrote base files of Parquet."""
+        stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
+        return any((stat.path or "").endswith(".parquet") for stat in stats)
+
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Take the statistics of the commit's files from its write statistics."""
+        return _Changes(commit, _of_commit(commit) if partitions else None)
+
+    def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
+        """Leave out slices whose values are all beside what is asked for."""
+        return skip_slices(plan, IndexSource(read.by_prefixes, frozenset(read.table.partitions), millis=read.millis))
+
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Look for values of files outside of the statistics."""
+        held: dict[str, PartitionSnapshot] = {}
+        names = [name for name in (COLUMN_STATS, *self.companions) if name in check.table.partitions]
+        for found in check.snapshots(names):
+            if isinstance(found, Difference):
+                yield found
+            else:
+                held[found.name] = found
+        try:
+            spec = indexed_columns(check.meta, check.schema)
+        except CorruptError as error:
+            yield unreadable(COLUMN_STATS, error)
+            return
+        if spec is None or not held:
+            return
+        # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
+        millis = set(unwritable_columns(check.meta.schema_json(check.timeline)))
+        spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
+        history = read_history(check.meta, check.timeline, check.timeline)
+        told = ToldOfFiles(check.schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), history=history)
+        check.run([FilesCheck(number, told, files) for number, files in enumerate(check.portions())])
+
+
+@dataclass(slots=True)
+class _Changes(CommitChanges):
+    """The statistics of a commit's files; None where the index was no part of the table yet."""
+
+    commit: IndexedCommit
+    statistics: FileStatistics | None
+
+    def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
+        """The statistics, and those of the partitions that the files are in."""
+        if COLUMN_STATS not in locked.maintained:
+            return {}
+        if self.statistics is None:
+            self.statistics = _of_commit(self.commit)
+        if PARTITION_STATS not in locked.maintained:
+            return {COLUMN_STATS: self.statistics.of_files()}
+        of_files, of_partitions = self.statistics.of_both(locked.now, locked.table)
+        return {COLUMN_STATS: of_files, PARTITION_STATS: of_partitions}
+
+    def finish(self, locked: LockedCommit) -> None:
+        """Say in the index's definition which columns it has, if that changed."""
+        if COLUMN_STATS in locked.maintained and self.statistics is not None:
+            self.statistics.define()
+
+
+def _of_commit(commit: IndexedCommit) -> FileStatistics:
+    return column_statistics(commit.meta, commit.instant, commit.written)

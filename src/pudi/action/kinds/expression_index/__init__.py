@@ -1,0 +1,155 @@
+"""Expression indexes: statistics or bloom filters of the values that a function has over a column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pudi.action.kinds.building import Building, IndexBuilder
+from pudi.action.kinds.checking import IndexCheck, unreadable
+from pudi.action.kinds.difference import Difference
+from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
+from pudi.action.kinds.expression_index.changes import (
+    StagedExpression,
+    expression_changes,
+    expression_spec,
+    index_value,
+    stage_expressions,
+)
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.reading import IndexRead
+from pudi.action.kinds.request import IndexRequest, named_spec
+from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.meta_client import MetaClient
+from pudi.config import MetadataOptions, Options
+from pudi.errors import InvalidArgumentError
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, partition_type
+from pudi.metadata.changes import Changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.plan import ReadPlan
+from pudi.plan.expressions import ExpressionIndex, skip_by_expressions
+from pudi.task.check_expressions import ExpressionCheck
+from pudi.task.check_files import UNREADABLE
+
+_METHODS = (COLUMN_STATS, BLOOM_FILTERS)
+"""What can be kept of an expression."""
+_EXPRESSION = "expr"
+"""The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
+
+
+class ExpressionIndexes(IndexKind):
+    """Statistics or bloom filters of an expression."""
+
+    type = partition_type(EXPRESSION_INDEX_PREFIX)
+
+    def accepts(self, request: IndexRequest) -> bool:
+        """Whether the request names a function."""
+        return request.expr is not None
+
+    def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+        """The index over a function of one column."""
+        function, method = (request.expr or "").strip().lower(), request.kind.strip().lower()
+        if method not in _METHODS:
+            raise InvalidArgumentError(f"of an expression {' or '.join(_METHODS)} are kept", table=table)
+        if not re.fullmatch(r"\w+", function):
+            raise InvalidArgumentError(
+                f"expr={request.expr!r}: give the function's name, its column as columns=, and its settings in "
+                "options, as in create_index('column_stats', 'ts', 'by_day', 'from_unixtime', "
+                "options={'format': 'yyyy-MM-dd'})",
+                table=table,
+            )
+        spec = request.over_one_column(self.type, version, table)
+        settings = {_EXPRESSION: function, **(request.settings or {})}
+        return replace(spec, method=method, function=function, options=settings)
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """The one index that the options name."""
+        asked = MetadataOptions.of(options)
+        if not asked.expression_index or not asked.expression_index_column:
+            return
+        column, name = asked.expression_index_column, asked.expression_index_name
+        spec = named_spec(self.type, column, name, meta.config.version)
+        settings = _settings(asked.expression_index_options or "", meta.storage.root)
+        method = (asked.expression_index_type or MetadataOptions.expression_index_type.default).lower()
+        yield replace(spec, method=method, function=settings.get(_EXPRESSION, "identity"), options=settings)
+
+    def spec_of(self, partition: str, definition: Mapping[str, Any], version: int, table: str | None) -> IndexSpec:
+        """As for all kinds; its type says what is kept."""
+        spec = super().spec_of(partition, definition, version, table)
+        return replace(spec, method=str(definition.get("indexType") or ""))
+
+    def builder(self, work: Building) -> IndexBuilder:
+        """See `ExpressionIndexBuilder`."""
+        return ExpressionIndexBuilder(work)
+
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Evaluate the expressions over the commit's files."""
+        staged: tuple[StagedExpression, ...] = ()
+        if commit.staging is not None and partitions:
+            indexes = [defined_index(commit.meta, name) for name in partitions]
+            staged = stage_expressions(
+                commit.meta, commit.staging.engine, commit.instant, commit.written, commit.staging.timeline, indexes
+            )
+        return _Changes(commit, staged)
+
+    def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
+        """Leave out slices by the indexes whose expressions are asked for."""
+        found = []
+        for spec in (defined_index(read.meta, n) for n in read.table.partitions if self.type.includes(n)):
+            value = index_value(spec, plan.schema)
+            if value is not None and value.type is not None and spec.columns[0] not in read.millis:
+                found.append(ExpressionIndex(spec.partition, spec.columns[0], value, spec.method == BLOOM_FILTERS))
+        return skip_by_expressions(plan, found, read.by_keys)
+
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Evaluate the expressions over all files; those that pudi doesn't know are passed over."""
+        schema = check.meta.schema(check.timeline)
+        for name in partitions:
+            try:
+                spec, held = (
+                    expression_spec(defined_index(check.meta, name), schema),
+                    PartitionSnapshot.of(check.table, name),
+                )
+            except UNREADABLE as error:
+                yield unreadable(name, error)
+                continue
+            if spec is None:
+                continue
+            reading = key_reading(check.meta, check.timeline)
+            jobs = [ExpressionCheck(n, held, spec, reading, files) for n, files in enumerate(check.portions())]
+            check.run(jobs)
+            check.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes(CommitChanges):
+    """What was found out about a commit's files."""
+
+    commit: IndexedCommit
+    staged: tuple[StagedExpression, ...]
+
+    def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
+        """The records of each index; one that is newer is told that nothing is known of the files."""
+        commit = self.commit
+        names = sorted(name for name in locked.maintained if ExpressionIndexes.type.includes(name))
+        indexes = [defined_index(commit.meta, name) for name in names]
+        return expression_changes(
+            commit.meta, commit.instant, commit.written, self.staged, locked.now, locked.table, indexes
+        )
+
+
+def _settings(text: str, table: str) -> Mapping[str, str]:
+    """Settings as `name=value`, with commas between them (HoodieMetadataConfig.getExpressionIndexOptions)."""
+    found = {}
+    for pair in filter(None, text.split(",")):
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise InvalidArgumentError(
+                f"{MetadataOptions.expression_index_options}: {pair!r} is no name=value", table=table
+            )
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,273 @@
+"""What a kind of index must define; everything else iterates `registry`.
+
+A kind is a type of partitions of the metadata table (`MetadataPartitionType`) and says how its indexes are asked for,
+built, maintained by commits, read, and checked. Partitions without a kind (`files`, `partition_stats`) belong to the
+metadata table itself, or to the kind that lists them as companions.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pudi.action.kinds.building import Building, IndexBuilder
+from pudi.action.kinds.checking import IndexCheck
+from pudi.action.kinds.difference import Difference
+from pudi.action.kinds.reading import IndexRead, LookupResult
+from pudi.action.kinds.request import IndexRequest
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.index_logs import StagedKeyChanges
+from pudi.action.meta_client import MetaClient
+from pudi.config import Options
+from pudi.errors import CorruptError, InvalidArgumentError
+from pudi.format import CommitMetadata
+from pudi.format.metadata_partitions import MetadataPartitionType
+from pudi.index import Index
+from pudi.metadata import MetadataTable
+from pudi.metadata.changes import Changes
+from pudi.metadata.index_spec import IndexSpec, version_said
+from pudi.plan import ReadPlan
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStaging:
+    """How a commit finds out what it changes in indexes that only its files tell of.
+
+    Attributes:
+        engine: runs the jobs.
+        timeline: the table's, as the commit was planned by it.
+        options: the writer's.
+        index: the index that the commit located its records by.
+    """
+
+    engine: Engine
+    timeline: Timeline
+    options: Options
+    index: Index = field(default_factory=Index)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedCommit:
+    """A commit whose changes indexes are to take over.
+
+    Attributes:
+        meta: the table.
+        instant: the inflight instant.
+        written: what it did.
+        staging: how its files are read; None where it changes no file.
+    """
+
+    meta: MetaClient
+    instant: Instant
+    written: CommitMetadata
+    staging: IndexStaging | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedCommit:
+    """The state of the table when a commit holds its lock.
+
+    Attributes:
+        now: the table's timeline.
+        table: the metadata table as it is before the commit.
+        maintained: the partitions of the metadata table that commits maintain.
+    """
+
+    now: Timeline
+    table: MetadataTable
+    maintained: frozenset[str]
+
+
+class CommitChanges:
+    """What one commit changes in the indexes of one kind; nothing, unless a kind says otherwise.
+
+    Attributes:
+        keys: the changes of record-level indexes, whose log files are written before the lock is taken.
+    """
+
+    keys: Sequence[StagedKeyChanges] = ()
+
+    def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
+        """Return the records that change, by partition of the metadata table, under the table's lock.
+
+        An index may be among `locked.maintained` that wasn't when the changes were prepared.
+        """
+        return {}
+
+    def finish(self, locked: LockedCommit) -> None:
+        """Do what follows the metadata table's deltacommit, under the table's lock."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges(CommitChanges):
+    """Changes of record-level indexes alone."""
+
+    keys: Sequence[StagedKeyChanges] = ()
+
+
+class IndexKind(ABC):
+    """A kind of index; one instance serves all tables, so it holds no state.
+
+    Attributes:
+        type: the type of its partitions of the metadata table.
+        companions: partitions that are made and dropped together with the index.
+        requires: partitions that the index can't be without.
+        is_record_level: whether its entries are about single records, so that readers rely on all of them.
+        needs_columns: whether an index without columns is of no use.
+    """
+
+    type: MetadataPartitionType
+    companions: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    is_record_level: bool = False
+    needs_columns: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind's name in `Table.create_index`, in messages and in the command line."""
+        return self.type.name.rstrip("_")
+
+    # asked for and defined
+
+    def accepts(self, request: IndexRequest) -> bool:
+        """Return whether a user's request is for an index of this kind."""
+        return request.expr is None and request.kind.strip().lower() == self.name
+
+    def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+        """Return the index that a user asks for.
+
+        Args:
+            request: the request.
+            version: the table's version.
+            options: the user's.
+            table: location of the table's root, for messages.
+
+        Raises:
+            InvalidArgumentError: the request makes no sense.
+        """
+        if request.settings:
+            raise InvalidArgumentError(f"an index {self.name} has no setting {min(request.settings)!r}", table=table)
+        if self.type.is_named:
+            return request.over_one_column(self.type, version, table)
+        if request.name is not None and request.name != self.name:
+            raise InvalidArgumentError(f"a table has one {self.name} at most, which has that name", table=table)
+        return IndexSpec(self.type, self.name, request.columns, version=self.type.version(version))
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """Find the indexes that a writer's options ask for explicitly.
+
+        Raises:
+            InvalidArgumentError: the options contradict each other.
+        """
+        yield from ()
+
+    def is_default(self, options: Options) -> bool:
+        """Return whether a new table gets the index, unless its options say otherwise."""
+        return False
+
+    def spec_of(self, partition: str, definition: Mapping[str, Any], version: int, table: str | None) -> IndexSpec:
+        """Return the index that an entry of `.hoodie/.index_defs/index.json` defines.
+
+        Args:
+            partition: the partition that the entry is about.
+            definition: the entry; empty for an index without one.
+            version: the table's version, which decides where the entry doesn't say the index's.
+            table: location of the table's root, for messages.
+
+        Raises:
+            CorruptError: the entry makes no sense.
+        """
+        columns, options = definition.get("sourceFields") or [], definition.get("indexOptions") or {}
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise CorruptError(f"the definition of the index {partition} names no columns", table=table)
+        if not isinstance(options, dict):
+            raise CorruptError(f"the definition of the index {partition} has options that are none", table=table)
+        return IndexSpec(
+            self.type,
+            partition,
+            tuple(columns),
+            function=str(definition.get("indexFunction") or ""),
+            options={str(key): str(value) for key, value in options.items()},
+            version=version_said(definition, partition, table) or self.type.version(version),
+        )
+
+    def definition(self, spec: IndexSpec) -> dict[str, object] | None:
+        """Return the entry of `.hoodie/.index_defs/index.json`; None for an index that has none."""
+        return {
+            "indexName": spec.partition,
+            "indexType": spec.method or self.name,
+            "indexFunction": spec.function,
+            "sourceFields": list(spec.columns),
+            "indexOptions": dict(spec.options),
+            "version": f"V{spec.version}",
+        }
+
+    # built
+
+    @abstractmethod
+    def builder(self, work: Building) -> IndexBuilder:
+        """Return what builds an index."""
+
+    def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
+        """Return the index that a rebuild makes in place of a damaged one; its definition may be damaged too."""
+        try:
+            return defined_index(meta, partition)
+        except CorruptError as error:
+            _log.warning("table %s: %s", meta.storage.root, error)
+            return self.spec_of(partition, {}, meta.config.version, meta.storage.root)
+
+    def must_change(self, written: CommitMetadata) -> bool:
+        """Return whether a commit surely changes an index, so that one which didn't took no part in its building."""
+        return False
+
+    # maintained
+
+    @abstractmethod
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Find out what a commit changes, before the table's lock is taken; the engine may run jobs.
+
+        Args:
+            commit: the commit.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+
+        Raises:
+            NotFoundError: a file of the commit is gone.
+            CorruptError: one can't be read, or an index's definition makes no sense.
+        """
+
+    # read
+
+    def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
+        """Leave out the file slices that hold no wanted rows, as far as the indexes of the kind know.
+
+        Raises:
+            PudiError: an index can't be read; the read goes on without it.
+        """
+        return plan
+
+    def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
+        """Find the file groups with the records that a predicate asks for by key or value; None where that's unknown.
+
+        Raises:
+            PudiError: an index can't be read; the read goes on without it.
+        """
+        return None
+
+    # checked
+
+    @abstractmethod
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Compare the indexes of the kind with the table's files.
+
+        Args:
+            check: the check; findings of its jobs are added to it.
+            partitions: the indexes of the kind that readers use.
+        """

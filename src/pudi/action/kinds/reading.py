@@ -1,0 +1,75 @@
+"""What a scan asks the indexes of a table: which file slices it may leave out, and where wanted records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.table_keys import key_generator
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr import Expr
+from pudi.metadata import MetadataTable
+from pudi.plan.lookup import asked_keys, asked_values
+from pudi.schema import RECORD_KEY
+
+_FIRST_WITH_NAMES = 9
+"""Table version from which on the properties say whether keys of one column hold the column's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRead:
+    """A read that asks indexes.
+
+    Attributes:
+        meta: the table.
+        table: its metadata table.
+        millis: columns whose statistics may be in milliseconds or microseconds: nobody knows.
+    """
+
+    meta: MetaClient
+    table: MetadataTable
+    millis: frozenset[str] = frozenset()
+
+    def by_keys(self, partition: str, keys: pa.Array) -> pa.Table:
+        """Read the records of a partition of the metadata table that have some keys."""
+        return self.table.read(partition, keys=keys)
+
+    def by_prefixes(self, partition: str, prefixes: Sequence[str]) -> pa.Table:
+        """Read the records of a partition of the metadata table whose keys begin with one of some texts."""
+        return self.table.read(partition, prefixes=prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupResult:
+    """Where the records are that a predicate asks for.
+
+    Attributes:
+        index: the index that was asked by the predicate's values.
+        groups: partition path and file id of each file group that holds one.
+    """
+
+    index: str
+    groups: frozenset[tuple[str, str]]
+
+
+def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
+    """The record keys that a predicate asks for; None where it asks for none."""
+    named = None if RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
+    if named is not None:
+        return pa.array(sorted(map(str, named)), pa.string())
+    config = meta.config
+    if not config.record_key_fields:
+        return None
+    rows = asked_keys(where, config.record_key_fields, schema)
+    if rows is None:
+        return None
+    # below version 9 nothing says whether the name of a single column stands before its value
+    spellings = (True,) if config.version >= _FIRST_WITH_NAMES else (True, False)
+    try:
+        found = [key_generator(config, names_single=each).record_keys(rows) for each in spellings]
+    except (InvalidArgumentError, NotSupportedError):  # no key matches, or pudi can't evaluate the condition
+        return None
+    return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string()).unique()

@@ -1,0 +1,48 @@
+"""Reads of single records: record keys in, the file groups that hold the records out (RecordLevelIndexSupport).
+
+As in Hudi, the index knows one location for a record key: it does not find duplicates that inserts without a key check
+created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.action.meta_client import MetaClient
+from pudi.format.metadata_partitions import RECORD_INDEX
+from pudi.metadata import MetadataTable, partitions_listed
+from pudi.metadata.shards import FILE_ID, RecordShards
+from pudi.metadata.table import map_parallel
+from pudi.plan import ReadPlan
+from pudi.schema import PARTITION_PATH
+
+
+def groups_of_keys(
+    plan: ReadPlan, meta: MetaClient, table: MetadataTable, keys: pa.Array
+) -> frozenset[tuple[str, str]] | None:
+    """The file groups that hold record keys, in partitions that may hold wanted rows; None where that isn't sure."""
+    shards = table.shards(RECORD_INDEX)
+    if shards.is_empty:  # Hudi's CREATE INDEX can take back what was built, and leaves it named as ready
+        return None
+    index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
+    owners: Sequence[str | None] = [None]
+    if index.partitioned:
+        partitions = plan.prune_partitions(partitions_listed(table), meta.keys)
+        if not index.ranges.keys() >= set(partitions):  # of what a partition without an index holds nothing is known
+            return None
+        owners = partitions
+    asked: list[tuple[int, pa.Array]] = []
+    for owner in owners:
+        numbers = index.shards_of(keys, owner)
+        asked += [
+            (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
+        ]
+    found = map_parallel(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
+    if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_invalidated:
+        return None
+    groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
+    held = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))
+    return frozenset(group for group in groups if group[0] in held)

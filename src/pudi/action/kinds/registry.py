@@ -1,0 +1,81 @@
+"""The kinds of indexes: one line each, in the order in which they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pudi.action.kinds.bloom_filters import BloomFilters
+from pudi.action.kinds.column_stats import ColumnStats
+from pudi.action.kinds.expression_index import ExpressionIndexes
+from pudi.action.kinds.kind import IndexKind
+from pudi.action.kinds.record_index import RecordIndex
+from pudi.action.kinds.request import IndexRequest
+from pudi.action.kinds.secondary_index import SecondaryIndexes
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+KINDS: list[IndexKind] = [
+    RecordIndex(),
+    ColumnStats(),
+    BloomFilters(),
+    SecondaryIndexes(),
+    ExpressionIndexes(),
+]
+
+
+def find_kind(partition: str) -> IndexKind | None:
+    """Return the kind of index of a partition of the metadata table; None for `files` and companions of indexes."""
+    return next((kind for kind in KINDS if kind.type.includes(partition)), None)
+
+
+def kind_of(partition: str) -> IndexKind:
+    """Return the kind of index of a partition of the metadata table.
+
+    Raises:
+        NotSupportedError: this release knows no such index.
+    """
+    kind = find_kind(partition)
+    if kind is None:
+        raise NotSupportedError(
+            f"{partition}: this release of pudi knows no such index; use Apache Hudi's CREATE INDEX"
+        )
+    return kind
+
+
+def kind_requested(request: IndexRequest, table: str) -> IndexKind:
+    """Return the kind of index that a user asks for.
+
+    Raises:
+        InvalidArgumentError: there is no such kind.
+    """
+    for kind in KINDS:
+        if kind.accepts(request):
+            return kind
+    known = ", ".join(kind.name for kind in KINDS if kind.accepts(IndexRequest(kind.name)))
+    raise InvalidArgumentError(f"{request.kind!r} is no kind of index: it is {known}", table=table)
+
+
+def with_companions(partitions: Collection[str]) -> set[str]:
+    """Return partitions, and those that are made and dropped together with them."""
+    found = set(partitions)
+    for kind in KINDS:
+        family = {kind.type.name, *kind.companions}
+        if kind.companions and family & found:
+            found |= family
+    return found
+
+
+def companions_of(partition: str) -> tuple[str, ...]:
+    """Return the partitions that come with an index."""
+    kind = find_kind(partition)
+    return () if kind is None else kind.companions
+
+
+def is_record_level(partition: str) -> bool:
+    """Return whether a partition has entries for single records, all of which readers rely on."""
+    kind = find_kind(partition)
+    return kind is not None and kind.is_record_level
+
+
+def build_order(partition: str) -> int:
+    """Return a partition's place in the order in which indexes are built."""
+    return next((place for place, kind in enumerate(KINDS) if kind.type.includes(partition)), len(KINDS))

@@ -1,0 +1,87 @@
+"""Secondary indexes: the record keys of each value of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pudi.action.kinds.building import Building, IndexBuilder
+from pudi.action.kinds.checking import IndexCheck, unreadable
+from pudi.action.kinds.difference import Difference
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges
+from pudi.action.kinds.reading import IndexRead, LookupResult
+from pudi.action.kinds.record_index.lookup import groups_of_keys
+from pudi.action.kinds.request import IndexRequest, named_spec
+from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
+from pudi.action.kinds.secondary_index.changes import hashes_whole_keys, stage_secondary
+from pudi.action.kinds.secondary_index.lookup import keys_of_values
+from pudi.action.mdt.index_defs import defined_index
+from pudi.action.mdt.index_logs import StagedKeyChanges as StagedKeyChanges
+from pudi.action.meta_client import MetaClient
+from pudi.config import MetadataOptions, Options
+from pudi.errors import CorruptError
+from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, partition_type
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.secondary import may_be_secondary
+from pudi.metadata.value_types import leaf_type
+from pudi.plan import ReadPlan
+from pudi.task.check_files import UNREADABLE
+
+_IDENTITY = "identity"
+
+
+class SecondaryIndexes(IndexKind):
+    """The record keys of each value of a column."""
+
+    type = partition_type(SECONDARY_INDEX_PREFIX)
+    requires = (RECORD_INDEX,)
+    is_record_level = True
+
+    def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+        """The index over one column."""
+        return replace(super().requested(request, version, options, table), function=_IDENTITY)
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """The one index that the options name."""
+        asked = MetadataOptions.of(options)
+        if asked.secondary_index and (column := asked.secondary_index_column):
+            yield named_spec(self.type, column, asked.secondary_index_name, meta.config.version)
+
+    def builder(self, work: Building) -> IndexBuilder:
+        """See `SecondaryIndexBuilder`."""
+        return SecondaryIndexBuilder(work)
+
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Find out which pairs of value and key the commit adds and takes away."""
+        staging = commit.staging
+        if staging is None or not partitions:
+            return CommitChanges()
+        staged = stage_secondary(
+            commit.meta, staging.engine, commit.instant, commit.written, staging.timeline, partitions
+        )
+        return KeyChanges(tuple(staged))
+
+    def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
+        """Ask an index for the record keys of the values that a predicate names, and the record index for these."""
+        if plan.where is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
+            return None
+        indexes = [defined_index(read.meta, name) for name in read.table.partitions if self.type.includes(name)]
+        index, keys = keys_of_values(plan.where, indexes, read.table, plan.schema)
+        groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
+        return None if groups is None else LookupResult(index, groups)
+
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Look for records that an index has under another value; types that pudi can't tell are passed over."""
+        meta = check.meta
+        for name in partitions:
+            try:
+                spec = defined_index(meta, name)
+                kind = leaf_type(meta.schema(check.timeline), spec.columns[0]) if len(spec.columns) == 1 else None
+                if kind is None:
+                    raise CorruptError("no definition says which column it is about", table=meta.storage.root)
+                if may_be_secondary(kind):
+                    held = PartitionSnapshot.of(check.table, name, whole_key=hashes_whole_keys(spec))
+                    check.keys.of_values(held, spec.columns[0], check.findings)
+            except UNREADABLE as error:
+                yield unreadable(name, error)
