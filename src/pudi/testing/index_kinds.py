@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import pudi
 from pudi.action import MetaClient
 from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, IndexBuilder, Stats
@@ -19,6 +18,8 @@ from pudi.action.kinds.kind import IndexKind
 from pudi.context import Context
 from pudi.format import HOODIE_DIR
 from pudi.storage import open_storage
+from pudi.table.create import create
+from pudi.table.table import Table
 from pudi.testing.faults import FaultStorage, SimulatedCrash
 
 SCHEMA = pa.schema([("id", pa.string()), ("place", pa.string()), ("name", pa.string()), ("ts", pa.int64())])
@@ -51,28 +52,28 @@ class IndexKindTests:
         return str(request.param)
 
     @pytest.fixture
-    def filled(self, tmp_path: Path, table_type: str) -> pudi.Table:
+    def filled(self, tmp_path: Path, table_type: str) -> Table:
         """A table with records and without the index."""
         path = tmp_path / "table"
-        pudi.create(path, SCHEMA, record_key="id", partition_by="place", ordering="ts", table_type=table_type)
-        table = pudi.Table(path, options=dict(self.options))
+        create(path, SCHEMA, record_key="id", partition_by="place", ordering="ts", table_type=table_type)
+        table = Table(path, options=dict(self.options))
         table.upsert(_rows(range(12), 10))
         table.upsert(_rows(range(0, 12, 5), 11))
         return table
 
     @pytest.fixture
-    def indexed(self, filled: pudi.Table, kind: IndexKind, arguments: Mapping[str, Any]) -> pudi.Table:
+    def indexed(self, filled: Table, kind: IndexKind, arguments: Mapping[str, Any]) -> Table:
         """The same with the index."""
         filled.create_index(**arguments)
         return filled
 
-    def test_it_is_built_of_what_is_there(self, indexed: pudi.Table, kind: IndexKind) -> None:
+    def test_it_is_built_of_what_is_there(self, indexed: Table, kind: IndexKind) -> None:
         """The table names it as ready, and a check finds no difference."""
         (name,) = self._names(indexed, kind)
         assert [each.state for each in indexed.indexes() if each.name == name] == ["ready"]
         self._assert_right(indexed)
 
-    def test_every_verb_maintains_it(self, indexed: pudi.Table) -> None:
+    def test_every_verb_maintains_it(self, indexed: Table) -> None:
         """After each write, and after table services, a check finds no difference."""
         verbs: list[Callable[[], object]] = [
             lambda: indexed.insert(_rows(range(20, 30), 12)),
@@ -98,10 +99,8 @@ class IndexKindTests:
     ) -> None:
         """What is written later comes in."""
         path = tmp_path / "empty"
-        pudi.create(
-            path, SCHEMA, record_key="id", partition_by="place", table_type=table_type, options=dict(self.options)
-        )
-        table = pudi.Table(path, options=dict(self.options))
+        create(path, SCHEMA, record_key="id", partition_by="place", table_type=table_type, options=dict(self.options))
+        table = Table(path, options=dict(self.options))
         for name in kind.requires:
             table.create_index(name)
         if not self._names(table, kind):
@@ -110,9 +109,7 @@ class IndexKindTests:
         assert self._names(table, kind)
         self._assert_right(table)
 
-    def test_it_is_dropped_and_made_again(
-        self, indexed: pudi.Table, kind: IndexKind, arguments: Mapping[str, Any]
-    ) -> None:
+    def test_it_is_dropped_and_made_again(self, indexed: Table, kind: IndexKind, arguments: Mapping[str, Any]) -> None:
         """Nothing is left of it in between."""
         (name,) = self._names(indexed, kind)
         indexed.drop_index(name)
@@ -123,10 +120,10 @@ class IndexKindTests:
         self._assert_right(indexed)
 
     def test_a_commit_beside_its_building_takes_part(
-        self, filled: pudi.Table, kind: IndexKind, arguments: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+        self, filled: Table, kind: IndexKind, arguments: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Another writer commits when the file groups exist and the base files don't."""
-        beside = pudi.Table(filled.path, options=dict(self.options))
+        beside = Table(filled.path, options=dict(self.options))
         build, commits = kind.builder, count()
 
         def built(work: Building) -> IndexBuilder:
@@ -148,22 +145,22 @@ class IndexKindTests:
         filled.create_index(**arguments)
         monkeypatch.undo()
         assert next(commits)
-        assert pudi.Table(filled.path).scan().to_arrow().num_rows == 16
+        assert Table(filled.path).scan().to_arrow().num_rows == 16
         self._assert_right(filled)
 
-    def test_a_damaged_one_is_made_anew(self, indexed: pudi.Table, kind: IndexKind) -> None:
+    def test_a_damaged_one_is_made_anew(self, indexed: Table, kind: IndexKind) -> None:
         """A check finds that its files are gone, and a repair makes them."""
         (name,) = self._names(indexed, kind)
         folder = Path(indexed.path) / HOODIE_DIR / "metadata" / name
         for file in folder.iterdir():
             file.unlink()
-        fresh = pudi.Table(indexed.path, options=dict(self.options))
+        fresh = Table(indexed.path, options=dict(self.options))
         assert name in {each.index for each in fresh.check().differences}
         done = fresh.repair(confirm=lambda plan: True)
         assert name in done.built
         self._assert_right(fresh)
 
-    def test_a_writer_that_dies_leaves_it_right(self, indexed: pudi.Table, tmp_path: Path) -> None:
+    def test_a_writer_that_dies_leaves_it_right(self, indexed: Table, tmp_path: Path) -> None:
         """Whatever a dead writer leaves, the next one repairs, and a check finds no difference."""
         whole = tmp_path / "whole"
         shutil.copytree(indexed.path, whole)
@@ -173,20 +170,20 @@ class IndexKindTests:
             shutil.copytree(indexed.path, copy)
             with pytest.raises(SimulatedCrash):
                 self._upsert_on(FaultStorage(open_storage(str(copy)), fail_at=number, mode="crash"))
-            table = pudi.Table(copy, options=dict(self.options))
+            table = Table(copy, options=dict(self.options))
             table.upsert(_rows(range(8, 14), 50))
             self._assert_right(table)
 
     def _upsert_on(self, storage: FaultStorage) -> int:
         meta = MetaClient.open(storage.root, None, {}, Context(), storage)
-        pudi.Table.of(meta, dict(self.options)).upsert(_rows(range(5, 25), 40))
+        Table.of(meta, dict(self.options)).upsert(_rows(range(5, 25), 40))
         return storage.calls
 
-    def _names(self, table: pudi.Table, kind: IndexKind) -> list[str]:
-        return [name for name in pudi.Table(table.path).config.metadata_partitions if kind.type.includes(name)]
+    def _names(self, table: Table, kind: IndexKind) -> list[str]:
+        return [name for name in Table(table.path).config.metadata_partitions if kind.type.includes(name)]
 
-    def _assert_right(self, table: pudi.Table) -> None:
-        found = pudi.Table(table.path).check()
+    def _assert_right(self, table: Table) -> None:
+        found = Table(table.path).check()
         assert found.ok, str(found)
 
 
