@@ -15,6 +15,7 @@ from pudi.action import MetaClient
 from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, IndexBuilder, Stats
 from pudi.action.kinds.kind import IndexKind
+from pudi.config import MetadataOptions
 from pudi.context import Context
 from pudi.format import HOODIE_DIR
 from pudi.storage import open_storage
@@ -25,7 +26,7 @@ from pudi.testing.faults import FaultStorage, SimulatedCrash
 SCHEMA = pa.schema([("id", pa.string()), ("place", pa.string()), ("name", pa.string()), ("ts", pa.int64())])
 
 _PLACES = ("north", "south", "east")
-_COMPACTED = {"hoodie.metadata.compact.max.delta.commits": "1"}
+_COMPACTED = {MetadataOptions.max_delta_commits.key: "1"}
 _CRASHES = 6
 """Moments at which a writer dies, spread evenly over its storage calls."""
 
