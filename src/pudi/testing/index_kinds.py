@@ -87,9 +87,7 @@ class IndexKindTests:
             lambda: indexed.insert_overwrite(_rows(range(3, 9, 3), 17)),
             indexed.run_pending,
             lambda: indexed.insert_overwrite_table(_rows(range(60, 70), 18)),
-            lambda: indexed.upsert(
-                _rows(range(60, 75), 19), options={"hoodie.metadata.compact.max.delta.commits": "1"}
-            ),
+            lambda: indexed.upsert(_rows(range(60, 75), 19), options=_COMPACTED),
         ]
         for verb in verbs:
             verb()
