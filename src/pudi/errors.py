@@ -1,4 +1,4 @@
-"""What can go wrong: one small tree, split by what a caller does next."""
+"""The exception classes: one tree, divided by what a caller can do next."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LONGEST = 4000
-"""Characters of a message; beyond that its middle is left out."""
+"""Maximum characters of a message; the middle of a longer one is left out."""
 
 
 class PudiError(Exception):
     """Root of every error that pudi raises on purpose.
 
     Args:
-        message: what happened, what was expected and what to do, for a person.
-        table: location of the table's root, where one is concerned.
-        path: file concerned, relative to the table's root.
+        message: what happened, what was expected and what to do.
+        table: location of the table; None if no table is concerned.
+        path: the file concerned, relative to the table's root.
         instant: requested time of the instant concerned.
-        offset: byte offset in `path` where a codec gave up.
+        offset: byte offset in `path` of the damage.
     """
 
     retryable: bool = False
-    """Whether the same call may succeed when simply made again."""
+    """Whether the same call may succeed if it is repeated."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PudiError(Exception):
 
 @contextmanager
 def naming(path: str | None, table: str | None = None) -> Iterator[None]:
-    """Have errors name the file that a codec was given bytes or text of, where they don't name one yet.
+    """Add the file to errors of a codec that don't name one.
 
     Args:
         path: the file, relative to the table's root.
@@ -67,7 +67,7 @@ def naming(path: str | None, table: str | None = None) -> Iterator[None]:
 
 
 def cause_text(error: BaseException) -> str:
-    """An exception as a short text for a message: its type and what it says, without the bytes that it failed on."""
+    """Return an exception as a short text for a message: its type and the beginning and end of its message."""
     return f"{type(error).__name__}: {_shortened(str(error), 200)}"
 
 
@@ -89,19 +89,19 @@ def _rebuild(
 
 
 class NotFoundError(PudiError, LookupError):
-    """A thing named by the caller (a file, an instant, a partition) is not there."""
+    """A file, an instant or a partition that the caller names does not exist."""
 
 
 class TableNotFoundError(NotFoundError):
-    """There is no Hudi table at the path given."""
+    """There is no Hudi table at the given path."""
 
 
 class StoreNotFoundError(NotFoundError):
-    """The bucket or container that a location names is not there."""
+    """The bucket or container of a location does not exist."""
 
 
 class TableExistsError(PudiError):
-    """A table, or a file that must be new, is there already."""
+    """A table, or a file that must be new, exists already."""
 
 
 class InvalidArgumentError(PudiError, ValueError):
@@ -113,19 +113,19 @@ class SchemaError(InvalidArgumentError):
 
 
 class NotSupportedError(PudiError):
-    """The table or the request needs a part of Hudi that this release of pudi does not have."""
+    """The table or the call needs a feature of Hudi that this release of pudi does not have."""
 
 
 class MergerError(PudiError):
-    """A record merger failed, broke its contract, or is not registered: nothing of this write or read took effect."""
+    """A record merger failed, broke its contract, or is not registered: the write or read had no effect."""
 
 
 class CorruptError(PudiError):
-    """Stored bytes are not what the format says they must be."""
+    """Stored bytes violate Hudi's format, or differ from what a commit states."""
 
 
 class ConflictError(PudiError):
-    """Another writer won: nothing of this write is visible. Read the table again and retry."""
+    """A concurrent write won: nothing of this write is visible. Read the table again and retry."""
 
     retryable = True
 
@@ -133,29 +133,29 @@ class ConflictError(PudiError):
 class ChangedSinceError(ConflictError):
     """The table has changed since the instant that a write was based on (`if_unchanged_since`): nothing was written.
 
-    The same call fails again. Read the table again, and write what comes of that with its instant.
+    The same call fails again. Read the table again, compute the records again, and write them with the new instant.
     """
 
     retryable = False
 
 
 class BlockedError(ConflictError):
-    """What another writer has pending is in the way: the same call may succeed when that is over, not right away."""
+    """A pending action of another writer blocks this one: the same call may succeed after that action ends."""
 
 
 class UnavailableError(PudiError):
-    """The storage or the engine did not answer, or a lock was not free in time."""
+    """The storage or the engine did not answer, or the lock was not free in time."""
 
     retryable = True
 
 
 class RefusedError(PudiError):
-    """The storage refuses: the disk is full, rights or credentials are missing, a file is too large.
+    """The storage refuses the request: the disk is full, permissions are missing, or a file is too large.
 
-    Also where its clock and this machine's are too far apart to write by. Nothing of a write is visible. The same call
-    fails again until somebody changes that; the message says what.
+    Also raised if its clock and this machine's differ too much. Nothing of the write is visible. The same call fails
+    again until the cause that the message names is fixed.
     """
 
 
 class SetupError(PudiError):
-    """Something on the machine is missing or too old: Java, Spark, an optional package."""
+    """Software on the machine is missing or too old: Java, Spark, an optional package."""

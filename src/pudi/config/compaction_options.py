@@ -48,93 +48,94 @@ class CompactionOptions(OptionsView):
 
     services = _option(
         "hoodie.table.services.enabled",
-        "Whether compactions follow writes at all; those that are called for don't look at it.",
+        "Whether table services run after writes. Explicit calls ignore it.",
         default=True,
     )
     inline = _option(
         "hoodie.compact.inline",
-        "Whether a write to a merge-on-read table is followed by a compaction, when the trigger says so.",
+        "Whether a compaction runs after a write to a merge-on-read table, if the trigger is reached.",
         default=False,
     )
     schedule_inline = _option(
         "hoodie.compact.schedule.inline",
-        "Whether a write plans a compaction, for another process to run, when none is pending and the trigger says so.",
+        "Whether a write schedules a compaction for another process to run, if the trigger is reached and none is "
+        "pending.",
         default=False,
     )
     trigger = _option(
         "hoodie.compact.inline.trigger.strategy",
-        "What has to be reached for a write to plan a compaction: a number of delta commits since the last "
-        "compaction (or the last one planned), a time since then, both or either. A compaction that is called for "
-        "looks at it only where the call gives it.",
+        "Trigger of a compaction: a number of deltacommits since the last compaction (or the last one scheduled), a "
+        "time since then, both, or either. An explicit compaction uses it only if the call sets it.",
         default="NUM_COMMITS",
         choices=TRIGGERS,
     )
     max_delta_commits = _option(
         "hoodie.compact.inline.max.delta.commits",
-        "Delta commits after which a compaction is planned.",
+        "Number of deltacommits that triggers a compaction.",
         default=5,
         minimum=1,
     )
     max_delta_seconds = _option(
         "hoodie.compact.inline.max.delta.seconds",
-        "Seconds after which a compaction is planned.",
+        "Number of seconds that triggers a compaction.",
         default=3600,
         minimum=0,
     )
     strategy = _option(
         "hoodie.compaction.strategy",
-        "Which file slices a compaction takes, in what order: one of Hudi's strategies by class name, with or "
-        "without package, or several, applied one after the other, separated by commas. By the size of log files, the "
-        "largest first; by their number; as they come up to an amount of I/O (BoundedIO); the newest days, or all "
-        "but them, of partitions that are dates; all (UnBounded); partitions that match a regular expression.",
+        "Which file slices a compaction takes, in which order: class names of Hudi's strategies, with or without "
+        "package, applied one after the other if separated by commas. LogFileSizeBased: largest logs first. "
+        "LogFileNumBased: most log files first. BoundedIO: in order, up to an amount of I/O. DayBased: the newest date "
+        "partitions. BoundedPartitionAware: date partitions of a minimum age in days. UnBoundedPartitionAware: the "
+        "younger ones. UnBounded: all. PartitionRegexBased: partitions that match a regular expression.",
         default="LogFileSizeBasedCompactionStrategy",
     )
     target_io_mb = _option(
         "hoodie.compaction.target.io",
-        "Megabytes that one compaction reads and writes at most.",
+        "Maximum megabytes that one compaction reads and writes.",
         default=500 * 1024,
         minimum=0,
     )
     log_size_threshold = _option(
         "hoodie.compaction.logfile.size.threshold",
-        "Bytes of log files from which a slice is compacted (LogFileSizeBased).",
+        "Minimum bytes of log files of a slice to compact (LogFileSizeBased).",
         default=0,
         minimum=0,
     )
     log_files_threshold = _option(
         "hoodie.compaction.logfile.num.threshold",
-        "Log files from which a slice is compacted (LogFileNumBased).",
+        "Minimum number of log files of a slice to compact (LogFileNumBased).",
         default=0,
         minimum=0,
     )
     days = _option(
         "hoodie.compaction.daybased.target.partitions",
-        "Days that strategies by day take, or leave.",
+        "Number of partitions that DayBased takes; minimum age in days for BoundedPartitionAware.",
         default=10,
         minimum=0,
     )
     regex = _option(
         "hoodie.compaction.partition.path.regex",
-        "Regular expression that is found in the paths of partitions to compact (PartitionRegexBased).",
+        "Regular expression that must match part of the partition path (PartitionRegexBased).",
     )
     verify = _option(
         "pudi.compaction.verify",
-        "Whether a compaction reads what it wrote and compares it with the merged slice before it's published.",
+        "Whether a compaction reads each written file back and compares it with the merged slice before it completes.",
         default=False,
     )
     log_inline = _option(
         "hoodie.log.compaction.inline",
-        "Whether a write is followed by a log compaction of the slices that have many log blocks.",
+        "Whether a log compaction of slices with many log blocks runs after a write.",
         default=False,
     )
     log_compaction = _harmless(
         "hoodie.log.compaction.enable",
-        "Whether log compaction is allowed in Hudi's metadata table; nothing here.",
+        "Whether log compaction is allowed in Hudi's metadata table.",
         default=False,
     )
     log_blocks_threshold = _option(
         "hoodie.log.compaction.blocks.threshold",
-        "Log files or blocks of a slice, and delta commits, from which a log compaction takes it.",
+        "Minimum number of log files or blocks of a slice, and of deltacommits, for a log compaction.",
         default=5,
         minimum=1,
     )

@@ -1,4 +1,4 @@
-"""Every option there is, by the sections of the option page."""
+"""All options, by section of the option page."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.write_options import WriteOptions
 
 GROUPS: dict[str, tuple[Option[Any], ...]] = {
-    "Of a table": TABLE_OPTIONS,
-    "Of a writer": (*WriteOptions.declared, *LockSettings.declared),
-    "Of the metadata table and indexes": MetadataOptions.declared,
-    "Of a compaction": CompactionOptions.declared,
-    "Of readers and compactions": MergeMemory.declared,
-    "Of a reader": READ_OPTIONS,
-    "Also known from Hudi jobs": JOB_OPTIONS,
+    "Table": TABLE_OPTIONS,
+    "Writer": (*WriteOptions.declared, *LockSettings.declared),
+    "Metadata table and indexes": MetadataOptions.declared,
+    "Compaction": CompactionOptions.declared,
+    "Memory for merging": MergeMemory.declared,
+    "Reader": READ_OPTIONS,
+    "Other options of Hudi jobs": JOB_OPTIONS,
 }
 
 ALL_OPTIONS: tuple[Option[Any], ...] = tuple(option for group in GROUPS.values() for option in group)

@@ -15,10 +15,10 @@ class IndexOptions(OptionsView):
 
     index_type = _option(
         "hoodie.index.type",
-        "How a write finds the file of a key: in its partition by keys (SIMPLE) or by bloom filters first (BLOOM, "
-        "which also writes them into base files), in the whole table (GLOBAL_SIMPLE, GLOBAL_BLOOM), by the metadata "
-        "table's record index (RECORD_INDEX or GLOBAL_RECORD_LEVEL_INDEX in the whole table, RECORD_LEVEL_INDEX in its "
-        "partition), or by the key's hash (BUCKET). A table whose files are buckets has BUCKET by itself.",
+        "How a write finds the file group of a key. Within its partition: SIMPLE reads keys, BLOOM checks bloom "
+        "filters first (and writes them into base files), RECORD_LEVEL_INDEX uses the record index. In the whole "
+        "table: GLOBAL_SIMPLE, GLOBAL_BLOOM, RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX. BUCKET hashes the key; a "
+        "table that has buckets always uses it.",
         default="SIMPLE",
         choices=(
             "SIMPLE",
@@ -34,35 +34,41 @@ class IndexOptions(OptionsView):
     )
     simple_index_moves = _option(
         "hoodie.simple.index.update.partition.path",
-        "Whether GLOBAL_SIMPLE moves a record that comes with another partition path there; else it's updated "
-        "where it is.",
+        "Whether GLOBAL_SIMPLE moves a record that arrives with another partition path. If false, the record is "
+        "updated in its old partition.",
         default=True,
     )
-    bloom_index_moves = _option("hoodie.bloom.index.update.partition.path", "The same for GLOBAL_BLOOM.", default=True)
+    bloom_index_moves = _option(
+        "hoodie.bloom.index.update.partition.path",
+        "Whether GLOBAL_BLOOM moves a record that arrives with another partition path. If false, the record is "
+        "updated in its old partition.",
+        default=True,
+    )
     record_index_moves = _option(
         "hoodie.record.index.update.partition.path",
-        "The same for RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX.",
+        "Whether RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX move a record that arrives with another partition path. "
+        "If false, the record is updated in its old partition.",
         default=False,
     )
     bucket_count = _option(
         "hoodie.bucket.index.num.buckets",
-        "Buckets of each partition, for BUCKET. Fixed by the first write; later it's told by the files.",
+        "Number of buckets per partition, for BUCKET. The first write fixes it; later the table's files determine it.",
         kind=int,
         minimum=1,
     )
     bucket_hash_fields = _option(
         "hoodie.bucket.index.hash.field",
-        "Columns of the record key that BUCKET hashes; all of them without it. Not to be changed later.",
+        "Columns of the record key that BUCKET hashes; all of them by default. It can't be changed later.",
     )
     bucket_engine = _option(
         "hoodie.index.bucket.engine",
-        "Kind of bucket index. CONSISTENT_HASHING, for merge-on-read tables, divides each partition by a ring of "
-        "its own; buckets are not resized here, and replacing records is refused.",
+        "Type of bucket index. CONSISTENT_HASHING is for merge-on-read tables and gives each partition a hash ring. "
+        "pudi doesn't resize buckets, and refuses overwrites of these tables.",
         default="SIMPLE",
         choices=("SIMPLE", "CONSISTENT_HASHING"),
     )
     bucket_expressions = _lacking(
         "hoodie.bucket.index.partition.expressions",
-        "Numbers of buckets by partition.",
-        instead="give one number for all, hoodie.bucket.index.num.buckets",
+        "Numbers of buckets per partition.",
+        instead="set one number for all partitions, hoodie.bucket.index.num.buckets",
     )

@@ -23,23 +23,23 @@ class LockSettings(OptionsView):
     wait_ms = _option("hoodie.write.lock.wait_time_ms", "Milliseconds to wait for the lock.", default=60_000, minimum=0)
     poll_ms = _option(
         "hoodie.write.lock.wait_time_ms_between_retry",
-        "Milliseconds between two looks at a lock that another holds; the lock decides by default.",
+        "Milliseconds between two attempts to take the lock; the default depends on the lock provider.",
         kind=int,
         minimum=1,
     )
     filesystem_path = _option(
         "hoodie.write.lock.filesystem.path",
-        "Folder of the lock file, relative to the table's root; Hudi's own folder without it.",
+        "Folder of the lock file, relative to the table's root; Hudi's default folder by default.",
     )
     expire_minutes = _option(
         "hoodie.write.lock.filesystem.expire",
-        "Minutes after which a lock file is taken over; 0 for never.",
+        "Minutes after which another writer may take over a lock file; 0 for never.",
         default=0,
         minimum=0,
     )
     validity_s = _option(
         "hoodie.write.lock.storage.validity.timeout.secs",
-        "Seconds that a storage-based lock is good for without renewal; at least ten renewals.",
+        "Seconds that a storage-based lock is valid without renewal; at least ten renewal intervals.",
         default=300,
         minimum=10,
     )

@@ -20,20 +20,20 @@ class MergeMemory(OptionsView):
 
     limit = _option(
         _LIMIT,
-        "Bytes of memory for merging one file slice, its largest log block and row group apart; what needs more "
-        "goes through a temporary file. Slices are merged side by side, as many as there are threads or Spark tasks.",
+        "Bytes of memory for merging one file slice, in addition to its largest log block and row group. Larger "
+        "merges use a temporary file. Each thread or Spark task merges one slice at a time.",
         default=1 << 30,
         minimum=_LEAST,
     )
     compaction = _option(
         "hoodie.memory.compaction.max.size",
-        f"The same for compactions; {_LIMIT} where it isn't given.",
+        f"Bytes of memory for merging one file slice in a compaction; {_LIMIT} by default.",
         kind=int,
         minimum=_LEAST,
     )
     spillable_map_path = _option(
         "hoodie.memory.spillable.map.path",
-        "Folder for those temporary files, on each machine that merges; the system's where it isn't given.",
+        "Folder for temporary files of merges, on each machine; the system's temporary folder by default.",
     )
 
     @property

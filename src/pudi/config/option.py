@@ -37,16 +37,16 @@ class Scope(Enum):
 
 
 class Status(Enum):
-    """What this release does with a setting."""
+    """What this release does with an option."""
 
     SUPPORTED = "supported"
-    """It has the effect that Hudi gives it."""
+    """Same effect as in Hudi."""
     HARMLESS = "harmless"
-    """It is known and has nothing to act on here: accepted, and said once in the log."""
+    """No effect in pudi, and none needed: accepted, logged once."""
     IGNORED = "ignored"
-    """It asks for something that this release lacks and a job can do without: accepted, with a warning, said once."""
+    """Asks for a feature that this release lacks and a job can do without: accepted, with a warning logged once."""
     UNSUPPORTED = "not supported"
-    """It asks for something that this release lacks: any value but the default raises `NotSupportedError`."""
+    """Asks for a feature that this release lacks: any value except the default raises `NotSupportedError`."""
 
 
 @dataclass(frozen=True, slots=True)

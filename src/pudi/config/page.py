@@ -11,28 +11,29 @@ from pudi.config.option import Option, Status, text_of
 _INTRO = """\
 # Options
 
-Made by `pudi.config.options_page()` from the declarations in `pudi.config`: change those, then run `make docs`.
+`make docs` generates this page from the declarations in `pudi.config`; change those, not the page.
 
-Options take Hudi's own keys, and text (Python's numbers and truth values are taken too). A verb's options win over the
-`Table`'s, those over the defaults. Each key is one of
+Options have Hudi's keys. Values are text; Python numbers and booleans work too. Options of a call override those of the
+`Table`, which override the defaults. A key is
 
-- **supported**: same effect as in Hudi;
-- **harmless**: known, without effect here; logged once by `pudi.config`;
-- **not supported**: any value but the default raises `NotSupportedError` with an alternative;
-- unknown: an `InvalidArgumentError` that suggests the nearest key.
+- **supported**: it has the same effect as in Hudi;
+- **harmless**: it has no effect in pudi and needs none; pudi logs it once (logger `pudi.config`);
+- **ignored**: pudi can't do this yet and goes on without it; pudi logs a warning once;
+- **not supported**: any value except the default raises `NotSupportedError`, which names an alternative;
+- unknown: it raises `InvalidArgumentError`, which suggests the most similar key.
 
-A value that does not parse is an error, never a default. A key that ends in `.*` stands for every key with that
-beginning, those apart that have a line of their own.
+A value that can't be parsed is an error; pudi never falls back to the default. A key that ends in `.*` stands for all
+keys with this prefix, except those with a line of their own.
 """
 
 _NOTES = {
-    "Of a table": """\
-Given to `pudi.create`, kept in the table's properties, and not to be contradicted later. The columns of keys,
-partitions and ordering are arguments of `pudi.create`; a Hudi job's keys for them are taken too.
+    "Table": """\
+`pudi.create` takes these options and stores them in the table's properties. A later value that contradicts them is an
+error. Key, partition and ordering columns are arguments of `pudi.create`; the keys of a Hudi job work too.
 """
 }
-_PLAIN = {"Of a reader", "Also known from Hudi jobs"}
-"""Sections without types and defaults, since most of their options have no effect here."""
+_PLAIN = {"Reader", "Other options of Hudi jobs"}
+"""Sections without types and defaults, since most of their options have no effect in pudi."""
 
 
 def options_page() -> str:
@@ -76,7 +77,7 @@ def _default(option: Option[Any]) -> str:
 
 def _status(option: Option[Any]) -> str:
     allowed = option.status is Status.UNSUPPORTED and option.default is not None
-    return f"{option.status.value} but as {_default(option)}" if allowed else option.status.value
+    return f"{option.status.value} except {_default(option)}" if allowed else option.status.value
 
 
 def _meaning(option: Option[Any]) -> str:

@@ -21,14 +21,13 @@ class ReadOptions(OptionsView):
 
     data_skipping = _option(
         "hoodie.enable.data.skipping",
-        "Whether files are skipped by the statistics in the metadata table; those in the files themselves always "
-        "count.",
+        "Whether to skip files by statistics in the metadata table. Statistics in the files are always used.",
         default=True,
     )
     by_position = _option(
         "hoodie.merge.use.record.positions",
-        "Whether reads match log records with rows of the base file by the positions that log blocks say, where "
-        "all of a slice's do and mean that base file; else by key.",
+        "Whether reads match log records with base rows by row number, if all log blocks of a slice have row numbers "
+        "for its base file. Otherwise they match by key.",
         default=True,
     )
 
@@ -38,14 +37,14 @@ READ_OPTIONS: tuple[Option[Any], ...] = (
     _argument(key="as.of.instant", doc="Instant to travel back to.", instead="use table.scan(as_of=…)"),
     _argument(
         key="hoodie.datasource.query.type",
-        doc="Snapshot, read optimized or incremental.",
+        doc="Query type: snapshot, read optimized or incremental.",
         default="snapshot",
         aliases=("hoodie.datasource.view.type",),
         instead="use table.scan(read_optimized=True) or table.changes(since=…)",
     ),
     _argument(
         key="hoodie.datasource.query.incremental.format",
-        doc="Form of an incremental query's answer.",
+        doc="Result format of an incremental query.",
         default="latest_state",
         instead="use table.changes(format=…)",
     ),
@@ -66,7 +65,7 @@ READ_OPTIONS: tuple[Option[Any], ...] = (
     ),
     _argument(
         key="hoodie.datasource.read.incr.path.glob",
-        doc="Paths that an incremental query looks at.",
+        doc="Paths that an incremental query reads.",
         default="",
         instead="use table.changes(where=…)",
     ),
@@ -78,18 +77,18 @@ READ_OPTIONS: tuple[Option[Any], ...] = (
     ),
     _argument(
         key="hoodie.datasource.read.extract.partition.values.from.path",
-        doc="Whether partition columns are taken from the path instead of the files.",
+        doc="Whether partition columns are read from the path instead of the files.",
         default=False,
     ),
     _argument(
         key="hoodie.datasource.merge.type",
-        doc="Whether log records are merged into base files when reading.",
+        doc="Whether reads merge log records into base files.",
         default="payload_combine",
         instead="use table.scan(read_optimized=True)",
     ),
     _harmless(
         key="hoodie.schema.on.read.enable",
-        doc="Whether columns are matched by the ids of a schema history; they are wherever the table has one.",
+        doc="Whether columns are matched by ids; pudi always does so in a table with schema on read.",
         kind=bool,
     ),
     _harmless(key="hoodie.datasource.read.*", doc="How Hudi's Spark relation reads."),

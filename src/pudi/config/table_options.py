@@ -47,61 +47,61 @@ class TableOptions(OptionsView):
     database = _option("hoodie.database.name", "Database that the table belongs to.", default="")
     table_type = _option(
         "hoodie.table.type",
-        "How updates are kept: in rewritten base files, or in log files beside them.",
+        "How updates are stored: in rewritten base files, or in log files.",
         default=COPY_ON_WRITE,
         choices=(COPY_ON_WRITE, MERGE_ON_READ),
         job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
     )
     version = _option(
         "hoodie.table.version",
-        "Version of the table's format, 6, 8 or 9; a table without it is of the newest. No table is upgraded.",
+        "Table version: 6, 8 or 9. A new table gets the newest. pudi doesn't upgrade tables.",
         default=NEWEST_VERSION,
         unsupported=("1", "2", "3", "4", "5", "7"),
         job_keys=("hoodie.write.table.version",),
         minimum=1,
-        instead="take 6, 8 or 9, or leave it out",
+        instead="use 6, 8 or 9, or omit the option",
     )
     first_version = _option(
-        "hoodie.table.initial.version", "Version that the table was made with.", default=9, minimum=1
+        "hoodie.table.initial.version", "Version that the table was created with.", default=9, minimum=1
     )
     layout_version = _option(
         "hoodie.timeline.layout.version",
-        "Version of the timeline's layout; follows from the table's version.",
+        "Version of the timeline layout; follows from the table version.",
         default=2,
         unsupported=("0",),
         minimum=0,
-        instead="leave it out",
+        instead="omit the option",
     )
     create_schema = _option(
         "hoodie.table.create.schema",
-        "Avro schema that the table was made with; `pudi.create` takes it as its `schema`.",
+        "Avro schema that the table was created with; `pudi.create` takes it as `schema`.",
     )
     record_key = _option(
         "hoodie.table.recordkey.fields",
-        "Columns that make the record key, separated by commas.",
+        "Columns of the record key, separated by commas.",
         job_keys=("hoodie.datasource.write.recordkey.field",),
     )
     partition_by = _option(
         "hoodie.table.partition.fields",
-        "Columns that make the partition path, separated by commas; empty for none.",
+        "Columns of the partition path, separated by commas; empty for none.",
         job_keys=("hoodie.datasource.write.partitionpath.field",),
     )
     ordering = _option(
         "hoodie.table.ordering.fields",
-        "Columns that say which version of a record is newer, separated by commas.",
+        "Ordering fields, separated by commas: they decide which version of a record is newer.",
         aliases=("hoodie.table.precombine.field",),
         job_keys=("hoodie.datasource.write.precombine.field",),
     )
     key_generator = _option(
         "hoodie.table.keygenerator.type",
-        "How record key and partition path are made of their columns; inferred from the number of columns.",
+        "Key generator: how record key and partition path are made. Inferred from the number of columns by default.",
         choices=WRITABLE_KEY_GENERATORS,
         unsupported=OTHER_KEY_GENERATORS,
         job_keys=("hoodie.datasource.write.keygenerator.type",),
     )
     key_generator_class = _option(
         "hoodie.table.keygenerator.class",
-        "The same by the name of Hudi's class; a key in a table of known generators, never code that is loaded.",
+        "The key generator by the name of Hudi's class. pudi only looks the name up in a list; it never loads a class.",
         job_keys=("hoodie.datasource.write.keygenerator.class",),
     )
     hive_style = _option(
@@ -122,14 +122,14 @@ class TableOptions(OptionsView):
     )
     drop_partition_columns = _option(
         "hoodie.datasource.write.drop.partition.columns",
-        "Whether partition columns are left out of the data files.",
+        "Whether data files omit the partition columns.",
         default=False,
         unsupported=("true",),
     )
     base_file_format = _option(
         "hoodie.table.base.file.format",
-        "Format of base files. HFILE keeps records in the order of their keys, as the metadata table does; there "
-        "are no column statistics of such files, and Hudi 1.2 doesn't read such tables from Spark.",
+        "Format of base files. HFILE sorts records by key, as the metadata table does. HFiles have no column "
+        "statistics, and Hudi 1.2 can't read tables of them from Spark.",
         default="PARQUET",
         choices=("PARQUET", "HFILE"),
         unsupported=("ORC", "LANCE"),
@@ -138,7 +138,7 @@ class TableOptions(OptionsView):
     )
     multiple_base_file_formats = _option(
         "hoodie.table.multiple.base.file.formats.enable",
-        "Whether base files of several formats may be mixed.",
+        "Whether the table may have base files of several formats.",
         default=False,
         unsupported=("true",),
     )
@@ -162,56 +162,63 @@ class TableOptions(OptionsView):
     )
     table_format = _lacking("hoodie.table.format", "Format of the table's own metadata.", default="native")
     bootstrap_base_path = _lacking(
-        "hoodie.bootstrap.base.path", "Table of plain files that this one was bootstrapped from."
+        "hoodie.bootstrap.base.path", "Path of the table of plain files that this table was bootstrapped from."
     )
     timeline_path = _option("hoodie.timeline.path", "Folder of the timeline.", default="timeline")
     history_path = _option("hoodie.timeline.history.path", "Folder of the archived timeline.", default="history")
     archive_path = _option("hoodie.archivelog.folder", "Folder of the archive below version 8.", default="archived")
     timezone: Option[TimeZone] = _option(
         "hoodie.table.timeline.timezone",
-        "Time zone of instant times; pudi makes tables in UTC, since local time goes back in autumn.",
+        "Time zone of instant times. pudi creates tables in UTC, since local time goes back in autumn.",
         default="LOCAL",
         choices=("UTC", "LOCAL"),
     )
     record_merge_mode = _option(
         "hoodie.record.merge.mode",
-        "Which version of a record wins; by event time with ordering fields, by commit time without.",
+        "Which version of a record wins. The default is event time if the table has ordering fields, otherwise commit "
+        "time.",
         choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, "CUSTOM"),
         job_keys=("hoodie.write.record.merge.mode",),
     )
     merge_strategy_id = _option(
         "hoodie.record.merge.strategy.id",
-        "The same by the id of a merge strategy: one of Hudi's, or that of a registered `pudi.RecordMerger`.",
+        "The merge mode by the id of a merge strategy: one of Hudi's, or that of a registered `pudi.RecordMerger`.",
         aliases=("hoodie.compaction.record.merger.strategy",),
         job_keys=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"),
     )
     compaction_payload_class = _option(
         "hoodie.compaction.payload.class",
-        "The same by the name of a payload class; a key in a table of known ones, never code that is loaded.",
+        "The merge mode by the name of a payload class. pudi only looks the name up in a list; it never loads a class.",
         job_keys=("hoodie.datasource.write.payload.class",),
     )
-    legacy_payload_class = _option("hoodie.table.legacy.payload.class", "Payload class that the table was made with.")
+    legacy_payload_class = _option(
+        "hoodie.table.legacy.payload.class", "Payload class that the table was created with."
+    )
     partial_update_mode = _option(
         "hoodie.table.partial.update.mode",
-        "How a record that is partly filled is completed; tables of version 9 take it from the payload class too.",
+        "How missing values of the winning version are filled. In tables of version 9 it also follows from the "
+        "payload class.",
         choices=("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
         unsupported=("KEEP_VALUES", "FILL_DEFAULTS"),
-        instead="Hudi 1.2 has no such mode for whole tables",
+        instead="use IGNORE_DEFAULTS or FILL_UNAVAILABLE; Hudi 1.2 has no others for whole tables",
     )
     ready_partitions = _lacking(
         "hoodie.table.metadata.partitions",
         "Partitions of the metadata table that readers may use.",
         default="",
-        instead="hoodie.metadata.enable=true makes a metadata table",
+        instead="set hoodie.metadata.enable=true",
     )
     inflight_partitions = _lacking(
         "hoodie.table.metadata.partitions.inflight",
         "Partitions of the metadata table that are being built.",
         default="",
-        instead="hoodie.metadata.enable=true makes a metadata table",
+        instead="set hoodie.metadata.enable=true",
     )
     cdc_enabled = _option(
-        "hoodie.table.cdc.enabled", "Whether writers log changes beside the data.", default=False, unsupported=("true",)
+        "hoodie.table.cdc.enabled",
+        "Whether writers log changes in addition to the data (change data capture).",
+        default=False,
+        unsupported=("true",),
     )
 
 
@@ -222,7 +229,7 @@ class TimebasedOptions(OptionsView):
 
     kind = _option(
         "hoodie.keygen.timebased.timestamp.type",
-        "What the column of a folder named by time holds.",
+        "Type of the partition column for the timestamp key generator.",
         choices=("UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS", "SCALAR"),
         aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.type",),
     )
@@ -235,7 +242,7 @@ class TimebasedOptions(OptionsView):
     )
     input_format = _option(
         "hoodie.keygen.timebased.input.dateformat",
-        "Patterns (Joda-Time's) of dates given as text.",
+        "Joda-Time patterns of dates given as text.",
         default="",
         aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat",),
     )
@@ -247,23 +254,23 @@ class TimebasedOptions(OptionsView):
     )
     input_zone = _option(
         "hoodie.keygen.timebased.input.timezone",
-        "Time zone of texts that don't say theirs; pudi makes tables with UTC.",
+        "Time zone of texts without one; pudi creates tables with UTC.",
         aliases=("hoodie.deltastreamer.keygen.timebased.input.timezone",),
     )
     output_format = _option(
         "hoodie.keygen.timebased.output.dateformat",
-        "Pattern (Joda-Time's) of the partition path.",
+        "Joda-Time pattern of the partition path.",
         default="",
         aliases=("hoodie.deltastreamer.keygen.timebased.output.dateformat",),
     )
     output_zone = _option(
         "hoodie.keygen.timebased.output.timezone",
-        "Time zone of the partition path; pudi makes tables with UTC.",
+        "Time zone of the partition path; pudi creates tables with UTC.",
         aliases=("hoodie.deltastreamer.keygen.timebased.output.timezone",),
     )
     zone = _option(
         "hoodie.keygen.timebased.timezone",
-        "Time zone of both, before the other two.",
+        "Time zone of both input and output; overrides the other two.",
         aliases=("hoodie.deltastreamer.keygen.timebased.timezone",),
     )
 
@@ -278,12 +285,12 @@ class OtherTableOptions(OptionsView):
         "Parser of dates in the timestamp key generator.",
         default="org.apache.hudi.keygen.parser.HoodieDateTimeParser",
         aliases=("hoodie.deltastreamer.keygen.datetime.parser.class",),
-        instead="a class is never loaded by name",
+        instead="omit the option; pudi never loads a class by name",
     )
-    checksum = _harmless("hoodie.table.checksum", "Checksum of the names of database and table; pudi computes it.")
+    checksum = _harmless("hoodie.table.checksum", "Checksum of database name and table name; pudi computes it.")
     partition_extractor = _option(
         "hoodie.table.partition_extractor_class",
-        "Hint for Hive sync: how partition values are read from a path; inferred.",
+        "Hint for Hive sync: how to read partition values from a path. Inferred by default.",
         job_keys=("hoodie.datasource.hive_sync.partition_extractor_class",),
     )
     log_file_format = _option(
@@ -300,16 +307,16 @@ class OtherTableOptions(OptionsView):
     bootstrap_index_type = _option("hoodie.bootstrap.index.type", "Index of a bootstrapped table.", default="HFILE")
     delete_field = _option(
         "hoodie.record.merge.property.hoodie.payload.delete.field",
-        "Column that marks a record as a delete, when it holds the marker; given when the table is made.",
+        "Column that marks a record as a delete when it holds the delete marker; set when the table is created.",
         job_keys=("hoodie.payload.delete.field",),
     )
     delete_marker = _option(
         "hoodie.record.merge.property.hoodie.payload.delete.marker",
-        "What that column holds, as text, when the record is a delete.",
+        "The delete marker: the value of that column, as text, in a delete.",
         job_keys=("hoodie.payload.delete.marker",),
     )
     merge_property = _option(
-        "hoodie.record.merge.property.*", "A property handed to the merger; given when the table is made."
+        "hoodie.record.merge.property.*", "A property for the merger; set when the table is created."
     )
     index_definitions = _option(
         "hoodie.table.index.defs.path", "File of index definitions, relative to the table's root."
@@ -317,7 +324,7 @@ class OtherTableOptions(OptionsView):
     secondary_indexes = _option("hoodie.table.secondary.indexes.metadata", "Secondary indexes of old tables.")
     cdc_logging_mode = _option(
         "hoodie.table.cdc.supplemental.logging.mode",
-        "What such a change log holds.",
+        "Content of the change log.",
         default="DATA_BEFORE_AFTER",
         choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
     )

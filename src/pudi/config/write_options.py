@@ -30,7 +30,7 @@ class WriteOptions(IndexOptions):
 
     operation = _option(
         "hoodie.datasource.write.operation",
-        "What `pudi.spark.write` does; a `Table` has a verb for each.",
+        "Operation of `pudi.spark.write`; `pudi.Table` has a verb for each.",
         default="upsert",
         choices=(
             "upsert",
@@ -53,47 +53,47 @@ class WriteOptions(IndexOptions):
     )
     combine_before_insert = _option(
         "hoodie.combine.before.insert",
-        "Whether records of one insert that share a key are combined first.",
+        "Whether an insert first combines input records with the same key.",
         default=False,
     )
     combine_before_upsert = _option(
         "hoodie.combine.before.upsert",
-        "Whether records of one upsert that share a key are combined first. Without it the last one that arrives "
-        "updates a file, and all of them are written where the key is new.",
+        "Whether an upsert first combines input records with the same key. If false, the last one updates an existing "
+        "record, and all of them are inserted if the key is new.",
         default=True,
     )
     combine_before_delete = _option(
         "hoodie.combine.before.delete",
-        "Whether keys that a delete names more than once are combined first; the result is the same.",
+        "Whether a delete first removes duplicate keys from its input; the result is the same.",
         default=True,
     )
     complex_keygen_new_encoding = _option(
         "hoodie.write.complex.keygen.new.encoding",
-        "Whether a complex key of one column leaves out the column's name, in a table below version 9 without "
-        "records; one with records says so itself.",
+        "Whether a complex key of one column omits the column's name. Applies below table version 9 to tables without "
+        "records; otherwise the existing keys decide.",
         kind=bool,
     )
     allow_duplicates = _option(
         "hoodie.merge.allow.duplicate.on.inserts",
-        "Whether an insert may add a key that its file group holds already.",
+        "Whether an insert may add a record whose key its file group holds already.",
         default=True,
     )
     drop_duplicates = _option(
         "hoodie.datasource.write.insert.drop.duplicates",
-        "Whether an insert leaves out records whose key the table holds; an upsert becomes such an insert.",
+        "Whether an insert drops records whose key exists in the table. Turns an upsert into such an insert.",
         default=False,
     )
     duplicate_policy = _option(
         "hoodie.datasource.insert.dup.policy",
-        "What an insert does with records whose key the table holds: adds them (none), leaves them out (drop) or "
-        "is refused (fail).",
+        "What an insert does with records whose key exists in the table: add them (none), drop them (drop), or raise "
+        "an error (fail).",
         default="none",
         choices=("none", "drop", "fail"),
     )
     sort_mode = _option(
         "hoodie.bulkinsert.sort.mode",
-        "How the records of a bulk insert are sorted and brought to tasks: not at all, by partition path and key "
-        "over all tasks or in each of them, or a partition's records to one task.",
+        "Sort order of a bulk insert: none, by partition path and key across all tasks or within each task, or all "
+        "records of a partition in one task.",
         default="NONE",
         choices=(
             "NONE",
@@ -105,24 +105,25 @@ class WriteOptions(IndexOptions):
     )
     overwrite_mode = _option(
         "hoodie.datasource.overwrite.mode",
-        "What `insert_overwrite` replaces: the partitions that records fall into (dynamic) or, where none are "
-        "named, all of the table (static).",
+        "What `insert_overwrite` replaces: the partitions of the input records (DYNAMIC), or the partitions that the "
+        "call names, or else the whole table (STATIC).",
         default="DYNAMIC",
         choices=("DYNAMIC", "STATIC"),
     )
     static_partition_paths = _option(
         "hoodie.static.overwrite.partition.paths",
-        "Partition paths, separated by commas, that `insert_overwrite` replaces whatever the records.",
+        "Partition paths, separated by commas, that `insert_overwrite` replaces regardless of the input records.",
     )
     stream_identifier = _option(
         "hoodie.datasource.write.streaming.checkpoint.identifier",
-        "Name of a streaming query among those that write one table: by it a batch that comes again is known.",
+        "Id of a streaming query. It must be unique among the queries that write the table; pudi uses it to skip a "
+        "repeated batch.",
         default="default_single_writer",
     )
     partitions_to_delete = _option(
         "hoodie.datasource.write.partitions.to.delete",
-        "Partition paths, separated by commas, that the operation delete_partition deletes; `*` stands for any "
-        "text. Without it those that the records fall into.",
+        "Partition paths, separated by commas, that the operation delete_partition deletes; `*` matches any text. By "
+        "default the partitions of the input records.",
     )
     bulk_tasks = _option(
         "hoodie.bulkinsert.shuffle.parallelism",
@@ -131,85 +132,84 @@ class WriteOptions(IndexOptions):
         minimum=0,
     )
     bloom_num_entries = _option(
-        "hoodie.index.bloom.num_entries", "Keys that a bloom filter is made for.", default=60_000, minimum=1
+        "hoodie.index.bloom.num_entries", "Number of keys that a bloom filter is sized for.", default=60_000, minimum=1
     )
     bloom_fpp = _option(
         "hoodie.index.bloom.fpp",
-        "Rate of false positives of a bloom filter that holds that many keys.",
+        "False positive rate of a bloom filter with that number of keys.",
         default=1e-9,
         minimum=1e-300,
     )
     bloom_max_entries = _option(
         "hoodie.bloom.index.filter.dynamic.max.entries",
-        "Keys beyond which a dynamic bloom filter grows no more.",
+        "Number of keys up to which a dynamic bloom filter grows.",
         default=100_000,
         minimum=1,
     )
     bloom_type: Option[BloomType] = _option(
         "hoodie.bloom.index.filter.type",
-        "Kind of bloom filter.",
+        "Type of bloom filter.",
         default="DYNAMIC_V0",
         choices=("DYNAMIC_V0", "SIMPLE"),
     )
     fill_missing = _option(
         "hoodie.write.set.null.for.missing.columns",
-        "Whether columns that the data lacks become null; without it they are an error.",
+        "Whether columns that the data lacks become null. If false, a missing column is an error.",
         default=False,
     )
     log_block_format = _option(
         "hoodie.logfile.data.block.format",
-        "How records are held in log files. Hudi's default is avro, pudi's is parquet, "
-        "which it writes and reads several times as fast, and which Hudi reads as well; of both it's hfile where base "
-        "files are HFiles.",
+        "Format of data blocks in log files. The default is hfile if base files are HFiles. Otherwise Hudi's default "
+        "is avro and pudi's is parquet, which is several times as fast and which Hudi reads as well.",
         choices=("parquet", "avro", "hfile"),
     )
     log_max_size = _option(
         "hoodie.logfile.max.size",
-        "Bytes from which on a write begins another log file.",
+        "Size in bytes at which a write starts another log file.",
         default=1024 * _MIB,
         minimum=1,
     )
     log_block_max_size = _option(
         "hoodie.logfile.data.block.max.size",
-        "Bytes in memory of the records that one block of a log file holds.",
+        "Maximum size in memory, in bytes, of the records in one log block.",
         default=256 * _MIB,
         minimum=1,
     )
     record_positions = _option(
         "hoodie.write.record.positions",
-        "Whether log blocks say where their records are in the base file, where the index that found them knows.",
+        "Whether log blocks store the row numbers of their records in the base file, if the index returns them.",
         default=True,
     )
     partial_updates = _option(
         "pudi.update.partial",
-        "Whether `Table.update` writes only the columns that change and the ordering columns to a merge-on-read "
-        "table's log files, from version 8 on. Hudi reads such log files, but in incremental queries; a record that "
-        "comes late, with a lower ordering value, then fills the columns that the update didn't write, as with Hudi.",
+        "Whether `Table.update` on a merge-on-read table writes partial updates: log files with only the changed "
+        "columns and the ordering fields. From table version 8 on. Hudi reads them, except in incremental queries. As "
+        "in Hudi, a late record with a lower ordering value then fills the columns that the update didn't write.",
         default=False,
     )
     small_file_candidates = _option(
         "hoodie.merge.small.file.group.candidates.limit",
-        "How many small base files of a partition take inserts in one write to a merge-on-read table.",
+        "Maximum number of small base files per partition that take inserts in one write to a merge-on-read table.",
         default=1,
         minimum=0,
     )
     small_file_limit = _option(
         "hoodie.parquet.small.file.limit",
-        "Base files smaller than this many bytes are filled up by inserts; 0 or less fills none.",
+        "Inserts fill up base files smaller than this size in bytes; 0 or less disables it.",
         default=100 * _MIB,
     )
     max_file_size = _option(
-        "hoodie.parquet.max.file.size", "Size in bytes that base files are planned for.", default=120 * _MIB, minimum=1
+        "hoodie.parquet.max.file.size", "Target size of base files in bytes.", default=120 * _MIB, minimum=1
     )
     record_size_estimate = _option(
         "hoodie.copyonwrite.record.size.estimate",
-        "Bytes of a record, as long as no commit tells.",
+        "Estimated size of a record in bytes, until a commit gives a better estimate.",
         default=1024,
         minimum=1,
     )
     compression_codec = _option(
         "hoodie.parquet.compression.codec",
-        "Codec of base files. pudi's default is zstd: Hudi's, gzip, takes eight times as long to write.",
+        "Codec of base files. pudi's default is zstd; Hudi's, gzip, takes eight times as long to write.",
         default="zstd",
         choices=("zstd", "gzip", "snappy", "uncompressed"),
         unsupported=("lz4", "lz4_raw", "lzo", "brotli"),
@@ -217,29 +217,31 @@ class WriteOptions(IndexOptions):
     block_size = _option("hoodie.parquet.block.size", "Size in bytes of a row group.", default=120 * _MIB, minimum=1)
     page_size = _option("hoodie.parquet.page.size", "Size in bytes of a page.", default=_MIB, minimum=1)
     dictionary_enabled = _option(
-        "hoodie.parquet.dictionary.enabled", "Whether columns are dictionary-encoded where that pays.", default=True
+        "hoodie.parquet.dictionary.enabled",
+        "Whether to dictionary-encode columns where it reduces the size.",
+        default=True,
     )
     hfile_compression = _option(
         "hoodie.hfile.compression.algorithm",
-        "Codec of base files that are HFiles.",
+        "Codec of HFile base files.",
         default="GZ",
         choices=("GZ", "NONE"),
         unsupported=("LZO", "SNAPPY", "LZ4", "BZIP2", "ZSTD"),
     )
     hfile_block_size = _option(
-        "hoodie.hfile.block.size", "Bytes of a block of a base file that is an HFile.", default=_MIB, minimum=1
+        "hoodie.hfile.block.size", "Block size of HFile base files in bytes.", default=_MIB, minimum=1
     )
     bloom_filter = _option(
         "hoodie.parquet.bloom.filter.enabled",
-        "Whether base files carry a bloom filter of their keys. Hudi's default is true; pudi's is true with the "
-        "bloom index only, since the filter costs as much as the write.",
+        "Whether base files contain a bloom filter of their keys. Hudi's default is true. pudi's is true only with "
+        "the bloom index, since making the filter takes as long as the write.",
         kind=bool,
     )
     lock_provider = _option(
         "hoodie.write.lock.provider",
-        "What guards the timeline among writers, with or without its package; what fits the storage by default. On "
-        "a local disk every writer of pudi also takes a file lock, so that InProcessLockProvider is safe there; in "
-        "object stores it's refused, unless hoodie.write.concurrency.mode says that there's one writer.",
+        "Lock provider, with or without its package. The default depends on the storage. On a local disk every pudi "
+        "writer also takes a file lock, so InProcessLockProvider is safe there. On object stores it is refused, "
+        "unless hoodie.write.concurrency.mode is set to SINGLE_WRITER.",
         choices=(*_PROVIDERS, *(_LOCKS + name for name in _PROVIDERS)),
         unsupported=(
             _LOCKS + "ZookeeperBasedLockProvider",
@@ -247,36 +249,35 @@ class WriteOptions(IndexOptions):
             "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
             "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
         ),
-        instead="leave it out, or use one of " + ", ".join(_PROVIDERS),
+        instead="omit the option, or use one of " + ", ".join(_PROVIDERS),
     )
     concurrency_mode = _option(
         "hoodie.write.concurrency.mode",
-        "Whether one process writes the table (SINGLE_WRITER) or several may. Conflicts are always looked for. "
-        "SINGLE_WRITER, given explicitly, allows InProcessLockProvider in an object store: whatever another process "
-        "does beside a write then ends it with a ConflictError.",
+        "Whether one process (SINGLE_WRITER) or several write the table. pudi checks for conflicts in either mode. "
+        "SINGLE_WRITER, if set explicitly, allows InProcessLockProvider on object stores; a write then fails with "
+        "ConflictError if another process changed the table.",
         choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
         unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",),
     )
     conflict_retries = _option(
         "hoodie.write.num.retries.on.conflict.failures",
-        "How often a write that lost to another writer is planned and written again, with growing pauses. Without "
-        "it 5 times for update, merge, delete by predicate, insert and bulk_insert, and never for upsert, delete of "
-        "records, overwrites and delete_partitions, whose input may have been computed from what changed meanwhile. "
-        "Hudi's default is 0.",
+        "How often pudi plans and writes again after a conflict, with growing pauses. The default is 5 for update, "
+        "merge, delete by predicate, insert and bulk_insert. It is 0 for upsert, delete of records, overwrites and "
+        "delete_partitions, since their input may have been computed from the changed records. Hudi's default is 0.",
         kind=int,
         minimum=0,
     )
     sync = _option(
         "pudi.write.sync",
-        "Whether on local disks a commit is brought to the disk (fsync) before it's told as done, so that a loss of "
-        "power can't take it or damage the table.",
+        "Whether a commit on a local disk is flushed (fsync) before the call returns, so that it survives a loss of "
+        "power.",
         default=True,
     )
     clock_tolerance_ms = _option(
         "pudi.write.clock.tolerance.ms",
-        "Milliseconds that this machine's clock may be apart from an object store's, by the time it gives to the "
-        "requested file; a writer whose clock is further off is refused. 0 compares nothing, at one request less a "
-        "write.",
+        "Maximum difference in milliseconds between this machine's clock and an object store's. pudi compares it with "
+        "the modification time of the requested file and refuses to write if it is larger. 0 skips the check and "
+        "saves one request per write.",
         default=5 * 60 * 1000,
         minimum=0,
     )
@@ -287,12 +288,15 @@ class WriteOptions(IndexOptions):
         minimum=1,
     )
     heartbeat_tolerable_misses = _option(
-        "hoodie.client.heartbeat.tolerable.misses", "Heartbeats that a living writer may miss.", default=2, minimum=0
+        "hoodie.client.heartbeat.tolerable.misses",
+        "Number of heartbeats that a living writer may miss.",
+        default=2,
+        minimum=0,
     )
     failed_writes_policy = _option(
         "hoodie.clean.failed.writes.policy",
-        "When a dead writer's leavings are rolled back: before any write (EAGER), once its heartbeat is over "
-        "(LAZY) or never. pudi's default is LAZY, safe with several writers; Hudi's is EAGER.",
+        "When failed writes are rolled back: before every write (EAGER), after the writer's heartbeat expired (LAZY), "
+        "or never (NEVER). pudi's default is LAZY, which is safe with several writers; Hudi's is EAGER.",
         default="LAZY",
         choices=("EAGER", "LAZY", "NEVER"),
         job_keys=("hoodie.cleaner.policy.failed.writes",),
