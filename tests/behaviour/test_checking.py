@@ -120,7 +120,7 @@ def test_log_files_of_a_write_that_has_not_completed_are_no_difference(tmp_path:
 def test_a_table_without_a_metadata_table_is_looked_at_for_keys(golden_folder: Path) -> None:
     path = Golden("cow_v9_duplicates").unpack(golden_folder)
     assert differences(path) == [
-        ("record keys", city, f"{len(keys)} record keys ({', '.join(map(repr, keys))}) are there more than once")
+        ("record keys", city, f"{len(keys)} record keys ({', '.join(map(repr, keys))}) are stored more than once")
         for city, keys in {
             "chennai": ["k0002", "k0005", "k0008"],
             "nyc": ["k0000", "k0006", "k0009"],
@@ -156,7 +156,7 @@ def test_values_and_keys_that_are_others_than_the_indexes_say(indexed: Path) -> 
     assert ("bloom_filters", name) in kinds
     assert ("record_index", f"nyc/{file.name.split('_')[0]}") in kinds
     assert any(
-        index == "record_index" and "'strange'" in what and "not by the index" in what for index, _, what in found
+        index == "record_index" and "'strange'" in what and "missing from the index" in what for index, _, what in found
     )
     assert any(index == "secondary_index_idx_rider" and "strange='zzz'" in what for index, _, what in found)
     said = CliRunner().invoke(app, ["check", str(indexed)])
@@ -168,7 +168,7 @@ def test_a_file_that_is_gone_and_one_that_is_not_listed(indexed: Path) -> None:
     opened = pudi.Table(str(indexed))
     old = min((indexed / "nyc").glob("*.parquet"), key=lambda file: file.name.split("_")[-1])
     old.unlink()  # of an older slice, which no reader of the newest state misses
-    assert differences(indexed) == [("files", f"nyc/{old.name}", "the file is listed and not there")]
+    assert differences(indexed) == [("files", f"nyc/{old.name}", "the file is listed, but missing")]
     assert opened.scan().to_arrow().num_rows == 33
 
 

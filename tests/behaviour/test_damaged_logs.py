@@ -121,7 +121,7 @@ def test_a_log_cut_at_the_end_of_a_block_is_missed(tmp_path: Path, version: int)
         assert first < len(data), "two blocks"
         newest.write_bytes(data[:first])
         with pytest.raises(
-            pudi.CorruptError, match=f"cut off: it has {first} bytes, where its commit states {len(data)}"
+            pudi.CorruptError, match=f"cut off: it has {first} bytes, but its commit states {len(data)}"
         ):
             table.scan().to_arrow()
         with pytest.raises(pudi.CorruptError, match="cut off"):

@@ -120,7 +120,7 @@ def test_said_where_log_files_cannot_hold_it(tmp_path: Path, caplog: pytest.LogC
         assert found(LocalEngine(), table) == ({"k0": "old"} if version == 8 else {})
         named = [each.what for each in table.check().differences]
         assert len(named) == (version == 8)
-        assert all("'k0'" in what and "there again" in what for what in named)
+        assert all("'k0'" in what and "visible again" in what for what in named)
         table.delete(keys("k0"))
         assert found(LocalEngine(), table) == {}
         assert table.check().ok

@@ -108,7 +108,7 @@ def test_a_log_that_ends_within_a_block_is_refused_and_passed_over_where_no_comm
         with caplog.at_level(logging.WARNING, "pudi"):
             assert_same(rows_of(engine, pudi.Table(str(logs.path)).scan()), logs.expected())
         if engine.name == "local":
-            assert f"bytes {len(whole)} to {len(whole) + 50} are no whole block; passed over" in caplog.text
+            assert f"bytes {len(whole)} to {len(whole) + 50} are not a complete block; skipped" in caplog.text
 
 
 def test_a_rollback_takes_out_the_blocks_before_it(engine: Engine, tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_lost_file_is_named_and_the_list_that_tells_of_it_kept(copy: Path) -> 
     opened = pudi.Table(copy)
     found = {(each.index, each.path): each.what for each in opened.check().differences}
     assert "is gone, and its records with it" in found["data files", log.path]
-    assert found["files", log.path] == "the file is listed and not there"
+    assert found["files", log.path] == "the file is listed, but missing"
     done = opened.repair()
     assert (done.ok, done.done, done.plan.rebuilt) == (False, False, ())
     assert {each.path for each in done.plan.left} >= {log.path}
@@ -277,13 +277,13 @@ def test_from_a_shell(copy: Path) -> None:
     assert [each["index"] for each in json.loads(said.output)["differences"]] == ["record_index"]
     said = run(app, ["repair", str(copy), "--dry-run"])
     assert said.exit_code == 2
-    assert "to be made anew in the metadata table: record_index" in said.output
+    assert "to be rebuilt in the metadata table: record_index" in said.output
     assert run(app, ["repair", str(copy)], input="n\n").exit_code == 2
     assert run(app, ["repair", str(copy), "--json"]).exit_code == 2
     assert run(app, ["check", str(copy)]).exit_code == 2
     said = run(app, ["repair", str(copy)], input="y\n")
     assert said.exit_code == 0, said.output
-    assert "made anew: record_index" in said.output
+    assert "rebuilt: record_index" in said.output
     said = run(app, ["repair", str(copy), "--yes"])
     assert (said.exit_code, said.output) == (0, "nothing to repair\n")
     assert run(app, ["repair", str(copy.parent)]).exit_code == 1

@@ -69,7 +69,7 @@ def test_where_nothing_in_a_log_file_helps(spark: Any, tmp_path: Path) -> None:
     assert values(hudi, table) == {"k0": "old"}
     named = [each.what for each in table.check().differences]
     assert len(named) == 1
-    assert "record key 'k0' is deleted in log files without an ordering value, and there again" in named[0]
+    assert "record key 'k0' is deleted in log files without an ordering value, and visible again" in named[0]
     table.delete(pa.table({"uuid": ["k0"], "city": ["nyc"]}))
     table.upsert(rows(("k0", 3, "late")))
     assert values(hudi, table) == {}

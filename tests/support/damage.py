@@ -189,17 +189,17 @@ class Damage:
 
 
 NAMED_DAMAGES = [
-    Damage("narrow results", narrow_results, UPPER, "results for 'rider': values from A to A are said"),
-    Damage("empty filter", empty_a_filter, LOWER, "unknown to the bloom filter"),
-    Damage("misfiled value", misfile_a_value, BY_RIDER, "there by the index only"),
+    Damage("narrow results", narrow_results, UPPER, "results for 'rider': values from A to A are stated"),
+    Damage("empty filter", empty_a_filter, LOWER, "missing from its bloom filter"),
+    Damage("misfiled value", misfile_a_value, BY_RIDER, "only in the index"),
     Damage("truncated results", truncate(UPPER), UPPER, "can't be read"),
 ]
 DAMAGES = [
-    Damage("forgotten file", forget_a_file, FILES, "the file is not listed, readers lose its records"),
-    Damage("stranger listed", list_a_stranger, FILES, "the file is listed and not there"),
-    Damage("misplaced key", misplace_a_key, RECORD_INDEX, "record key 'k0003' is there, not by the index"),
-    Damage("lost key", lose_a_key, RECORD_INDEX, "record key 'k0003' is there, not by the index"),
-    Damage("invented key", invent_a_key, RECORD_INDEX, "record key 'nobody' is there by the index only"),
+    Damage("forgotten file", forget_a_file, FILES, "the file is not listed, so readers miss its records"),
+    Damage("stranger listed", list_a_stranger, FILES, "the file is listed, but missing"),
+    Damage("misplaced key", misplace_a_key, RECORD_INDEX, "record key 'k0003' is missing from the index"),
+    Damage("lost key", lose_a_key, RECORD_INDEX, "record key 'k0003' is missing from the index"),
+    Damage("invented key", invent_a_key, RECORD_INDEX, "record key 'nobody' is only in the index"),
     Damage("narrow statistics", narrow_a_file, COLUMN_STATS, "column 'fare': values from"),
     Damage("narrow statistics of a log", narrow_a_log, COLUMN_STATS, "column 'fare': values from"),
     Damage("narrow partitions", narrow_partitions, PARTITION_STATS, "column 'fare' in nyc/"),

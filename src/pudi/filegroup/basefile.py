@@ -297,7 +297,7 @@ class BaseFileReader:
 def corrupt_file(storage: Storage, base: BaseFile, reason: object) -> CorruptError:
     """The error for a base file that can't be read."""
     return CorruptError(
-        f"the base file can't be read: {reason}; restore it, or roll its commit back",
+        f"the base file can't be read: {reason}; restore it, or roll back its commit",
         table=storage.root,
         path=base.path,
         instant=base.instant,

@@ -107,7 +107,7 @@ class CommittedLogs:
     pending: frozenset[str] = frozenset()
     start: str | None = None
     called: str = "a log file"
-    remedy: str = "restore the file from a copy, or roll the commit back with all after it"
+    remedy: str = "restore the file from a copy, or roll back this commit and all later ones"
     _read: dict[str, Extents | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

@@ -136,7 +136,7 @@ def check_alone(file: DecodedLog) -> None:
         CorruptError: it isn't so.
     """
     for start, end in file.damage:
-        raise file.corrupt(f"is damaged: its bytes {start} to {end} are no whole block", start)
+        raise file.corrupt(f"is damaged: bytes {start} to {end} are not a complete block", start)
     if file.log.stated not in {None, UNNAMED, file.size}:
         raise _wrong_size(file, file.log.stated or 0)
 
@@ -188,11 +188,11 @@ def _judge_own(file: DecodedLog, end: int | None, claims: Claims, *, known: bool
         raise _wrong_size(file, end)
     if file.damage and not (known and end is None and claims.complete):
         start, behind = file.damage[0]
-        raise file.corrupt(f"is damaged: its bytes {start} to {behind} are no whole block", start)
+        raise file.corrupt(f"is damaged: bytes {start} to {behind} are not a complete block", start)
     for block in file.blocks:
         if block.instant != file.log.instant:
-            raise file.corrupt(f"has a block that names another instant, {block.instant}", block.offset)
-    _warn(file, "its commit doesn't name it: a task that failed left it")
+            raise file.corrupt(f"has a block of another instant, {block.instant}", block.offset)
+    _warn(file, "its commit doesn't name the file: a failed task left it")
 
 
 def _judge_shared(file: DecodedLog, claims: Claims) -> None:
@@ -202,18 +202,18 @@ def _judge_shared(file: DecodedLog, claims: Claims) -> None:
     for start, end in file.damage:
         if claims.touch(start, end):
             writer = min((e for e in claims.extents if start < e.end and e.start < end), key=lambda e: e.start)
-            raise file.corrupt(f"is damaged: its bytes {start} to {end} are no whole block", start, writer.instant)
+            raise file.corrupt(f"is damaged: bytes {start} to {end} are not a complete block", start, writer.instant)
         if not claims.complete:
             raise file.corrupt(
-                f"has bytes {start} to {end}, which are no whole block, and not all commits are there to say whether "
-                "they were one",
+                f"has bytes {start} to {end}, which are not a complete block, and too few commits are "
+                "left to tell whether they ever were",
                 start,
             )
     for block in file.records:
         writers = claims.writers(block.offset)
         if writers and block.instant not in writers:
             raise file.corrupt(
-                f"has a block that names instant {block.instant}, where commit {min(writers)} wrote", block.offset
+                f"has a block of instant {block.instant} in bytes that commit {min(writers)} wrote", block.offset
             )
     _warn(file, "no completed instant wrote them")
 
@@ -235,12 +235,12 @@ def _check_archived(
 
 
 def _wrong_size(file: DecodedLog, expected: int) -> CorruptError:
-    what = "was cut off" if file.size < expected else "has bytes behind its end"
-    return file.corrupt(
-        f"{what}: it has {file.size} bytes, where its commit states {expected}", min(file.size, expected)
-    )
+    what = "was cut off" if file.size < expected else "has extra bytes at its end"
+    return file.corrupt(f"{what}: it has {file.size} bytes, but its commit states {expected}", min(file.size, expected))
 
 
 def _warn(file: DecodedLog, why: str) -> None:
     for start, end in file.damage:
-        _log.warning("log file %s: bytes %d to %d are no whole block; passed over, %s", file.log.path, start, end, why)
+        _log.warning(
+            "log file %s: bytes %d to %d are not a complete block; skipped: %s", file.log.path, start, end, why
+        )

@@ -101,9 +101,9 @@ def read_log_blocks(
         base = block.headers.get(Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
         if base and scope.misses(base):
             raise CorruptError(
-                f"the base file that instant {base} wrote is not there for readers, and block {block.instant} of a log "
-                f"file lies over it: the completed file of {base} is gone from the timeline; restore it from a backup, "
-                "or roll the table back to a state before it",
+                f"readers can't see the base file that instant {base} wrote, but block {block.instant} of a log file "
+                f"applies to it: the completed file of {base} is gone from the timeline; restore it from a backup, or "
+                "roll the table back to a state before it",
                 table=storage.root,
                 path=block.path,
                 instant=base,
@@ -209,7 +209,7 @@ def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock
             by_instant.pop(_rolled_back(block), None)
             continue
         if block.kind is BlockKind.CDC:
-            raise NotSupportedError("change data among a slice's blocks", path=block.path, offset=block.offset)
+            raise NotSupportedError("a CDC block in a log file of a slice", path=block.path, offset=block.offset)
         if not block.instant:
             raise block.corrupt("doesn't say which instant wrote it")
         if scope.sees(block.instant):

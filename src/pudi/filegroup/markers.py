@@ -122,8 +122,8 @@ class Markers:
 
     def _stranger(self, path: str, source: str | None) -> CorruptError:
         return CorruptError(
-            f"{path!r} is named among the files of instant {self.instant}, which can't have written it; nothing "
-            "was deleted. Remove the instant's files from the timeline and its markers by hand",
+            f"{path!r} is listed as a file of instant {self.instant}, which can't have written it; nothing was "
+            "deleted. Remove the instant's timeline files and markers by hand",
             table=self.storage.root,
             path=source or path,
             instant=self.instant,

@@ -43,8 +43,8 @@ def check_size_of(storage: Storage, base: BaseFile, found: int) -> None:
     """
     if base.size and found != base.size:
         raise CorruptError(
-            f"a base file isn't the one that was written: it has {found} bytes, where {base.size} are stated; restore "
-            "the file from a copy, or roll its commit back with all after it",
+            f"the base file isn't the one that was written: it has {found} bytes, but {base.size} are stated; "
+            "restore the file from a copy, or roll back its commit and all later ones",
             table=storage.root,
             path=base.path,
             instant=base.instant,

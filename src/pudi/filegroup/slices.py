@@ -70,8 +70,8 @@ class BaseFile(_DataFile[BaseFileName]):
             return None
         if isinstance(parsed, LogFileName):
             raise NotSupportedError(
-                "a copy-on-write table has log files, which Hudi doesn't write there: move them away, or have "
-                f"{TableConfig.table_type} say MERGE_ON_READ if that's what the table is",
+                "a copy-on-write table has log files, which Hudi never writes there: move them away, or set "
+                f"{TableConfig.table_type} to MERGE_ON_READ if the table is one",
                 path=info.path,
             )
         if not is_instant_time(parsed.instant):  # a foreign file whose name happens to have three parts
@@ -172,7 +172,8 @@ class FileSlice:
         """
         if self.base is None or self.logs:
             raise NotSupportedError(
-                f"file group {self.file_id} of partition {self.partition!r} has log files, which this can't take in",
+                f"file group {self.file_id} of partition {self.partition!r} has log files, which this operation "
+                "doesn't support",
                 path=self.path,
             )
         return self.base

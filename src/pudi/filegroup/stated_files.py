@@ -125,8 +125,8 @@ def check_stated(
             if sizes and 0 not in sizes and base.size not in sizes:
                 store.storage.head(base.path)  # report it as no file, whatever its size
                 raise CorruptError(
-                    f"a base file isn't the one that was written: it has {base.size} bytes, where its commit states "
-                    f"{max(sizes)}; restore the file from a copy, or roll the commit back with all after it",
+                    f"the base file isn't the one that was written: it has {base.size} bytes, but its commit states "
+                    f"{max(sizes)}; restore the file from a copy, or roll back this commit and all later ones",
                     table=store.storage.root,
                     path=base.path,
                     instant=base.instant,
@@ -147,16 +147,15 @@ def _refuse(store: TimelineStore, group: Group, requested: str, path: str) -> No
         return
     if _is_there(store.storage, path):
         raise CorruptError(
-            f"the partition {group[0]!r} isn't listed, though commit {requested} wrote {path}: its "
+            f"the partition {group[0]!r} isn't listed, although commit {requested} wrote {path}: its "
             f"{PARTITION_METADATA} is gone; restore it from a copy",
             table=store.storage.root,
             path=f"{group[0]}/{PARTITION_METADATA}",
             instant=requested,
         )
     raise NotFoundError(
-        f"the file that commit {requested} wrote is gone, and no later commit that is seen took its place: restore it "
-        "from a copy, or roll the commit back with all after it (if a cleaner or another writer took it away just now, "
-        "read the table again)",
+        f"the file that commit {requested} wrote is gone, and no later commit replaced it: restore it from a copy, or "
+        "roll back this commit and all later ones (if a cleaner just deleted it, read the table again)",
         table=store.storage.root,
         path=path,
         instant=requested,

@@ -151,7 +151,7 @@ def decode_avro_file(
     except bad_bytes() as error:
         raise CorruptError(f"{name} is cut off or damaged: {cause_text(error)}", path=path, offset=offset) from error
     if block.tell() != len(container["block"]):
-        raise CorruptError(f"{name} is followed by bytes that belong to nothing", path=path, offset=offset)
+        raise CorruptError(f"{name} is followed by unexpected bytes", path=path, offset=offset)
     return name, cast("dict[str, Any]", record)
 
 
@@ -178,7 +178,7 @@ def _read_container(data: bytes, path: str | None) -> tuple[dict[str, Any], int]
 def parse_record_schema(text: bytes) -> dict[str, Any]:
     """The parsed schema of a record, after `_SchemaCheck` found it harmless."""
     if len(text) > _MAX_SCHEMA_BYTES:
-        raise ValueError(f"{len(text)} bytes are not credible")
+        raise ValueError(f"{len(text)} bytes are implausible")
     schema = json.loads(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("not a record")

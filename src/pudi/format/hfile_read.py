@@ -114,7 +114,7 @@ class HFileReader:
         begin = trailer.load_on_open
         if size - begin > len(tail):
             if size - begin > _MOST_INDEX:
-                raise source.corrupt(f"an index of {size - begin} bytes is not credible", begin)
+                raise source.corrupt(f"an index of {size - begin} bytes is implausible", begin)
             tail = _exactly(read, begin, size - len(tail), source) + tail
         opening = memoryview(tail)[len(tail) - (size - begin) : -TRAILER_SIZE]
         content, at = decode_block(opening, ROOT_INDEX, trailer.codec, begin, source)

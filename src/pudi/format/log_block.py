@@ -123,7 +123,7 @@ class LogBlock:
     def corrupt(self, what: str) -> CorruptError:
         """The error for a content that is not what the block's kind demands."""
         return CorruptError(
-            f"a {self.kind.name.lower()} block of a log file {what}; restore the file, or roll its commit back",
+            f"a {self.kind.name.lower()} block of a log file {what}; restore the file, or roll back its commit",
             path=self.path,
             instant=self.instant or None,
             offset=self.offset,
@@ -181,7 +181,7 @@ def decode_blocks(
         if length is None:
             if damaged is None:
                 raise CorruptError(
-                    "a block of the log file is cut off or damaged: restore the file, or roll its commit back",
+                    "a block of the log file is cut off or damaged; restore the file, or roll back its commit",
                     path=path,
                     offset=at,
                 )
@@ -241,7 +241,7 @@ def _block(parts: _Parts, *, held: bool) -> LogBlock:
     parts.skip(size)
     parts.texts()  # footers: Hudi defines no keys
     if parts.left != _LONG.size:
-        raise parts.corrupt("its parts don't fill it")
+        raise parts.corrupt("its parts don't add up to its length")
     unknown = [key for key in headers if key not in Header._value2member_map_]
     if unknown:
         raise NotSupportedError(
@@ -272,13 +272,13 @@ class _Parts:
         """Headers or footers: a count, then keys and texts."""
         count = self.number(_INT)
         if not 0 <= count <= _MAX_HEADERS:
-            raise self.corrupt(f"{count} headers are not credible")
+            raise self.corrupt(f"{count} headers are implausible")
         found = {}
         for _ in range(count):
             key = self.number(_INT)
             text = self.take(self.number(_INT))
             if key in found:
-                raise self.corrupt(f"header {key} is there twice")
+                raise self.corrupt(f"header {key} occurs twice")
             try:
                 found[key] = bytes(text).decode()
             except UnicodeDecodeError as error:
@@ -297,13 +297,13 @@ class _Parts:
     def skip(self, size: int) -> None:
         """Pass the next bytes over."""
         if not 0 <= size <= self.left:
-            raise self.corrupt(f"{size} bytes are not there")
+            raise self.corrupt(f"{size} bytes are missing")
         self.at += size
 
     def corrupt(self, what: str) -> CorruptError:
         """The error for a block that isn't one inside."""
         return CorruptError(
-            f"a block of the log file is damaged: {what}; restore the file, or roll its commit back",
+            f"a block of the log file is damaged: {what}; restore the file, or roll back its commit",
             path=self.path,
             offset=self.at,
         )

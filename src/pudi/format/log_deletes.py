@@ -272,7 +272,7 @@ def _chain(
         if count == 0:
             break
         if count > records.size:
-            raise BadAvro(f"{count} deletes are not credible")
+            raise BadAvro(f"{count} deletes are implausible")
         place = int(np.searchsorted(candidates, at))
         last = -1 if place >= len(candidates) or candidates[place] != at else place
         for _ in range(count - 1):  # each says only where the next one begins
@@ -285,7 +285,7 @@ def _chain(
         chosen.append(last)
         at = int(ends[last])
     if at != records.size:
-        raise BadAvro("the deletes are followed by bytes that belong to nothing")
+        raise BadAvro("unexpected bytes follow the deletes")
     begin: np.ndarray = candidates[np.array(chosen, dtype=np.int64)] if chosen else np.zeros(0, dtype=np.int64)
     return begin
 

@@ -53,7 +53,7 @@ def decode_properties(data: bytes, *, path: str | None = None) -> dict[str, str]
         CorruptError: a bad escape, a line without an end (the file was cut off), or an absurd size.
     """
     if len(data) > MaxBytes.PROPERTIES:
-        reason = f"properties of {len(data)} bytes: more than {int(MaxBytes.PROPERTIES)} are not credible"
+        reason = f"properties of {len(data)} bytes: more than {int(MaxBytes.PROPERTIES)} are implausible"
         raise CorruptError(reason, path=path)
     if data and not data.endswith((b"\n", b"\r")):
         raise CorruptError(

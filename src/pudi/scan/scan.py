@@ -56,8 +56,8 @@ class Scan:
         """
         if self._instant is None:
             raise NotSupportedError(
-                "a read-optimized scan is at no instant, since it doesn't see what log files hold; to write back what "
-                "comes of a scan, make it without read_optimized",
+                "a read-optimized scan has no instant, since it ignores log files; to write back the result of a "
+                "scan, scan without read_optimized",
                 table=self._plan.table,
             )
         return self._instant

@@ -74,7 +74,7 @@ class Skipper:
 
 
 def _warn(plan: ReadPlan, error: PudiError) -> None:
-    _log.warning("no file is skipped by the metadata table of %s: %s", plan.table, error)
+    _log.warning("data skipping is off for %s, since its metadata table can't be used: %s", plan.table, error)
 
 
 def skipper(

@@ -92,7 +92,7 @@ def changes_scan(
         NotFoundError: the cleaner has removed files of the range.
     """
     if not meta.config.populate_meta_fields:
-        raise NotSupportedError("the table has no meta fields, so its changes can't be told", table=meta.storage.root)
+        raise NotSupportedError("the table has no meta fields, so pudi can't find its changes", table=meta.storage.root)
     timeline = meta.store.load()
     low = None if since is None else parse_time(since, meta.config.timezone, what="since")
     high = None if until is None else parse_time(until, meta.config.timezone, what="until")

@@ -20,8 +20,8 @@ _HUDI = (
 )
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
-_NO_HFILES = "from Spark it reads no HFiles as base files, tried with 1.2; its Java readers do"
-_UPGRADES = f"it brings the table to its own version when it writes, unless {AUTO_UPGRADE} is false"
+_NO_HFILES = "from Spark it can't read HFile base files (tried with 1.2); its Java readers can"
+_UPGRADES = f"it upgrades the table to its own version when it writes, unless {AUTO_UPGRADE} is false"
 _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
 
 
@@ -60,4 +60,4 @@ def _hudi_rs(config: TableConfig) -> Access:
         return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
     if config.version not in {6, 8, 9}:
         return Access(who, False, False, f"it doesn't know version {config.version}")
-    return Access(who, True, False, "it only reads, and no columns of timestamps without a zone")
+    return Access(who, True, False, "it only reads, and it can't read timestamps without a time zone")

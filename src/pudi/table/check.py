@@ -96,7 +96,9 @@ class _Check:
         if table is not None:
             try:
                 for name in sorted(table.ever_invalidated):
-                    yield Difference(name, "", "a writer rolled back what it held, and it's still said to be ready")
+                    yield Difference(
+                        name, "", "a writer rolled back its entries, but the table's properties still list it as ready"
+                    )
             except UNREADABLE as error:
                 table, unreadable = None, error
         if unreadable is not None:

@@ -54,10 +54,10 @@ def listing_differences(
         said = {info.path: info.size for info in listed[partition]}
         for path in sorted(said.keys() - there.keys()):
             if not cleaning:
-                yield Difference(FILES, path, "the file is listed and not there")
+                yield Difference(FILES, path, "the file is listed, but missing")
         for path in sorted(there.keys() - said.keys()):
             if path in needed:
-                yield Difference(FILES, path, "the file is not listed, readers lose its records")
+                yield Difference(FILES, path, "the file is not listed, so readers miss its records")
         for path in sorted(said.keys() & there.keys()):
             if said[path] != there[path]:
                 yield Difference(FILES, path, f"listed with {said[path]:,} bytes, it has {there[path]:,}")

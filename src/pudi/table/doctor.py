@@ -28,16 +28,16 @@ _BLOCKED_AFTER_MS = 60 * 60 * 1000
 _MANY_DELTAS = 30
 
 _BLOCKS = {
-    Action.COMMIT: "the archiving of all that came after it, and compactions of the metadata table",
-    Action.DELTACOMMIT: "the archiving of all that came after it, and compactions of the metadata table",
-    Action.REPLACECOMMIT: "the archiving of all that came after it, and compactions of the metadata table",
-    Action.CLUSTERING: "writes to the file groups that it takes, and writes by pudi",
-    Action.COMPACTION: "the cleaning of the log files that it takes, and archiving",
-    Action.LOGCOMPACTION: "the cleaning of the log files that it takes, and archiving",
-    Action.INDEXING: "the cleaning and archiving of the metadata table",
-    Action.ROLLBACK: "writes, until it's gone on with",
-    Action.RESTORE: "writes, until it's gone on with",
-    Action.CLEAN: "later cleans, until it's gone on with",
+    Action.COMMIT: "archiving of later instants, and compactions of the metadata table",
+    Action.DELTACOMMIT: "archiving of later instants, and compactions of the metadata table",
+    Action.REPLACECOMMIT: "archiving of later instants, and compactions of the metadata table",
+    Action.CLUSTERING: "writes to its file groups, and all writes by pudi",
+    Action.COMPACTION: "cleaning of its log files, and archiving",
+    Action.LOGCOMPACTION: "cleaning of its log files, and archiving",
+    Action.INDEXING: "cleaning and archiving of the metadata table",
+    Action.ROLLBACK: "writes, until it is resumed",
+    Action.RESTORE: "writes, until it is resumed",
+    Action.CLEAN: "later cleans, until it is resumed",
 }
 """What waits for an action that is pending."""
 
@@ -196,7 +196,7 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             yield Advice(
                 Level.WARNING,
                 f"{each.action} {each.instant} has been pending for {each.age_seconds // 3600} hours and blocks "
-                f"{each.blocks}; see whether somebody is at work on it",
+                f"{each.blocks}; check whether its writer still runs",
             )
     if found.future is not None:
         future = found.future
@@ -204,17 +204,19 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             Level.WARNING,
             f"{future.count} instants lie up to {future.ahead_seconds / 86_400:,.1f} days in the future, the first is "
             f"{future.action} {future.first}: its writer's clock was ahead, and later instants continue from it. Until "
-            f"{future.newest} is past, reads as of a time or since a time find less than there is: give them "
-            "instants in place of times, and set the clock of that writer",
+            f"{future.newest} is past, reads as of a time or since a time miss commits: give them "
+            "instants instead of times, and correct that writer's clock",
         )
     if found.orphans:
-        yield Advice(Level.WARNING, f"{len(found.orphans)} things were left behind by dead writers; run pudi repair")
+        yield Advice(
+            Level.WARNING, f"{len(found.orphans)} files or folders were left behind by dead writers; run pudi repair"
+        )
     yield from _advice_on_files(found)
     if found.metadata is not None and found.metadata.deltas > _MANY_DELTAS:
         yield Advice(
             Level.WARNING,
-            f"{found.metadata.deltas} commits of the metadata table wait for its compaction, which the next write "
-            "does unless an instant is pending",
+            f"{found.metadata.deltas} deltacommits of the metadata table wait for its compaction; the next "
+            "write runs it, unless an instant is pending",
         )
     if found.metadata is None and found.files.partitions > 1:
         yield Advice(

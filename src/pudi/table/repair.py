@@ -58,7 +58,7 @@ class RepairPlan:
         lines += [f"to be rolled back: {instant}, whose writer died" for instant in self.dead]
         lines += [f"to be deleted: {path}: {what}" for path, what in self.orphans.describe()]
         if self.rebuilt:
-            lines.append(f"to be made anew in the metadata table: {', '.join(self.rebuilt)}")
+            lines.append(f"to be rebuilt in the metadata table: {', '.join(self.rebuilt)}")
         lines += [f"can't be repaired: {each}" for each in self.left]
         return "\n".join(lines or [str(self.found)])
 
@@ -100,8 +100,8 @@ class RepairResult:
     def __str__(self) -> str:
         if not self.done:
             return "nothing was done" if not self.ok else "nothing to repair"
-        lines = [f"made anew: {', '.join(self.built)}"] if self.built else []
-        lines += [f"taken away: {partition}: {why}" for partition, why in self.dropped]
+        lines = [f"rebuilt: {', '.join(self.built)}"] if self.built else []
+        lines += [f"dropped: {partition}: {why}" for partition, why in self.dropped]
         return "\n".join([*lines, f"now: {self.after}"])
 
 

@@ -266,15 +266,17 @@ def what_is_wrong(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str |
         return None
     least, greatest, nulls = said.least[place], said.greatest[place], said.null_count[place].as_py()
     if seen.nulls is not None and nulls is not None and (nulls != seen.nulls if exact else nulls < seen.nulls):
-        return f"{nulls:,} nulls are said, {seen.nulls:,} are there"
+        return f"{nulls:,} nulls are stated, but there are {seen.nulls:,}"
     if not seen.least.is_valid:
         return None
     if greatest.is_valid and pa.types.is_floating(greatest.type) and math.isnan(greatest.as_py()):
         greatest = pa.scalar(math.inf, greatest.type)  # NaN is greater than all numbers
     if not least.is_valid or not greatest.is_valid:
-        return f"no value is said to be there, there are some from {seen.least} to {seen.greatest}"
+        return f"states no values, but there are values from {seen.least} to {seen.greatest}"
     if pc.less(seen.least, least).as_py() or pc.greater(seen.greatest, greatest).as_py():
-        return f"values from {least} to {greatest} are said, there are some from {seen.least} to {seen.greatest}"
+        return (
+            f"values from {least} to {greatest} are stated, but there are values from {seen.least} to {seen.greatest}"
+        )
     return None
 
 
@@ -305,4 +307,4 @@ def lost_to_filter(index: str, path: str, held: Mapping[str, object], texts: pa.
         return
     lost = texts.filter(pc.invert(known))
     if len(lost):
-        yield Finding.of_keys(index, path, lost, "unknown to the bloom filter")
+        yield Finding.of_keys(index, path, lost, "missing from its bloom filter")

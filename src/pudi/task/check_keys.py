@@ -231,7 +231,7 @@ class CompareKeys:
             codes = several[where == number] // max(1, len(partitions))
             named = pc.array_take(coded.dictionary, pa.array(codes))
             path = "" if self.unique else partitions[number]
-            yield Finding.of_keys(RECORD_KEYS, path, named.sort(), "there more than once")
+            yield Finding.of_keys(RECORD_KEYS, path, named.sort(), "stored more than once")
 
     def _located(
         self, storage: Storage, group: FileSlice | None, scope: LogScope, keys: pa.Array, owner: Numbers
@@ -246,14 +246,14 @@ class CompareKeys:
             strange = of_index < 0
         here, there = _matched(keys, owner, told, of_index)
         for number, missing in _by(owner, ~here):
-            yield Finding.of_keys(RECORD_INDEX, names[number], keys.take(missing).sort(), "there, not by the index")
+            yield Finding.of_keys(RECORD_INDEX, names[number], keys.take(missing).sort(), "missing from the index")
         spare = ~there & ~np.isin(of_index, list(self.unread))
         for number, rest in _by(of_index, spare & ~strange):
             named = told.take(rest).sort()
-            yield Finding.of_keys(RECORD_INDEX, names[number], named, "there by the index only")
+            yield Finding.of_keys(RECORD_INDEX, names[number], named, "only in the index")
         if (spare & strange).any():
             named = told.filter(pa.array(spare & strange)).sort()
-            yield Finding.of_keys(RECORD_INDEX, "", named, "by the index in file groups that aren't there")
+            yield Finding.of_keys(RECORD_INDEX, "", named, "in the index under file groups that don't exist")
 
     def _numbers(self, rows: pa.Table) -> Numbers:
         """Return the numbers of the file groups that index rows name; -1 for a missing file group."""
@@ -272,12 +272,12 @@ class CompareKeys:
         told = pa.array([], pa.string())
         if self.group is not None:
             told = _whole(index.read_slice(storage, self.group)["key"])
-        for mine, other, what in ((keys, told, "not by the index"), (told, keys, "by the index only")):
-            if what == "by the index only" and self.unread:
+        for mine, other, what in ((keys, told, "missing from the index"), (told, keys, "only in the index")):
+            if what == "only in the index" and self.unread:
                 return  # they may belong to records that could not be read
             lost = mine.filter(pc.invert(pc.is_in(mine, value_set=other)))
             if len(lost):
-                yield Finding.of_keys(index.name, "", _as_pairs(lost).sort(), f"there {what}")
+                yield Finding.of_keys(index.name, "", _as_pairs(lost).sort(), what)
 
 
 def _staged(storage: Storage, portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,9 @@ from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
 
 REVIVED = (
-    "deleted in log files without an ordering value, and there again: a record that came later has a lower value than "
-    "the deleted one in the base file, which readers take; delete by key what isn't to be there"
+    "deleted in log files without an ordering value, and visible again: a later version has a lower "
+    "ordering value than the deleted record in the base file, so readers return the base file's record; "
+    "delete by key the records that should be gone"
 )
 """The text of a finding about these keys."""
 

@@ -100,7 +100,7 @@ class CompactLogsTask:
         for newer, counts in slices.folded(file_slice, spec.schema):
             if counts.partial:
                 raise NotSupportedError(
-                    "log compaction of partial updates: compact() merges them into base files",
+                    "log compaction can't merge partial updates; run compact(), which merges them into base files",
                     table=storage.root,
                     instant=spec.instant,
                 )

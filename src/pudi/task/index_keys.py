@@ -325,7 +325,7 @@ def _portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[p
         with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
             location = (reader.schema.metadata or {}).get(_LOCATION)
             if location is None or portion.batch >= reader.num_record_batches:
-                raise CorruptError("the file doesn't hold the keys that it was written for", path=portion.path)
+                raise CorruptError("the staged file doesn't have the keys that its task wrote", path=portion.path)
             yield reader.get_batch(portion.batch), location
 
 
