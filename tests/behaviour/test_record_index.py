@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import pudi
+from pudi.engine.local import LocalEngine as Local
+from pudi.engine.spark.engine import SparkEngine
+from pudi.task.index_keys import KeyTask
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records_by_group
@@ -133,3 +136,38 @@ def test_it_is_made_of_what_is_there(tmp_path: Path) -> None:
         assert metadata_partitions(made.path) == ["files", "record_index"]
         assert_record_index(made.path)
         assert len(records_by_group(made.path, "record_index")) == 3
+
+
+@pytest.mark.parametrize(("engine", "kind"), per_engine(["cow", "mor"], ["cow"]), indirect=["engine"])
+def test_no_job_reads_written_base_files_for_their_keys(
+    engine: Engine, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout("simple", "plain", "event", 9, kind), GLOBAL)
+    run: list[int] = []
+    runner = SparkEngine if engine.name == "spark" else Local
+    jobs = runner.run_jobs
+
+    def watched(self: Any, storage: Any, instant: str, tasks: Any) -> Any:
+        run.extend(each.number for each in tasks if isinstance(each, KeyTask))
+        return jobs(self, storage, instant, tasks)
+
+    monkeypatch.setattr(runner, "run_jobs", watched)
+    made.write("upsert", table([trip(number, 10) for number in range(12)]))
+    made.write("upsert", table([trip(number, 11) for number in range(6, 18)]))
+    if kind == "cow":
+        made.write("delete", table([trip(3, 12)]))
+    assert run == []
+    assert_record_index(made.path)
+
+
+@pytest.mark.parametrize("options", [GLOBAL, BY_PARTITION], ids=["global", "by partition"])
+def test_one_of_two_rows_with_a_key_goes(tmp_path: Path, options: dict[str, str]) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout("simple", "plain", "event", 9), options)
+    made.table.bulk_insert(table([trip(3, 10), trip(3, 20), trip(6, 10)]))
+    made.table.delete(where="ts = 10 and uuid = 'k0003'")
+    assert [row["ts"] for row in from_arrow(made.table.scan(where="uuid = 'k0003'").to_arrow())] == [20]
+    assert records_by_group(made.path, "record_index")
+    found = made.table.check()
+    assert found.ok, str(found)
+    made.table.delete(where="uuid = 'k0003'")
+    assert_record_index(made.path, partitioned=options is BY_PARTITION)

@@ -21,10 +21,12 @@ from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.kinds.kind import IndexStaging
-from pudi.action.kinds.record_index.changes import shards_for
+from pudi.action.kinds.record_index.changes import key_staging, shards_for
 from pudi.action.log_merging import merging_of, merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.mdt.commit_hook import complete_with_metadata
+from pudi.action.mdt.inflight_builds import maintained_partitions
+from pudi.action.mdt.written_keys import WrittenKeys
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.pending import pending
@@ -45,6 +47,7 @@ from pudi.config import CompactionOptions, Options, WriteOptions, check_consiste
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import Action, CommitMetadata, new_file_id
+from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.index import Index
 from pudi.merge import MergeRule
 from pudi.plan import (
@@ -306,7 +309,10 @@ class Write(Timed):
         with pending(meta, self._action, self.options, *self._pending_contents(), self.failed) as instant:
             history = self._next_history(instant.requested, schema_json)
             deleted = merging_of_deletes(meta, timeline, self.operation)
-            spec = replace(self._spec(instant.requested, schema_json, history), deleted=deleted)
+            keys = None
+            if RECORD_INDEX in maintained_partitions(meta):
+                keys = key_staging(meta, timeline, instant.requested, self.resolved)
+            spec = replace(self._spec(instant.requested, schema_json, history), deleted=deleted, keys=keys)
             with self._phase("write"):
                 results = self._write_files(records, spec, plan)
             stats = [stat for result in results for stat in result.stats]
@@ -322,7 +328,8 @@ class Write(Timed):
                 if history is not None:
                     write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
-                staging = IndexStaging(self.engine, timeline, self.resolved, self.index)
+                written = None if spec.keys is None else WrittenKeys(spec.keys, results)
+                staging = IndexStaging(self.engine, timeline, self.resolved, self.index, written)
                 done = complete_with_metadata(meta, instant, metadata, check, timeline, staging)
                 with behind_commit(CLEAN_UP, meta.storage.root, self.failed):
                     Markers(meta.storage, instant.requested).delete()

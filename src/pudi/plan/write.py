@@ -67,6 +67,29 @@ def with_flag(schema: pa.Schema) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyStaging:
+    """How tasks stage the keys of the base files that they write, for the table's record index; picklable.
+
+    Attributes:
+        folder: the folder of staged keys.
+        millis: time of the commit in the index, milliseconds since 1970.
+        groups: the number of the index's file groups by partition path; under None for the whole table.
+        partitioned: whether the index is kept for each partition by itself.
+        least: the number of file groups of a partition that the index doesn't know.
+    """
+
+    folder: str
+    millis: int
+    groups: Mapping[str | None, int]
+    partitioned: bool
+    least: int
+
+    def groups_of(self, partition: str) -> int:
+        """Return the number of file groups that the keys of a partition are divided among."""
+        return self.groups.get(partition if self.partitioned else None, self.least)
+
+
+@dataclass(frozen=True, slots=True)
 class WriteSpec:
     """What every task of one write needs to know; picklable.
 
@@ -90,6 +113,7 @@ class WriteSpec:
         stats: which columns' statistics are made of each file; None where the table keeps none.
         deleted: how deletes by key read stored records to copy their ordering values into log files; None if deletes
             have no ordering value.
+        keys: how the keys of base files are staged for the record index; None where the table has none.
     """
 
     instant: str
@@ -110,6 +134,7 @@ class WriteSpec:
     logs: LogOptions | None = None
     stats: StatsSpec | None = None
     deleted: Merging | None = None
+    keys: KeyStaging | None = None
 
     @property
     def meets_by_key(self) -> bool:

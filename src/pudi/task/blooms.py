@@ -24,8 +24,8 @@ from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.schema import RECORD_KEY
 from pudi.storage import StorageBelow, open_input
-from pudi.task.index_keys import StagedKeys
 from pudi.task.metadata_files import write_base
+from pudi.task.staged_keys import StagedKeys
 from pudi.task.write import FileResult
 
 _STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -66,11 +66,11 @@ class BloomTask:
     shards: int
     path: str
 
-    def run(self, storage: Storage, attempt: int) -> StagedKeys:
+    def run(self, storage: Storage, attempt: int) -> FileResult:
         """Collect and write the filters; see `FileJob.run`."""
         found = [(file, each) for file in self.files if (each := bloom_of(storage, file)) is not None]
         if not found:
-            return StagedKeys(self.number, 0, None)
+            return FileResult(self.number, 0, None)
         changes = bloom_changes([(file.partition, file.name.name, self.instant, each) for file, each in found])
         numbers = shard_of(changes.keys, self.shards)
         sink, shards = pa.BufferOutputStream(), np.unique(numbers).tolist()
@@ -81,7 +81,8 @@ class BloomTask:
         content, path = bytes(sink.getvalue()), f"{self.path}.{attempt}"
         storage.put(path, content)
         counts = tuple(int((numbers == shard).sum()) for shard in shards)
-        return StagedKeys(self.number, 0, None, (), path, len(content), "", tuple(shards), counts)
+        staged = StagedKeys(path, len(content), "", tuple(shards), counts)
+        return FileResult(self.number, 0, None, staged=staged)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         inserted=np.empty(0, dtype=np.int64),
         deleted=int(np.count_nonzero(~keep)),
     )
-    return FileResult(task.number, 0, writer.replace(old, rows, laid, task.base))
+    return writer.replace(old, rows, laid, task.base)
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:

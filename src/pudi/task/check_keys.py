@@ -31,8 +31,8 @@ from pudi.storage import StorageBelow, open_input
 from pudi.task.check_files import UNREADABLE
 from pudi.task.check_revived import REVIVED, revived_keys
 from pudi.task.finding import DATA_FILES, Finding, Findings
-from pudi.task.index_keys import Portion
 from pudi.task.read import SliceReader
+from pudi.task.staged_keys import Portion
 
 RECORD_KEYS = "record keys"
 """The index name in findings about duplicate keys."""
@@ -152,8 +152,17 @@ class StageKeys:
         content = _encoded(left, begin.tolist(), counts.tolist())
         path = f"{self.path}.{attempt}"
         (storage if self.staging is None else self.staging).put(path, content)
-        numbers = tuple(own.tolist()), tuple(counts.tolist())
-        return Staged(self.number, len(order), None, (), tuple(found), tuple(unread), path, len(content), *numbers)
+        return Staged(
+            self.number,
+            len(order),
+            None,
+            found=tuple(found),
+            unread=tuple(unread),
+            path=path,
+            size=len(content),
+            parts=tuple(own.tolist()),
+            records=tuple(counts.tolist()),
+        )
 
 
 def _encoded(rows: pa.Table, begin: Sequence[int], counts: Sequence[int]) -> bytes:

@@ -9,8 +9,7 @@ Source: BaseFileRecordParsingUtils.getRecordKeyStatuses, HoodieTableMetadataUtil
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file, read_all_blocks
 from pudi.format import METADATA_DIR, Layout
 from pudi.format.log_block import BlockKind
@@ -30,14 +28,11 @@ from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY
 from pudi.schema.internal import SchemaHistory
-from pudi.storage import StorageBelow, open_input
+from pudi.storage import StorageBelow
 from pudi.task.merged import MergedSlices
 from pudi.task.metadata_files import append_changes, write_base
+from pudi.task.staged_keys import GONE, KEY, Portion, read_portions, stage_keys
 from pudi.task.write import FileResult
-
-_KEY, _GONE = "key", "gone"
-_STAGED = pa.schema([pa.field(_KEY, pa.string()), pa.field(_GONE, pa.bool_())])
-_LOCATION, _SHARDS = b"location", b"shards"
 
 
 class ReadsKeys(Protocol):
@@ -84,25 +79,6 @@ class KeyReading:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedKeys(FileResult):
-    """The result of a `KeyTask`.
-
-    Attributes:
-        path: the file with the keys; empty if there are none.
-        size: size of the file in bytes.
-        partition: partition path of the file group.
-        shards: numbers of the index's file groups, counted within the partition or the table, in the order of the file.
-        records: the number of keys for each of these.
-    """
-
-    path: str = ""
-    size: int = 0
-    partition: str = ""
-    shards: tuple[int, ...] = ()
-    records: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class KeyTask:
     """Find the record keys that a write adds to and removes from one file group. Picklable.
 
@@ -141,40 +117,22 @@ class KeyTask:
         """Bytes of the files to read."""
         return sum(each.size for each in (self.before, self.after) if each is not None)
 
-    def run(self, storage: Storage, attempt: int) -> StagedKeys:
-        """Find the keys and write them; see `FileJob.run`.
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Find the keys and stage them; see `FileJob.run`.
 
         Raises:
             NotFoundError: a file is gone.
             CorruptError: one can't be read.
         """
         new, gone = self._changes(storage)
-        if not len(new) and not len(gone):
-            return StagedKeys(self.number, 0, None)
         keys = pa.concat_arrays([new, gone])
-        flags = np.arange(len(keys)) >= len(new)
         if self.whole_key is None:
             numbers = shard_of(keys, self.shards)
         else:
             numbers = secondary_shard_of(keys, self.shards, whole_key=self.whole_key)
-        order = np.argsort(numbers, kind="stable")
-        rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
-        shards, begin = np.unique(numbers[order], return_index=True)
-        ends = [*begin[1:].tolist(), len(keys)]
-        content = self._encode(rows, shards.tolist(), list(zip(begin.tolist(), ends, strict=True)))
         path = f"{self.path}.{attempt}"
-        storage.put(path, content)
-        counts = tuple(np.diff([*begin.tolist(), len(keys)]).tolist())
-        numbered = tuple(shards.tolist())
-        return StagedKeys(self.number, 0, None, (), path, len(content), self.partition, numbered, counts)
-
-    def _encode(self, rows: pa.Table, shards: list[int], spans: list[tuple[int, int]]) -> bytes:
-        sink = pa.BufferOutputStream()
-        schema = _STAGED.with_metadata({_LOCATION: self.location, _SHARDS: json.dumps(shards).encode()})
-        with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-            for begin, end in spans:
-                writer.write_table(rows.slice(begin, end - begin))
-        return bytes(sink.getvalue())
+        staged = stage_keys(storage, path, self.partition, self.location, numbers, new, gone)
+        return FileResult(self.number, 0, None, staged=staged)
 
     def _changes(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
         """Return the added keys and the removed keys."""
@@ -240,23 +198,6 @@ def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
-    """The part of a `KeyTask`'s file for one file group of the index.
-
-    Attributes:
-        path: the file.
-        size: size of the file in bytes.
-        batch: number of the part in the file.
-        records: number of keys in it.
-    """
-
-    path: str
-    size: int
-    batch: int
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
 class ShardTask:
     """Update one file group of the record index or of a secondary index. Picklable.
 
@@ -288,7 +229,7 @@ class ShardTask:
             CorruptError: a staged file can't be read.
         """
         below = StorageBelow(storage, METADATA_DIR)
-        changes = merged_changes(_portions(storage, self.portions))
+        changes = merged_changes(read_portions(storage, self.portions))
         if self.bootstrap:
             file_id = self.slice.file_id
             partition = self.slice.partition
@@ -319,16 +260,6 @@ class CountTask:
         return FileResult(self.number, rows, None)
 
 
-def _portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-    """Read staged keys with their flags and the location of added keys, file by file."""
-    for portion in portions:
-        with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
-            location = (reader.schema.metadata or {}).get(_LOCATION)
-            if location is None or portion.batch >= reader.num_record_batches:
-                raise CorruptError("the staged file doesn't have the keys that its task wrote", path=portion.path)
-            yield reader.get_batch(portion.batch), location
-
-
 def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
     """Return the changes of one file group of the record index.
 
@@ -343,7 +274,7 @@ def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
         return Changes(pa.array([], pa.string()), pa.array([], pa.binary()))
     rows = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches])
     source = np.repeat(np.arange(len(batches)), [batch.num_rows for batch in batches])
-    keys, gone = _whole(rows[_KEY]), np.asarray(rows[_GONE]).astype(bool)
+    keys, gone = _whole(rows[KEY]), np.asarray(rows[GONE]).astype(bool)
     coded = pc.dictionary_encode(keys)
     codes = np.asarray(coded.indices)
     held = np.full(len(coded.dictionary), -1, dtype=np.int64)
@@ -352,16 +283,6 @@ def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
     known = held >= 0
     values = pa.array(locations, pa.binary()).take(pa.array(source[held[known]]))
     return Changes(coded.dictionary.filter(pa.array(known)), values, coded.dictionary.filter(pa.array(~known)))
-
-
-def portions_by_shard(staged: Sequence[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:
-    """Return the results of the first jobs, by partition path and number of the index's file group."""
-    found: dict[tuple[str, int], list[Portion]] = {}
-    for each in staged:
-        for batch, (shard, records) in enumerate(zip(each.shards, each.records, strict=True)):
-            portion = Portion(each.path, each.size, batch, records)
-            found.setdefault((each.partition, shard), []).append(portion)
-    return {key: tuple(portions) for key, portions in found.items()}
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,8 @@ from pudi.context import Storage
 from pudi.filegroup import BaseFile, Markers, open_base_file
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
+from pudi.metadata.keys import shard_of
+from pudi.metadata.locations import encode_location
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -28,9 +30,11 @@ from pudi.schema import (
 from pudi.task.append import LogAppender
 from pudi.task.file_stats import stats_of_base
 from pudi.task.seqno import sequence_numbers
+from pudi.task.staged_keys import StagedKeys, stage_keys
 from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
+_NO_KEYS = pa.array([], pa.string())
 LEAVING = "_pudi_leaving"
 """Boolean column of records to write: whether the record moves to another partition and this file deletes it."""
 
@@ -44,12 +48,14 @@ class FileResult:
         received: number of input records, before versions are combined.
         stat: the write statistics of the file; None if no file was written.
         rolled: the statistics of further log files, if one became too large.
+        staged: the keys that the task staged for an index; None if it staged none.
     """
 
     task: int
     received: int
     stat: WriteStat | None
     rolled: tuple[WriteStat, ...] = ()
+    staged: StagedKeys | None = None
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
@@ -89,9 +95,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     name = spec.files.name(task.file_id, token, spec.instant)
     writer = SliceWriter(storage, spec, task, name)
-    if task.base is None:
-        return FileResult(task.number, received, writer.create(rows))
-    return FileResult(task.number, received, writer.rewrite(rows, task.base))
+    result = writer.create(rows) if task.base is None else writer.rewrite(rows, task.base)
+    return replace(result, received=received)
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> list[WriteStat]:
@@ -144,9 +149,10 @@ class SliceWriter:
     task: FileTask
     name: BaseFileName
 
-    def create(self, rows: pa.Table) -> WriteStat:
+    def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
-        return self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
+        stat = self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
+        return self._result(stat, _whole(rows[RECORD_KEY]), _NO_KEYS)
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a file of new records."""
@@ -154,10 +160,10 @@ class SliceWriter:
         columns += [rows[name] for name in self.spec.schema.names]
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
-    def rewrite(self, rows: pa.Table, base: BaseFile) -> WriteStat | None:
+    def rewrite(self, rows: pa.Table, base: BaseFile) -> FileResult:
         """Write the next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
 
-        Returns None if every record is a delete of a missing key: the file stays as it is.
+        If every record is a delete of a missing key, the file stays as it is, and the result has no statistics.
         """
         old = self.read(base)
         if not self.spec.meets_by_key:
@@ -171,13 +177,47 @@ class SliceWriter:
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
             )
         if not laid.matched and not len(laid.inserted):
-            return None
+            return FileResult(self.task.number, 0, None)
         return self.replace(old, rows, laid, base)
 
-    def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> WriteStat:
+    def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> FileResult:
         """Write the next version of a file group from base rows and newer versions, as merged in `laid`."""
         table = self._merge(old, rows, laid)
-        return self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
+        stat = self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
+        new = _whole(rows[RECORD_KEY].take(pa.array(laid.inserted)))
+        gone = _NO_KEYS
+        if laid.deleted:
+            leaves = np.ones(old.num_rows, dtype=bool)
+            leaves[laid.base_rows] = False
+            keys = _whole(old[RECORD_KEY])
+            gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
+            new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
+        return self._result(stat, new, gone)
+
+    def _result(self, stat: WriteStat, new: pa.Array, gone: pa.Array) -> FileResult:
+        """Return the result, with the keys that the file adds and removes staged for the record index.
+
+        Args:
+            stat: the file's statistics.
+            new: keys of rows that are new, and of rows beside removed ones with the same key.
+            gone: keys of removed rows.
+        """
+        staging = self.spec.keys
+        staged = None
+        if staging is not None:
+            new, gone = (each.cast(pa.string()).unique() for each in (new, gone))
+            again, stays = pc.is_in(new, value_set=gone), pc.is_in(gone, value_set=new)
+            new, gone = new.filter(pc.invert(again)), gone.filter(pc.invert(stays))
+            staged = stage_keys(
+                self.storage,
+                f"{staging.folder}/{self.name.name}",
+                self.task.partition,
+                encode_location(self.task.partition, self.task.file_id, staging.millis),
+                shard_of(pa.concat_arrays([new, gone]), staging.groups_of(self.task.partition)),
+                new,
+                gone,
+            )
+        return FileResult(self.task.number, 0, stat, staged=staged)
 
     def read(self, base: BaseFile) -> pa.Table:
         """Return the base file's rows in the table's types, without columns that are constant in the new file."""

@@ -32,7 +32,7 @@ from pudi.plan.expressions import skip_by_keys
 from pudi.plan.lookup import MOST_VALUES
 from pudi.task.blooms import BloomShardTask, BloomTask, bloom_of
 from pudi.task.check_files import FilesCheck, ToldOfFiles
-from pudi.task.index_keys import StagedKeys, portions_by_shard
+from pudi.task.staged_keys import portions_by_shard, staged_of
 
 _TASKS = 64
 """Most tasks that look at files."""
@@ -152,7 +152,7 @@ class BloomFiltersBuilder(IndexBuilder):
                 for number in range(count)
             ]
         )
-        found = portions_by_shard([each for each in staged if isinstance(each, StagedKeys) and each.shards])
+        found = portions_by_shard(staged_of(staged))
         tasks = [
             BloomShardTask(number, work.requested, ids[shard], tuple((p.path, p.size, p.batch) for p in portions))
             for number, ((_, shard), portions) in enumerate(found.items())

@@ -20,6 +20,7 @@ from pudi.action.kinds.reading import IndexRead, LookupResult
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import StagedKeyChanges
+from pudi.action.mdt.written_keys import WrittenKeys
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -45,12 +46,14 @@ class IndexStaging:
         timeline: the table's, as the commit was planned by it.
         options: the writer's.
         index: the index that the commit located its records by.
+        keys: the keys that the commit's tasks have staged for the record index; None for none.
     """
 
     engine: Engine
     timeline: Timeline
     options: Options
     index: Index = field(default_factory=Index)
+    keys: WrittenKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -73,6 +73,8 @@ def complete_with_metadata(
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
                 raise
+            if staging is not None:  # what tasks staged is for the indexes as they were
+                staging = replace(staging, keys=None)
     raise AssertionError("the loop ends by a return or an error")
 
 

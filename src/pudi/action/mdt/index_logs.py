@@ -20,8 +20,9 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, LogFileName, State, WriteStat, parse_log_file
 from pudi.metadata.table import map_parallel
 from pudi.task import Engine
-from pudi.task.index_keys import ShardTask, StagedKeys
+from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
+from pudi.task.staged_keys import StagedKeys
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
 UPSERT = "UPSERT_PREPPED"

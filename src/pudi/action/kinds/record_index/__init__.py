@@ -87,6 +87,7 @@ class RecordIndex(IndexKind):
             staging.timeline,
             staging.index,
             staging.options,
+            staging.keys,
         )
         return KeyChanges(() if staged is None else (staged,))
 

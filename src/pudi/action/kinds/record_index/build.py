@@ -21,7 +21,8 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
-from pudi.task.index_keys import CountTask, KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.index_keys import CountTask, KeyTask, ShardTask
+from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 
 _RECORD_BYTES = 48
 """Bytes of an average record of the index (RECORD_INDEX_AVERAGE_RECORD_SIZE)."""
@@ -100,7 +101,7 @@ class RecordIndexBuilder(IndexBuilder):
             shards = self._shards[self._scope(each)]
             location = encode_location(each.partition, each.file_id, self._millis(each.instant))
             jobs.append(KeyTask(number, reading, each.partition, location, shards, f"{folder}/{number}", None, each))
-        found = [each for each in work.run(jobs) if isinstance(each, StagedKeys) and each.shards]
+        found = staged_of(work.run(jobs))
         return found if self._partitioned else [replace(each, partition="") for each in found]
 
     def _bases(self, staged: Sequence[StagedKeys]) -> tuple[WriteStat, ...]:

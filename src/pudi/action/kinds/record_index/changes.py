@@ -7,7 +7,7 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pudi.action.kinds.record_index.spec import is_partitioned
@@ -16,6 +16,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
 from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
+from pudi.action.mdt.written_keys import WrittenKeys
 from pudi.action.meta_client import MetaClient
 from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
@@ -33,13 +34,10 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import scope_of
+from pudi.plan.write import KeyStaging
 from pudi.task import Engine
-from pudi.task.index_keys import (
-    KeyTask,
-    ShardTask,
-    StagedKeys,
-    portions_by_shard,
-)
+from pudi.task.index_keys import KeyTask, ShardTask
+from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
@@ -155,8 +153,11 @@ def stage_keys(
     timeline: Timeline,
     index: Index,
     options: Options,
+    emitted: WrittenKeys | None,
 ) -> StagedIndex | None:
-    """Find out which keys a commit adds to file groups and takes out of them; None where there is no record index.
+    """Find out which keys a commit adds to file groups and takes out of them; None where no keys change.
+
+    Tasks that wrote base files have staged their keys. Jobs read the other files.
 
     Args:
         meta: the table.
@@ -166,26 +167,44 @@ def stage_keys(
         timeline: as it was when the commit was planned.
         index: the index that it was written by.
         options: the writer's.
+        emitted: what the commit's tasks have staged; None for nothing.
     """
     if not may_change_keys(written):
         return None
-    mdt = open_metadata(meta)
-    known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
-    tasks = _Tasks(meta, instant.requested, written, timeline, index)
-    shards: dict[str | None, int] = {}
-
-    def spread(partition: str) -> int:
-        scope = partition if known.partitioned else WHOLE_TABLE
-        least = options[MetadataOptions.partitioned_record_index_min_groups]
-        shards[scope] = known.ranges[scope][1] if scope in known.ranges else least
-        return shards[scope]
-
-    jobs = [replace(task, number=number, shards=spread(task.partition)) for number, task in enumerate(tasks.all())]
+    staging = key_staging(meta, timeline, instant.requested, options) if emitted is None else emitted.staging
+    held = {} if emitted is None else emitted.by_group
+    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys()).all())
+    jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found = tuple(result for result in results if isinstance(result, StagedKeys) and result.shards)
-    if not known.partitioned:
+    found = tuple(staged_of(results)) + tuple(each for each in held.values() if each.shards)
+    partitions = {each.partition for each in found}
+    shards = {p if staging.partitioned else WHOLE_TABLE: staging.groups_of(p) for p in partitions}
+    if not staging.partitioned:
         found = tuple(replace(each, partition="") for each in found)
     return StagedIndex(meta, engine, instant.requested, shards, found)
+
+
+def key_staging(meta: MetaClient, timeline: Timeline, requested: str, options: Options) -> KeyStaging:
+    """Return how tasks stage keys for the table's record index, which it has or is getting.
+
+    Args:
+        meta: the table.
+        timeline: the table's.
+        requested: requested time of the commit.
+        options: the writer's.
+
+    Raises:
+        CorruptError: the index is damaged.
+    """
+    mdt = open_metadata(meta)
+    known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
+    return KeyStaging(
+        staging_dir(requested),
+        instant_to_millis(requested, meta.config.timezone),
+        {scope: number for scope, (_, number) in known.ranges.items()},
+        known.partitioned,
+        options[MetadataOptions.partitioned_record_index_min_groups],
+    )
 
 
 @dataclass
@@ -197,6 +216,7 @@ class _Tasks:
     written: CommitMetadata
     timeline: Timeline
     index: Index
+    staged: Collection[tuple[str, str]]
 
     def all(self) -> Iterator[KeyTask]:
         """A task for each file group whose keys may have changed; not yet numbered."""
@@ -223,7 +243,9 @@ class _Tasks:
         return replace(task, before=group.after if skip else None, skip=skip)
 
     def _matters(self, stat: WriteStat) -> bool:
-        """Whether a file may hold other keys than the one before."""
+        """Whether a file may hold other keys than the one before, and its task hasn't staged them."""
+        if (stat.partition_path or "", stat.file_id or "") in self.staged:
+            return False
         return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and (self._logs_add or self._revives))
 
     @property

@@ -24,8 +24,9 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow
-from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.secondary_keys import SecondaryReading
+from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 
 _FIRST_WITH_SECONDARY = 8
 IDENTITY = "identity"
@@ -85,7 +86,7 @@ class SecondaryIndexBuilder(IndexBuilder):
             KeyTask(n, reading, "", value, self._count, f"{folder}/{spec.partition}-{n}", None, each, whole_key=whole)
             for n, each in enumerate(slices)
         ]
-        return [each for each in work.run(jobs) if isinstance(each, StagedKeys) and each.shards]
+        return staged_of(work.run(jobs))
 
     def _bases(self, staged: Sequence[StagedKeys]) -> tuple[WriteStat, ...]:
         ids, work = group_ids(self.work.spec.partition, self._count), self.work

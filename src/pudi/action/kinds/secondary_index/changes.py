@@ -22,8 +22,9 @@ from pudi.metadata.groups import Shards
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import secondary_value
 from pudi.task import Engine
-from pudi.task.index_keys import KeyTask, ShardTask, StagedKeys, portions_by_shard
+from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.secondary_keys import SecondaryReading
+from pudi.task.staged_keys import StagedKeys, portions_by_shard
 from pudi.timeline import Instant, Timeline
 
 
@@ -132,6 +133,6 @@ def stage_secondary(
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
     found: list[list[StagedKeys]] = [[] for _ in indexes]
     for result in results:
-        if isinstance(result, StagedKeys) and result.shards:
-            found[result.task // len(groups)].append(result)
+        if result.staged is not None and result.staged.shards:
+            found[result.task // len(groups)].append(result.staged)
     return [replace(each, keys=tuple(keys)) for each, keys in zip(staged, found, strict=True)]
