@@ -15,6 +15,7 @@ from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
+from pudi.plan.key_staging import KeyStaging
 from pudi.plan.merging import Merging
 from pudi.schema.internal import SchemaHistory
 
@@ -64,29 +65,6 @@ class SortMode(str, Enum):
 def with_flag(schema: pa.Schema) -> pa.Schema:
     """Return a table's columns and the flag column that marks deletes."""
     return schema if DELETED in schema.names else schema.append(pa.field(DELETED, pa.bool_()))
-
-
-@dataclass(frozen=True, slots=True)
-class KeyStaging:
-    """How tasks stage the keys of the base files that they write, for the table's record index; picklable.
-
-    Attributes:
-        folder: the folder of staged keys.
-        millis: time of the commit in the index, milliseconds since 1970.
-        groups: the number of the index's file groups by partition path; under None for the whole table.
-        partitioned: whether the index is kept for each partition by itself.
-        least: the number of file groups of a partition that the index doesn't know.
-    """
-
-    folder: str
-    millis: int
-    groups: Mapping[str | None, int]
-    partitioned: bool
-    least: int
-
-    def groups_of(self, partition: str) -> int:
-        """Return the number of file groups that the keys of a partition are divided among."""
-        return self.groups.get(partition if self.partitioned else None, self.least)
 
 
 @dataclass(frozen=True, slots=True)

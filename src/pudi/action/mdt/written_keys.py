@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pudi.plan.write import KeyStaging
+from pudi.plan.key_staging import KeyStaging
 from pudi.task import FileResult
 from pudi.task.staged_keys import StagedKeys
 

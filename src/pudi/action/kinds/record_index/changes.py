@@ -34,7 +34,7 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import scope_of
-from pudi.plan.write import KeyStaging
+from pudi.plan.key_staging import KeyStaging
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
