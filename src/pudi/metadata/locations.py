@@ -10,6 +10,7 @@ Source: FORMAT 7.4; HoodieMetadataPayload.createRecordIndexUpdate, HoodieTableMe
 from __future__ import annotations
 
 import re
+from functools import cache
 from uuid import UUID
 
 import numpy as np
@@ -31,7 +32,11 @@ _NO_INDEX = -1
 
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:-(0|[1-9][0-9]{0,8}))?")
 _COLUMN = "recordIndexMetadata"
-_RECORD = RecordSchema.own(RECORD_AVRO)
+
+
+@cache
+def _record() -> RecordSchema:
+    return RecordSchema.own(RECORD_AVRO)
 
 
 def encode_location(partition: str, file_id: str, millis: int) -> bytes:
@@ -44,7 +49,7 @@ def encode_location(partition: str, file_id: str, millis: int) -> bytes:
     """
     # one value by itself is made a hundred times as fast so as by `encode_records`, and a table has many file groups
     row = {"key": "", "type": int(RecordType.RECORD_INDEX), _COLUMN: _info(partition, file_id, millis)}
-    return encode_avro(_RECORD, dict.fromkeys(RECORD_SCHEMA.names) | row)
+    return encode_avro(_record(), dict.fromkeys(RECORD_SCHEMA.names) | row)
 
 
 def _info(partition: str, file_id: str, millis: int) -> dict[str, object]:

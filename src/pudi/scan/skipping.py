@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pudi.action import MetaClient
-from pudi.action.kinds import registry
 from pudi.action.kinds.reading import IndexRead, LookupResult
 from pudi.config import Options, ReadOptions, metadata_switched_off
+from pudi.context.lazy import lazy_module
 from pudi.errors import PudiError
+from pudi.format.metadata_partitions import FILES
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pudi.action.kinds import registry
+else:
+    registry = lazy_module("pudi.action.kinds.registry")
 
 _log = logging.getLogger("pudi.scan")
 
@@ -47,7 +54,7 @@ class Skipper:
     def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
         """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
         try:
-            if not self.newest or not table.tells_of(self.timeline):
+            if plan.where is None or not self.newest or not table.tells_of(self.timeline):
                 return None
             read = self._read(table)
             return next((found for kind in registry.KINDS if (found := kind.locate(read, plan)) is not None), None)
@@ -81,7 +88,7 @@ def skipper(
     meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
 ) -> Skipper | None:
     """Return the pruning step; None if the table has no usable index or the user disabled it."""
-    if not any(registry.find_kind(name) is not None for name in meta.config.metadata_partitions):
+    if not set(meta.config.metadata_partitions) - {FILES}:
         return None
     if metadata_switched_off(options) or not options[ReadOptions.data_skipping]:
         return None

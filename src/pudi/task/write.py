@@ -34,7 +34,6 @@ from pudi.task.staged_keys import StagedKeys, stage_keys
 from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
-_NO_KEYS = pa.array([], pa.string())
 LEAVING = "_pudi_leaving"
 """Boolean column of records to write: whether the record moves to another partition and this file deletes it."""
 
@@ -152,7 +151,8 @@ class SliceWriter:
     def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
         stat = self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
-        return self._result(stat, _whole(rows[RECORD_KEY]), _NO_KEYS)
+        keys = _whole(rows[RECORD_KEY])
+        return self._result(stat, keys, keys.slice(0, 0))
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a file of new records."""
@@ -185,7 +185,7 @@ class SliceWriter:
         table = self._merge(old, rows, laid)
         stat = self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
         new = _whole(rows[RECORD_KEY].take(pa.array(laid.inserted)))
-        gone = _NO_KEYS
+        gone = new.slice(0, 0)
         if laid.deleted:
             leaves = np.ones(old.num_rows, dtype=bool)
             leaves[laid.base_rows] = False
