@@ -8,13 +8,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pudi.action.frame import Completion, complete_action, pending
 from pudi.action.mdt.build import build_metadata, reconcile_metadata
-from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
-from pudi.action.pending import pending
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
-from pudi.action.schema_history import read_history, write_history
+from pudi.action.schema_history import read_history
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
@@ -75,8 +74,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
             if ConflictCheck(meta.store, instant, metadata, timeline, None).new_commits(now):
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
-        write_history(meta, instant.requested, history.with_version(newest))
-        done = complete_with_metadata(meta, instant, metadata, check, timeline)
+        done = complete_action(meta, instant, Completion(metadata, check, timeline, history.with_version(newest)))
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",

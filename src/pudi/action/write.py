@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.action.after import CLEAN_UP, behind_commit
 from pudi.action.build_indexes import build_wanted
 from pudi.action.committed_files import files_written, verify_committed_files
+from pudi.action.frame import Completion, complete_action, pending
 from pudi.action.hashing import make_rings
 from pudi.action.index import find_index, key_scope
 from pudi.action.insert_policy import adds_new_only, is_uncounted, without_known
@@ -24,20 +24,18 @@ from pudi.action.kinds.kind import IndexStaging
 from pudi.action.kinds.record_index.changes import key_staging, shards_for
 from pudi.action.log_merging import merging_of, merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.mdt.written_keys import WrittenKeys
 from pudi.action.merging import rule_of
 from pudi.action.meta_client import MetaClient
-from pudi.action.pending import pending
 from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
-from pudi.action.schema_history import read_history, write_history
+from pudi.action.schema_history import read_history
 from pudi.action.services.runner import run_after_commit
 from pudi.action.single_key import names_single_key
 from pudi.action.spec import combines, file_options, log_options, next_schema, sizing, writable_schema
-from pudi.action.steps import add_partitions, build_commit_metadata, reconcile_markers
+from pudi.action.steps import build_commit_metadata, reconcile_markers
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.timed import Timed
 from pudi.action.unchanged import planned, unchanged_since
@@ -45,7 +43,7 @@ from pudi.action.verify import SchemaSeen, verify
 from pudi.concurrency import ConflictCheck, Reads, Unchanged
 from pudi.config import CompactionOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, NotFoundError
-from pudi.filegroup import FileSlice, Markers
+from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, new_file_id
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.index import Index
@@ -321,18 +319,14 @@ class Write(Timed):
                 return None
             with self._phase("commit"):
                 reconcile_markers(meta, instant, stats)
-                add_partitions(meta, instant, stats)
                 metadata = build_commit_metadata(
                     self.operation, stats, schema_json, history, self._replaced, self.extra_metadata
                 )
-                if history is not None:
-                    write_history(meta, instant.requested, history)
                 check = partial(self._check_still_right, instant, metadata, timeline)
                 written = None if spec.keys is None else WrittenKeys(spec.keys, results)
                 staging = IndexStaging(self.engine, timeline, self.resolved, self.index, written)
-                done = complete_with_metadata(meta, instant, metadata, check, timeline, staging)
-                with behind_commit(CLEAN_UP, meta.storage.root, self.failed):
-                    Markers(meta.storage, instant.requested).delete()
+                completion = Completion(metadata, check, timeline, history, staging)
+                done = complete_action(meta, instant, completion, self.failed)
         return done, metadata
 
     def _write_files(self, records: Any, spec: WriteSpec, plan: _Plan | None) -> Sequence[FileResult]:

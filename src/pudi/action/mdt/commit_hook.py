@@ -46,7 +46,7 @@ def complete_with_metadata(
     staging: IndexStaging | None = None,
     action: Action | None = None,
 ) -> Instant:
-    """Complete an instant that changes data files, and the metadata table's deltacommit with it.
+    """Complete an instant that changes data files, and the metadata table's deltacommit with it, where it has one.
 
     The engine's jobs run before the table's lock is taken: those that read the commit's files, and those that write the
     log files of record-level indexes. Where another process made or rebuilt an index meanwhile, they run again.
@@ -66,6 +66,8 @@ def complete_with_metadata(
     Raises:
         ConflictError: another writer got in the way; nothing is completed.
     """
+    if meta.is_metadata:
+        return meta.store.complete(instant, written, check, action=action, seen=seen)
     for attempt in count(1):
         try:
             with _IndexWork(IndexedCommit(meta, instant, written, staging)).prepared() as commit:

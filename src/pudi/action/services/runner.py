@@ -12,10 +12,10 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from pudi.action.after import CLEAN_UP, METADATA_TABLE, behind_commit
+from pudi.action.after import METADATA_TABLE, behind_commit
+from pudi.action.frame import Completion, complete_action
 from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.build import reconcile_metadata
-from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
@@ -23,10 +23,8 @@ from pudi.action.services import registry
 from pudi.action.services.lease import ServiceLease, is_available, lease
 from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
-from pudi.action.steps import add_partitions
 from pudi.action.timed import Timed
 from pudi.config import CompactionOptions, Options
-from pudi.filegroup import Markers
 from pudi.format import CommitMetadata, State
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -242,8 +240,6 @@ class _Execution(Timed):
             with self._phase("commit"):
                 held.keep([stat.path or "" for stat in stats])
                 metadata = run.metadata(stats)
-                if not target.is_metadata:
-                    add_partitions(meta, held.instant, stats)
                 done = self._complete(held, run, metadata)
         result = CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
         return replace(result, failed_services=held.failed)
@@ -255,12 +251,6 @@ class _Execution(Timed):
             held.check_files()
             run.verify(now)
 
-        action = instant.action.comparable
-        if self.target.is_metadata:
-            done = meta.store.complete(instant, metadata, check, action=action, seen=run.timeline)
-        else:
-            staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
-            done = complete_with_metadata(meta, instant, metadata, check, run.timeline, staging, action)
-        with behind_commit(CLEAN_UP, meta.storage.root, held.failed):
-            Markers(meta.storage, done.requested).delete()
-        return done
+        staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
+        done = Completion(metadata, check, run.timeline, staging=staging, action=instant.action.comparable)
+        return complete_action(meta, instant, done, held.failed)

@@ -1,0 +1,127 @@
+"""The way of every action on a timeline: requested, inflight, work, verified under the lock, completed, cleaned up.
+
+`pending` makes the instant, keeps it alive while the work is done, and discards it when that fails. `complete_action`
+does everything after the work. A table service takes its instant by `services.lease` instead of `pending`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.kinds.kind import IndexStaging
+from pudi.action.mdt.commit_hook import complete_with_metadata
+from pudi.action.meta_client import MetaClient
+from pudi.action.rollback import abort
+from pudi.action.schema_history import write_history
+from pudi.action.steps import add_partitions
+from pudi.concurrency import Heartbeat
+from pudi.config import WriteOptions
+from pudi.errors import ConflictError, PudiError, RefusedError
+from pudi.filegroup import Markers
+from pudi.format import Action, CommitMetadata, State
+from pudi.schema.internal import SchemaHistory
+from pudi.timeline import Instant, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The work of an action, done, and what completes it.
+
+    Attributes:
+        written: what was done.
+        check: called with the timeline under the table's lock; raises to refuse (conflict resolution).
+        seen: the timeline that the action was planned from.
+        history: the schemas by id that the action leaves, in a table with schema on read.
+        staging: how indexes find out what changed; None where no file did.
+        action: the completed action, where it differs from the pending one.
+    """
+
+    written: CommitMetadata
+    check: Callable[[Timeline], None]
+    seen: Timeline
+    history: SchemaHistory | None = None
+    staging: IndexStaging | None = None
+    action: Action | None = None
+
+
+def complete_action(
+    meta: MetaClient, instant: Instant, done: Completion, failed: dict[str, str] | None = None
+) -> Instant:
+    """Complete an inflight instant whose files are written, on a table or on its metadata table.
+
+    New folders become partitions, schemas are stored, indexes are prepared. Then, under the table's lock, the action
+    is checked, and the metadata table's deltacommit and the instant complete. What fails after that is only noted.
+
+    Args:
+        meta: the table.
+        instant: the inflight instant.
+        done: the work.
+        failed: where it's noted that the clean-up failed.
+
+    Raises:
+        ConflictError: another writer got in the way; the instant is pending still.
+    """
+    if not meta.is_metadata:
+        add_partitions(meta, instant, [s for group in done.written.partition_to_write_stats.values() for s in group])
+    if done.history is not None:
+        write_history(meta, instant.requested, done.history)
+    completed = complete_with_metadata(meta, instant, done.written, done.check, done.seen, done.staging, done.action)
+    with behind_commit(CLEAN_UP, meta.storage.root, failed):
+        Markers(meta.storage, instant.requested).delete()
+    return completed
+
+
+@contextmanager
+def pending(
+    meta: MetaClient,
+    action: Action,
+    options: WriteOptions,
+    requested: bytes = b"",
+    inflight: bytes | CommitMetadata = b"",
+    failed: dict[str, str] | None = None,
+) -> Iterator[Instant]:
+    """An inflight instant with a heartbeat. On an error it's taken back, unless it completed all the same.
+
+    Args:
+        meta: the table.
+        action: what is going to be done.
+        options: the writer's.
+        requested: content of the requested file.
+        inflight: content of the inflight file.
+        failed: where it's noted what failed behind a completed commit; markers that couldn't be deleted are left to the
+            next writer, which finds them by the heartbeat.
+    """
+    hearts: list[Heartbeat] = []
+
+    def beat(requested: str) -> None:
+        hearts.append(Heartbeat(meta.storage, requested, meta.context, options.heartbeat_interval_ms))
+        hearts[-1].start()
+
+    instant: Instant | None = None
+    try:
+        instant = meta.store.request(action, requested, on_requested=beat)
+        instant = meta.store.start(instant, inflight)
+        yield instant
+    except BaseException as error:
+        nothing_there = instant is None and isinstance(error, (ConflictError, RefusedError))
+        for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
+            with suppress(PudiError):  # the first error is the one to tell
+                heart.stop(delete=nothing_there)
+        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
+            _undo(meta, instant)
+        raise
+    with behind_commit(CLEAN_UP, meta.storage.root, failed):
+        for heart in hearts:
+            heart.stop(delete=CLEAN_UP not in (failed or {}))
+
+
+def _undo(meta: MetaClient, instant: Instant) -> None:
+    try:
+        found = meta.store.load().find(instant.requested, instant.action)
+        if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
+            abort(meta, instant)
+    except PudiError:
+        return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back
