@@ -1,6 +1,7 @@
 """Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
 
-from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions, encode_parquet, has_above_ffff
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
+from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.context import Storage
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, naming
+from pudi.filegroup.basefile_encode import (
+    ParquetOptions,
+    encode_base_file,
+    group_rows,
+    has_above_ffff,
+    nan_free,
+    parquet_writer,
+)
 from pudi.filegroup.opening import open_whole
 from pudi.filegroup.slices import BaseFile
 from pudi.format import (
@@ -28,33 +36,10 @@ from pudi.format import (
     read_key_range,
 )
 from pudi.format.parquet import column_places
+from pudi.format.parquet_chunks import FOOTER_TAIL, ParquetFooter, decode_footer, footer_length
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
-from pudi.format.parquet_pages import parquet_writer as page_writer
-from pudi.schema import COMMIT_SEQNO, RECORD_KEY
+from pudi.schema import RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
-
-_SAMPLE_ROWS = 5_000
-_SAMPLE_REPEATS = 0.8
-"""A column gets a dictionary when a sample of it has fewer distinct values than this share of its rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetOptions:
-    """How base files are written.
-
-    Attributes:
-        codec: compression codec by Hudi's name (`zstd`, `gzip`, `snappy`, `uncompressed`).
-        row_group_bytes: uncompressed size at which a row group is closed (hoodie.parquet.block.size).
-        page_bytes: size of data pages (hoodie.parquet.page.size).
-        dictionary: whether columns may be dictionary encoded (hoodie.parquet.dictionary.enabled).
-        bloom: bloom filter of record keys in the footer; None writes none.
-    """
-
-    codec: str = "zstd"
-    row_group_bytes: int = 120 << 20
-    page_bytes: int = 1 << 20
-    dictionary: bool = True
-    bloom: BloomOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +99,7 @@ class BaseFileWriter:
                 for rows in chain([first, second], coming):
                     if rows.num_rows:
                         footer.add(rows)
-                        writer.write_table(rows, row_group_size=_group_rows(rows, self.options))
+                        writer.write_table(rows, row_group_size=group_rows(rows, self.options))
                     del rows
                 writer.add_key_value_metadata(footer.metadata(self.avro_schema))
             file.flush()
@@ -127,7 +112,7 @@ class BaseFileWriter:
         """The content of a base file of rows with their meta fields."""
         footer = _Footer(self.options.bloom)
         footer.add(rows)
-        return encode_parquet(rows, self.options, footer.metadata(self.avro_schema))
+        return encode_base_file(rows, self.options, footer.metadata(self.avro_schema))
 
 
 class _Footer:
@@ -152,7 +137,7 @@ class _Footer:
         if span["min"] is not None:
             self._low = span["min"] if self._low is None else min(self._low, span["min"])
             self._high = span["max"] if self._high is None else max(self._high, span["max"])
-        free = _nan_free(rows)
+        free = nan_free(rows)
         self._nan_free = free if self._nan_free is None else [name for name in self._nan_free if name in free]
 
     def metadata(self, avro_schema: str) -> dict[bytes, bytes]:
@@ -160,41 +145,6 @@ class _Footer:
         low, high = (self._low, self._high) if self._ranged else (None, None)
         bloom = None if self._bloom is None else self._bloom.build()
         return footer_metadata(avro_schema, low, high, bloom, self._nan_free or [])
-
-
-def encode_parquet(rows: pa.Table, options: ParquetOptions, footer: Mapping[bytes, bytes] | None = None) -> pa.Buffer:
-    """Rows as a Parquet file.
-
-    Args:
-        rows: meta fields first, then the table's columns; low-cardinality ones may be dictionary encoded.
-        options: how it's written; a bloom filter is the footer's affair.
-        footer: key-value metadata; None for none.
-    """
-    sink = pa.BufferOutputStream()
-    with parquet_writer(sink, rows, options) as writer:
-        writer.write_table(rows, row_group_size=_group_rows(rows, options))
-        if footer:
-            writer.add_key_value_metadata(dict(footer))
-    return sink.getvalue()
-
-
-def parquet_writer(sink: pa.NativeFile, rows: pa.Table, options: ParquetOptions) -> pq.ParquetWriter:
-    """A writer of rows of the kind of some that are to be written."""
-    return page_writer(
-        sink,
-        rows.schema.with_metadata(None),
-        options.codec,
-        data_page_size=options.page_bytes,
-        use_dictionary=_repeating(rows) if options.dictionary else False,
-        write_statistics=[name for name in rows.schema.names if name != COMMIT_SEQNO],
-        coerce_timestamps="us",
-    )
-
-
-def _group_rows(rows: pa.Table, options: ParquetOptions) -> int:
-    """Rows of a row group."""
-    per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
-    return max(1024, options.row_group_bytes // per_row)
 
 
 class BaseFileReader:
@@ -219,6 +169,11 @@ class BaseFileReader:
             self._file = open_parquet(self._source, dictionary=dictionary)
         except PARQUET_ERRORS as error:
             raise self.corrupt(error) from error
+
+    @property
+    def path(self) -> str:
+        """Path of the file, relative to the table's root."""
+        return self._base.path
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -276,6 +231,38 @@ class BaseFileReader:
             damaged = ", ".join(damaged_columns(self._file, columns, wanted))
             raise self.corrupt(f"column {damaged}: {error}" if damaged else error) from error
 
+    def prefetch(self) -> None:
+        """Fetch all columns of all row groups together, where requests cost time."""
+        prefetch(self._source, self._chunks(None, range(self.num_groups)))
+
+    def with_dictionaries(self, names: Sequence[str]) -> BaseFileReader:
+        """The same open file, with text columns to read dictionary encoded."""
+        other = copy(self)
+        other._file = open_parquet(self._source, dictionary=names, metadata=self.metadata)
+        return other
+
+    def chunk_footer(self) -> ParquetFooter:
+        """The footer, for column chunks to be moved to other files; raises as `decode_footer`."""
+        size = self._source.seek(0, os.SEEK_END)
+        with naming(self._base.path, self._storage.root):
+            length = footer_length(self.read_bytes([(size - FOOTER_TAIL, FOOTER_TAIL)])[0])
+            start = size - FOOTER_TAIL - length
+            if start < 0:
+                raise CorruptError(f"a footer of {length} bytes in a file of {size}")
+            return decode_footer(self.read_bytes([(start, length)])[0], size)
+
+    def read_bytes(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Byte ranges `(start, length)` of the file, near ones fetched together; raises `CorruptError`."""
+        try:
+            prefetch(self._source, ranges)
+            found = []
+            for start, length in ranges:
+                self._source.seek(start)
+                found.append(bytes(self._source.read(length)))
+        except OSError as error:
+            raise self.corrupt(error) from error
+        return found
+
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""
         return corrupt_file(self._storage, self._base, reason)
@@ -302,46 +289,3 @@ def corrupt_file(storage: Storage, base: BaseFile, reason: object) -> CorruptErr
         path=base.path,
         instant=base.instant,
     )
-
-
-def _repeating(rows: pa.Table) -> list[str]:
-    """Columns worth a dictionary, by a sample: trying one on unique values is a third of the writing time."""
-    sample = rows.slice(0, _SAMPLE_ROWS)
-    limit = _SAMPLE_REPEATS * sample.num_rows
-    flat = [
-        f
-        for f in rows.schema
-        if f.name not in {RECORD_KEY, COMMIT_SEQNO}
-        and not pa.types.is_nested(f.type)
-        and not pa.types.is_boolean(f.type)
-    ]
-    return [
-        f.name
-        for f in flat
-        if pa.types.is_dictionary(f.type) or pc.count_distinct(sample[f.name], mode="all").as_py() <= limit
-    ]
-
-
-def has_above_ffff(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a text has a character above U+FFFF, which UTF-8 and UTF-16 order otherwise among other texts."""
-    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-    return any(_greatest_byte(chunk) >= _ABOVE_FFFF for chunk in chunks)
-
-
-_ABOVE_FFFF = 0xF0
-"""The least byte that begins a character above U+FFFF in UTF-8, and occurs in no other."""
-
-
-def _greatest_byte(texts: pa.Array) -> int:
-    texts = texts.drop_null().cast(pa.large_string())
-    _, offsets, content = texts.buffers()
-    if content is None or not len(texts):
-        return 0
-    places = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    used = np.frombuffer(content, dtype=np.uint8)[places[0] : places[-1]]
-    return int(used.max()) if len(used) else 0
-
-
-def _nan_free(rows: pa.Table) -> list[str]:
-    floats = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
-    return [name for name in floats if not pc.any(pc.is_nan(rows[name])).as_py()]

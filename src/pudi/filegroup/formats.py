@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pudi.context import Storage
-from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter, ParquetOptions
+from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
+from pudi.filegroup.basefile_encode import ParquetOptions
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
 from pudi.filegroup.orcfile import ORC_EXTENSION, OrcFileReader
 from pudi.filegroup.slices import BaseFile

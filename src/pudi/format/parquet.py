@@ -94,6 +94,11 @@ def read_bloom_filter(metadata: pq.FileMetaData, *, path: str | None = None) -> 
     raise NotSupportedError(f"bloom filter of type {kind!r}: pudi knows {SIMPLE} and {DYNAMIC_V0}", path=path)
 
 
+def read_nan_free(metadata: pq.FileMetaData) -> frozenset[str]:
+    """Floating-point columns that a footer says have no NaN."""
+    return frozenset(_key_values(metadata).get(NAN_FREE_COLUMNS, b"").decode("utf-8", "replace").split("\n"))
+
+
 def footer_metadata(
     avro_schema_json: str | None,
     min_key: str | None,
@@ -178,7 +183,7 @@ def _may_hold_nan(metadata: pq.FileMetaData, column: str) -> bool:
     # parquet-mr makes NaN the maximum, and so gives no bounds where there is one (DoubleStatistics, by Double.compare)
     if str(metadata.created_by).startswith("parquet-mr"):
         return False
-    return column not in _key_values(metadata).get(NAN_FREE_COLUMNS, b"").decode("utf-8", "replace").split("\n")
+    return column not in read_nan_free(metadata)
 
 
 def _is_top_level(column: pq.ColumnSchema, name: str) -> bool:

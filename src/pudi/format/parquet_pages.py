@@ -16,18 +16,29 @@ PARQUET_ERRORS = (pa.ArrowException, OSError)
 """What pyarrow raises where bytes are not Parquet, or a page is not what its checksum says."""
 
 
-def open_parquet(source: Any, *, dictionary: Sequence[str] = (), pre_buffer: bool = True) -> pq.ParquetFile:
+def open_parquet(
+    source: Any,
+    *,
+    dictionary: Sequence[str] = (),
+    pre_buffer: bool = True,
+    metadata: pq.FileMetaData | None = None,
+) -> pq.ParquetFile:
     """A Parquet file opened for reading.
 
     Args:
         source: what pyarrow reads from: an opened file or a buffer.
         dictionary: text columns to read dictionary encoded.
         pre_buffer: whether pyarrow fetches near ranges of the source together.
+        metadata: the footer, where it's known.
 
     Opening it, and each read, raises one of `PARQUET_ERRORS` where the bytes are damaged.
     """
     return pq.ParquetFile(
-        source, pre_buffer=pre_buffer, read_dictionary=list(dictionary), page_checksum_verification=True
+        source,
+        metadata=metadata,
+        pre_buffer=pre_buffer,
+        read_dictionary=list(dictionary),
+        page_checksum_verification=True,
     )
 
 

@@ -3,7 +3,7 @@
 from pudi.index.bloom import BloomKeys
 from pudi.index.bucket import AnyBuckets, Buckets, ConsistentBuckets, bucket_name, bucket_of, key_hashes
 from pudi.index.kinds import Index
-from pudi.index.simple import SimpleKeys, check_key_column
+from pudi.index.simple import SimpleKeys, candidate_groups, check_key_column, key_span
 
 __all__ = [
     "AnyBuckets",
@@ -14,6 +14,8 @@ __all__ = [
     "SimpleKeys",
     "bucket_name",
     "bucket_of",
+    "candidate_groups",
     "check_key_column",
     "key_hashes",
+    "key_span",
 ]

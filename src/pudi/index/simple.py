@@ -48,7 +48,7 @@ def find_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) ->
     """Like `find_keys`, for an open file and at least one key."""
     span = span or key_span(keys)
     check_key_column(reader)
-    groups = _candidate_groups(reader, span) if span else []
+    groups = candidate_groups(reader, span) if span else []
     if not groups:
         return np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
@@ -65,7 +65,7 @@ def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) 
     """Like `find_in`, with the base row of each found key; -1 if it occurs in several rows."""
     span = span or key_span(keys)
     check_key_column(reader)
-    groups = _candidate_groups(reader, span) if span else []
+    groups = candidate_groups(reader, span) if span else []
     if not groups:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
@@ -118,7 +118,7 @@ def check_key_column(reader: AnyBaseFile) -> None:
         raise reader.corrupt(f"column {RECORD_KEY} is {kind}, and record keys are text")
 
 
-def _candidate_groups(reader: AnyBaseFile, span: KeySpan) -> list[int]:
+def candidate_groups(reader: AnyBaseFile, span: KeySpan) -> list[int]:
     """Return the row groups whose key range overlaps `span`."""
     low, high = span
     bounds = reader.statistics(RECORD_KEY)

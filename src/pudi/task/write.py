@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile, Markers, open_base_file
+from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, open_base_file
 from pudi.format import BaseFileName, WriteStat, write_token
+from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import encode_location
@@ -29,6 +30,7 @@ from pudi.schema import (
 )
 from pudi.task.append import LogAppender
 from pudi.task.file_stats import stats_of_base
+from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
 from pudi.task.staged_keys import StagedKeys, stage_keys
 from pudi.task.stored_order import with_stored_order
@@ -133,6 +135,23 @@ def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What a base file's records are counted as.
+
+    Attributes:
+        rows: all of them.
+        inserts: those that are new.
+        updates: those with a newer version than before.
+        deletes: those of the version before that are gone.
+    """
+
+    rows: int
+    inserts: int
+    updates: int = 0
+    deletes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SliceWriter:
     """Writes the file of one task.
 
@@ -150,13 +169,13 @@ class SliceWriter:
 
     def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
-        stat = self._write(self.rows_of(rows), inserts=rows.num_rows, updates=0, deletes=0, prev=None)
-        keys = _whole(rows[RECORD_KEY])
+        stat = self._write(self.rows_of(rows), Counts(rows.num_rows, rows.num_rows), None)
+        keys = whole(rows[RECORD_KEY])
         return self._result(stat, keys, keys.slice(0, 0))
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a file of new records."""
-        columns = [self._new_meta(name, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
+        columns = [self._new_meta(name, 0, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
         columns += [rows[name] for name in self.spec.schema.names]
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
@@ -165,7 +184,14 @@ class SliceWriter:
 
         If every record is a delete of a missing key, the file stays as it is, and the result has no statistics.
         """
-        old = self.read(base)
+        reader = open_base_file(self.storage, base)
+        plain = self.spec.meets_by_key and not self.spec.rule.mixes and self.spec.history is None
+        if plain and self.spec.files.hfile is None and isinstance(reader, BaseFileReader):
+            try:
+                return self._copy_on_write(rows, base, reader)
+            except NotMovableError:
+                pass
+        old = self._read(reader, base)
         if not self.spec.meets_by_key:
             laid = Overlay.appending(old.num_rows, rows.num_rows)
         elif self.spec.rule.mixes:
@@ -180,19 +206,20 @@ class SliceWriter:
             return FileResult(self.task.number, 0, None)
         return self.replace(old, rows, laid, base)
 
+    def _copy_on_write(self, rows: pa.Table, base: BaseFile, reader: BaseFileReader) -> FileResult:
+        """Like `rewrite`, but copies what stays the same as it is stored; raises NotMovableError if it can't."""
+        made = FileRewriter(reader, self.spec, self._new_meta).rewritten(rows)
+        if made is None:
+            return FileResult(self.task.number, 0, None)
+        laid = made.laid
+        counts = Counts(made.num_rows, len(laid.inserted), laid.updated, laid.deleted)
+        return self._result(self._store(made.content, None, counts, base), *_changed_keys(made.keys, rows, laid))
+
     def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> FileResult:
         """Write the next version of a file group from base rows and newer versions, as merged in `laid`."""
         table = self._merge(old, rows, laid)
-        stat = self._write(table, inserts=len(laid.inserted), updates=laid.updated, deletes=laid.deleted, prev=base)
-        new = _whole(rows[RECORD_KEY].take(pa.array(laid.inserted)))
-        gone = new.slice(0, 0)
-        if laid.deleted:
-            leaves = np.ones(old.num_rows, dtype=bool)
-            leaves[laid.base_rows] = False
-            keys = _whole(old[RECORD_KEY])
-            gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
-            new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
-        return self._result(stat, new, gone)
+        stat = self._write(table, Counts(table.num_rows, len(laid.inserted), laid.updated, laid.deleted), base)
+        return self._result(stat, *_changed_keys(old[RECORD_KEY], rows, laid))
 
     def _result(self, stat: WriteStat, new: pa.Array, gone: pa.Array) -> FileResult:
         """Return the result, with the keys that the file adds and removes staged for the record index.
@@ -221,10 +248,13 @@ class SliceWriter:
 
     def read(self, base: BaseFile) -> pa.Table:
         """Return the base file's rows in the table's types, without columns that are constant in the new file."""
-        try:
-            reader = open_base_file(self.storage, base, dictionary=(COMMIT_TIME,))
-        except KeyError as error:  # pyarrow's error for a column that can't be read as a dictionary
-            raise open_base_file(self.storage, base).corrupt(f"no column {COMMIT_TIME}") from error
+        return self._read(open_base_file(self.storage, base), base)
+
+    def _read(self, reader: AnyBaseFile, base: BaseFile) -> pa.Table:
+        if isinstance(reader, BaseFileReader):
+            if COMMIT_TIME not in reader.schema.names:
+                raise reader.corrupt(f"no column {COMMIT_TIME}")
+            reader = reader.with_dictionaries([COMMIT_TIME])
         physical = reader.schema
         present = set(physical.names)
         if RECORD_KEY not in present:
@@ -250,40 +280,47 @@ class SliceWriter:
         columns = []
         for name in (*META_FIELDS, *self.spec.schema.names):
             if name in {PARTITION_PATH, FILE_NAME}:
-                columns.append(self._new_meta(name, len(source), None))
+                columns.append(self._new_meta(name, 0, len(source), None))
                 continue
-            column = _whole(old[name])
+            column = whole(old[name])
             if fresh.num_rows:
                 known = fresh[RECORD_KEY] if name == RECORD_KEY else None
-                new = self._new_meta(name, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
-                column = pa.chunked_array([column, _cast(_whole(new), column.type)])
+                new = self._new_meta(name, 0, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
+                column = pa.chunked_array([column, cast_to(whole(new), column.type)])
             columns.append(column if unchanged else column.take(pa.array(source)))
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
-    def _new_meta(self, name: str, length: int, keys: pa.Array | pa.ChunkedArray | None) -> pa.Array | pa.ChunkedArray:
-        """Return a meta field's values for new records."""
+    def _new_meta(
+        self, name: str, first: int, length: int, keys: pa.Array | pa.ChunkedArray | None
+    ) -> pa.Array | pa.ChunkedArray:
+        """Return a meta field's values for new records, which are numbered from `first` on."""
         if name == RECORD_KEY:
             return keys
         if name == COMMIT_SEQNO:
-            return sequence_numbers(self.spec.instant, self.task.number, 0, length)
+            return sequence_numbers(self.spec.instant, self.task.number, first, length)
         values = {COMMIT_TIME: self.spec.instant, PARTITION_PATH: self.task.partition, FILE_NAME: self.name.name}
         return _constant(values[name], length)
 
-    def _write(self, table: pa.Table, *, inserts: int, updates: int, deletes: int, prev: BaseFile | None) -> WriteStat:
+    def _write(self, table: pa.Table, counts: Counts, prev: BaseFile | None) -> WriteStat:
+        writer = self.spec.files.writer(self.storage, self.spec.avro_schema)
+        return self._store(writer.encode(table), table, counts, prev)
+
+    def _store(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
+        """Create the file; `table` is its rows, where they're at hand."""
         partition = self.task.partition
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
-        content = self.spec.files.writer(self.storage, self.spec.avro_schema).put(path, table)
+        self.storage.create(path, content)
         size = int(content.size)
         return WriteStat(
             file_id=self.task.file_id,
             path=path,
             prev_commit=prev.instant if prev else NO_COMMIT,
             prev_base_file=prev.name.name if prev else None,
-            num_writes=table.num_rows,
-            num_deletes=deletes,
-            num_update_writes=updates,
-            num_inserts=inserts,
+            num_writes=counts.rows,
+            num_deletes=counts.deletes,
+            num_update_writes=counts.updates,
+            num_inserts=counts.inserts,
             total_write_bytes=size,
             total_write_errors=0,
             partition_path=partition,
@@ -316,20 +353,19 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
     return rows.append_column(DELETED, gone)
 
 
+def _changed_keys(old: pa.ChunkedArray, rows: pa.Table, laid: Overlay) -> tuple[pa.Array, pa.Array]:
+    """Return the keys of a file's new rows, and of rows beside removed ones with the same key; and those removed."""
+    new = whole(rows[RECORD_KEY].take(pa.array(laid.inserted)))
+    gone = new.slice(0, 0)
+    if laid.deleted:
+        leaves = np.ones(len(old), dtype=bool)
+        leaves[laid.base_rows] = False
+        keys = whole(old)
+        gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
+        new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
+    return new, gone
+
+
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def _cast(column: pa.Array, target: pa.DataType) -> pa.Array:
-    if column.type == target:
-        return column
-    if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(target):
-        return column.dictionary_decode().cast(target)
-    return column.cast(target)

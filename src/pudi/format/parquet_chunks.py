@@ -1,0 +1,358 @@
+"""Column chunks of Parquet files moved into new files as they are: nothing of them is decoded or encoded.
+
+A chunk's pages don't know where they stand; only the footer says it. So a new footer is made, with the offsets of the
+new file. Page indexes and Parquet's own Bloom filters, which stand elsewhere in the file, are left out; statistics of
+chunks and pages stay.
+
+Source: parquet-format, src/main/thrift/parquet.thrift.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pudi.errors import CorruptError, NotSupportedError
+from pudi.format.thrift_compact import BINARY, I32, I64, LIST, STRUCT, Items, Struct, decode_struct, encode_struct
+
+MAGIC: Final = b"PAR1"
+"""How Parquet files begin and end."""
+FOOTER_TAIL: Final = 8
+"""Bytes behind the footer: its length and `MAGIC`."""
+
+_UNMOVED_FIELDS: Final = {10, 14, 15}
+"""Of ColumnMetaData: index page, and where the Bloom filter stands."""
+_DICTIONARY_PAGE: Final = 2
+_PAGES: Final = {0: 5, _DICTIONARY_PAGE: 7, 3: 8}
+"""Kinds of pages, each with the field of the page header that says how many values it has."""
+_BY_DICTIONARY: Final = {2, 8}
+"""Numbers of the encodings by a dictionary."""
+_NO_ITEMS: Final = (LIST, Items(STRUCT, []))
+CODECS: Final = {"uncompressed": 0, "snappy": 1, "gzip": 2, "lzo": 3, "brotli": 4, "lz4": 5, "zstd": 6, "lz4_raw": 7}
+"""Numbers of compression codecs by name."""
+
+
+class NotMovableError(NotSupportedError):
+    """A Parquet file whose column chunks can't be moved as they are: it's read and written anew instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChunk:
+    """One column chunk.
+
+    Attributes:
+        metadata: its ColumnMetaData.
+        start: offset of its first page in the file that it comes from.
+        length: bytes of its pages.
+    """
+
+    metadata: Struct
+    start: int
+    length: int
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The column's path in the schema."""
+        return tuple(part.decode("utf-8", "replace") for part in self.metadata[3][1].values)
+
+    @property
+    def codec(self) -> int:
+        """The compression codec's number."""
+        return int(self.metadata[4][1])
+
+    @property
+    def only_dictionary(self) -> bool:
+        """Whether it's known that all its pages refer to a dictionary."""
+        kinds = [(page[1][1], page[2][1]) for page in self.metadata.get(13, _NO_ITEMS)[1].values]
+        data = [encoding for kind, encoding in kinds if kind != _DICTIONARY_PAGE]
+        return bool(data) and all(encoding in _BY_DICTIONARY for encoding in data)
+
+    def named(self, name: str) -> ColumnChunk:
+        """The same values as those of another top-level column of the same type."""
+        return replace(self, metadata=self.metadata | {3: (LIST, Items(BINARY, [name.encode()]))})
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """One row group.
+
+    Attributes:
+        num_rows: its rows.
+        chunks: its column chunks, in the order of the schema's leaves.
+    """
+
+    num_rows: int
+    chunks: tuple[ColumnChunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """The footer of a file whose chunks can be moved.
+
+    Attributes:
+        fields: the FileMetaData.
+        groups: the row groups.
+    """
+
+    fields: Struct
+    groups: tuple[RowGroup, ...]
+
+    @property
+    def created_by(self) -> str:
+        """The program that wrote the file."""
+        return str(self.fields[6][1].decode("utf-8", "replace")) if 6 in self.fields else ""
+
+    def has_schema_of(self, other: ParquetFooter) -> bool:
+        """Whether both files have the same columns, to the letter, and the same order of their bounds."""
+        return all(self.fields.get(number) == other.fields.get(number) for number in (2, 7))
+
+
+def footer_length(tail: bytes, *, path: str | None = None) -> int:
+    """Bytes of a footer without its length and the magic behind it.
+
+    Args:
+        tail: the file's last `FOOTER_TAIL` bytes.
+        path: path of the file, for errors.
+
+    Raises:
+        NotMovableError: the footer is encrypted.
+        CorruptError: it's no Parquet file.
+    """
+    if tail[4:] == b"PARE":
+        raise NotMovableError("the footer is encrypted", path=path)
+    if len(tail) != FOOTER_TAIL or tail[4:] != MAGIC:
+        raise CorruptError(f"a Parquet file ends with {MAGIC!r}, and this with {tail[4:]!r}", path=path)
+    return int.from_bytes(tail[:4], "little")
+
+
+def decode_footer(data: bytes, file_bytes: int, *, path: str | None = None) -> ParquetFooter:
+    """The footer of a Parquet file, for its chunks to be moved.
+
+    Args:
+        data: the footer's bytes, `footer_length` of them.
+        file_bytes: size of the file: chunks lie before the footer.
+        path: path of the file, for errors.
+
+    Raises:
+        NotMovableError: columns are encrypted or lie in other files.
+        CorruptError: it is no footer, or chunks lie where they can't.
+    """
+    fields, _ = decode_struct(data)
+    most = file_bytes - FOOTER_TAIL - len(data)
+    try:
+        if 8 in fields:
+            raise NotMovableError("columns are encrypted", path=path)
+        groups = tuple(_row_group(group, most, path) for group in _structs(fields, 4))
+        leaves = _leaves(_structs(fields, 2), path)
+        if any([chunk.path for chunk in group.chunks] != leaves for group in groups):
+            raise CorruptError("a row group doesn't have the columns that its Parquet file says", path=path)
+        if sum(group.num_rows for group in groups) != _number_of(fields, 3, I64):
+            raise CorruptError("row groups of a Parquet file don't have the rows that the file says", path=path)
+    except KeyError as error:
+        raise CorruptError(f"a Parquet footer lacks field {error}", path=path) from None
+    return ParquetFooter(fields, groups)
+
+
+def footer_in(content: pa.Buffer) -> ParquetFooter:
+    """The footer of a whole file in memory that was just written."""
+    length = footer_length(content[-FOOTER_TAIL:].to_pybytes())
+    end = content.size - FOOTER_TAIL
+    return decode_footer(content[end - length : end].to_pybytes(), content.size)
+
+
+def moved_groups(content: pa.Buffer) -> list[tuple[int, list[MovedChunk]]]:
+    """The row groups of a whole file in memory that was just written: rows and chunks of each."""
+    view = memoryview(content)
+    return [
+        (group.num_rows, [MovedChunk(chunk, view[chunk.start : chunk.start + chunk.length]) for chunk in group.chunks])
+        for group in footer_in(content).groups
+    ]
+
+
+def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) -> None:
+    """Walk through the pages of a chunk that is moved: they are as many bytes and values as the footer says.
+
+    Args:
+        chunk: the chunk.
+        content: its bytes.
+        path: path of the file, for errors.
+
+    Raises:
+        CorruptError: they aren't, or a page isn't what its checksum says.
+        NotMovableError: a page of another kind than the format's first.
+    """
+    name = ".".join(chunk.path)
+    at = values = 0
+    view = memoryview(content)
+    if len(content) != chunk.length:
+        raise CorruptError(f"column {name}: {len(content)} of {chunk.length} bytes are there", path=path)
+    while at < len(content):
+        header, at = decode_struct(content, at)
+        try:
+            kind, size = _number_of(header, 1, I32), _number_of(header, 3, I32)
+            if kind not in _PAGES:
+                raise NotMovableError(f"column {name}: a page of kind {kind}", path=path)
+            held = _number_of(_struct_of(header, _PAGES[kind]), 1, I32)
+            checksum = _number_of(header, 4, I32) if 4 in header else None
+        except KeyError as error:
+            raise CorruptError(f"column {name}: a page header lacks field {error}", path=path) from None
+        if held < 0 or not 0 <= size <= len(content) - at:
+            raise CorruptError(f"column {name}: a page of {size} bytes, {len(content) - at} are left", path=path)
+        if checksum is not None and zlib.crc32(view[at : at + size]) != checksum & 0xFFFFFFFF:
+            raise CorruptError(f"column {name}: a page isn't what its checksum says", path=path)
+        at += size
+        values += 0 if kind == _DICTIONARY_PAGE else held
+    if values != chunk.metadata[5][1]:
+        raise CorruptError(f"column {name}: {values} of {chunk.metadata[5][1]} values are there", path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedChunk:
+    """A chunk on its way into another file.
+
+    Attributes:
+        chunk: where it was.
+        content: its pages.
+    """
+
+    chunk: ColumnChunk
+    content: bytes | memoryview
+
+
+def assemble(
+    model: ParquetFooter, groups: Iterable[tuple[int, Sequence[MovedChunk]]], key_values: Mapping[bytes, bytes]
+) -> pa.Buffer:
+    """A Parquet file of column chunks.
+
+    Args:
+        model: footer of a file of the same columns, by the same writer; its row groups don't matter.
+        groups: for each row group its rows and its chunks, in the order of the schema's leaves.
+        key_values: the footer's key-value metadata.
+
+    Returns:
+        The file's content.
+    """
+    sink = pa.BufferOutputStream()
+    sink.write(MAGIC)
+    at, rows, made = len(MAGIC), 0, []
+    for count, chunks in groups:
+        columns: list[Struct] = []
+        first, plain, stored = at, 0, 0
+        for moved in chunks:
+            metadata = _moved(moved.chunk, at)
+            columns.append({2: (I64, 0), 3: (STRUCT, metadata)})
+            sink.write(moved.content)
+            at += moved.chunk.length
+            plain += metadata[6][1]
+            stored += moved.chunk.length
+        group: Struct = {1: (LIST, Items(STRUCT, columns)), 2: (I64, plain), 3: (I64, count)}
+        made.append(group | {5: (I64, first), 6: (I64, stored)})
+        rows += count
+    pairs: list[Struct] = [{1: (BINARY, key), 2: (BINARY, value)} for key, value in key_values.items()]
+    changed: Struct = {3: (I64, rows), 4: (LIST, Items(STRUCT, made)), 5: (LIST, Items(STRUCT, pairs))}
+    if not pairs:
+        del changed[5]
+    fields = {number: value for number, value in model.fields.items() if number != 5} | changed
+    footer = encode_struct(dict(sorted(fields.items())))
+    sink.write(footer)
+    sink.write(len(footer).to_bytes(4, "little") + MAGIC)
+    return sink.getvalue()
+
+
+def _moved(chunk: ColumnChunk, start: int) -> Struct:
+    """The ColumnMetaData of a chunk that stands elsewhere."""
+    fields = {number: value for number, value in chunk.metadata.items() if number not in _UNMOVED_FIELDS}
+    for number in (9, 11):
+        if number in fields:
+            fields[number] = (I64, fields[number][1] - chunk.start + start)
+    return fields
+
+
+def _row_group(group: Struct, most: int, path: str | None) -> RowGroup:
+    rows = _number_of(group, 3, I64)
+    if rows < 0:
+        raise CorruptError(f"a row group of {rows} rows", path=path)
+    return RowGroup(rows, tuple(_column_chunk(column, most, path) for column in _structs(group, 1)))
+
+
+def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
+    """A column chunk; `most` is the offset of the footer."""
+    if 8 in column or 9 in column:
+        raise NotMovableError("columns are encrypted", path=path)
+    if column.get(1, (0, b""))[1]:
+        raise NotMovableError("columns lie in other files", path=path)
+    if 3 not in column:
+        raise NotMovableError("the footer doesn't have what is known of a column", path=path)
+    metadata = _struct_of(column, 3)
+    _number_of(metadata, 4, I32)
+    length, start, values = _number_of(metadata, 7, I64), _number_of(metadata, 9, I64), _number_of(metadata, 5, I64)
+    if min(length, values, _number_of(metadata, 6, I64)) < 0 or _list(metadata, 3, BINARY) == []:
+        raise CorruptError("what a footer says of a column can't be", path=path)
+    for page in _list(metadata, 13, STRUCT) if 13 in metadata else []:
+        _number_of(page, 1, I32)
+        _number_of(page, 2, I32)
+    if 10 in metadata:
+        raise NotMovableError("a column has an index page", path=path)
+    if 11 in metadata:
+        dictionary = _number_of(metadata, 11, I64)
+        if not len(MAGIC) <= dictionary < start < dictionary + length:  # some writers say 0 where there's none
+            raise NotMovableError(f"a dictionary at {dictionary}, its data at {start}", path=path)
+        start = dictionary
+    if start < len(MAGIC) or start + length > most:
+        raise CorruptError(f"{length} bytes of a column at {start}: the footer begins at {most}", path=path)
+    return ColumnChunk(metadata, start, length)
+
+
+def _leaves(schema: Sequence[Struct], path: str | None) -> list[tuple[str, ...]]:
+    """Paths of the columns that hold values: elements of a schema come parents first."""
+    leaves: list[tuple[str, ...]] = []
+    open_parents: list[tuple[tuple[str, ...], int]] = []
+    for element in schema:
+        name = element[4][1]
+        if not isinstance(name, bytes):
+            raise CorruptError("a column's name is text", path=path)
+        parents: tuple[str, ...] = ()
+        while open_parents and not open_parents[-1][1]:
+            open_parents.pop()
+        if open_parents:
+            parents, left = open_parents.pop()
+            open_parents.append((parents, left - 1))
+        whole = (*parents, name.decode("utf-8", "replace")) if element is not schema[0] else ()
+        children = _number_of(element, 5, I32) if 5 in element else 0
+        if children > 0:
+            open_parents.append((whole, children))
+        elif element is not schema[0]:
+            leaves.append(whole)
+    return leaves
+
+
+def _structs(fields: Struct, number: int) -> list[Struct]:
+    return _list(fields, number, STRUCT)
+
+
+def _list(fields: Struct, number: int, kind: int) -> list[Any]:
+    value = fields[number][1]
+    if not isinstance(value, Items) or (value.values and value.kind != kind):
+        raise CorruptError(f"field {number} of a Parquet footer is no list of type {kind}")
+    return value.values
+
+
+def _struct_of(fields: Struct, number: int) -> Struct:
+    """A field that is a struct; raises KeyError where there's none, CorruptError where it is something else."""
+    kind, value = fields[number]
+    if kind != STRUCT:
+        raise CorruptError(f"field {number} of a Parquet struct has type {kind}, and {STRUCT} is expected")
+    found: Struct = value
+    return found
+
+
+def _number_of(fields: Struct, number: int, expected: int) -> int:
+    """A field that is a number of a type; raises KeyError where there's none, CorruptError where it is another."""
+    kind, value = fields[number]
+    if kind != expected:
+        raise CorruptError(f"field {number} of a Parquet struct has type {kind}, and {expected} is expected")
+    return int(value)

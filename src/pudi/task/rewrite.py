@@ -1,0 +1,310 @@
+"""The next version of a base file with as much as can be copied of the one before: only what changes is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from pudi.filegroup import BaseFileReader
+from pudi.filegroup.basefile_copies import GroupPart, MovableFile
+from pudi.filegroup.basefile_encode import MOST_GROUP_ROWS
+from pudi.format import BloomFilter
+from pudi.format.parquet_chunks import NotMovableError
+from pudi.index import candidate_groups, key_span
+from pudi.merge import Overlay, overlay
+from pudi.plan.write import Operation, WriteSpec
+from pudi.schema import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    conform_read,
+    with_meta_fields,
+)
+
+LEAST_ROWS = 20_000
+"""Rows of a file from which on looking for what can be copied takes less time than encoding all."""
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+NewMeta: TypeAlias = Callable[[str, int, int, "Column | None"], "Column"]
+"""Values of a meta field for new versions: of their number from the first on, how many, with which keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenFile:
+    """The next version of a base file.
+
+    Attributes:
+        content: the file.
+        num_rows: its rows.
+        laid: what became of the rows before that can have the new versions' keys.
+        keys: record keys of these rows.
+    """
+
+    content: pa.Buffer
+    num_rows: int
+    laid: Overlay
+    keys: pa.ChunkedArray
+
+
+@dataclass(slots=True)
+class _Group:
+    """What becomes of one row group.
+
+    Attributes:
+        number: its number.
+        rows: how many rows it has.
+        keep: for each of them whether it stays.
+        taken: for each of them the new version in its place, or -1.
+        start: its first row among those that keys were compared with; -1 where none of its keys can have been met.
+    """
+
+    number: int
+    rows: int
+    keep: np.ndarray
+    taken: np.ndarray
+    start: int = -1
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its rows stay or are replaced."""
+        return bool(self.keep.all())
+
+    @property
+    def changed(self) -> bool:
+        """Whether a row goes or is replaced."""
+        return not self.whole or bool(np.any(self.taken >= 0))
+
+
+@dataclass(slots=True)
+class FileRewriter:
+    """Makes the next version of one base file.
+
+    Args:
+        reader: the file.
+        spec: the write: versions meet by key, and are never mixed.
+        new_meta: makes meta fields.
+
+    Raises:
+        NotMovableError: it's better read and written whole.
+    """
+
+    reader: BaseFileReader
+    spec: WriteSpec
+    new_meta: NewMeta
+    _schema: pa.Schema = field(init=False)
+    _file: MovableFile = field(init=False)
+    _by_dictionary: frozenset[str] = field(init=False)
+    _texts: BaseFileReader = field(init=False)
+    _compared: pa.Table = field(init=False)
+    _made: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.reader.num_rows < LEAST_ROWS:
+            raise NotMovableError(f"{self.reader.num_rows} rows", path=self.reader.path)
+        self._schema = with_meta_fields(self.spec.schema)
+        self._file = MovableFile(self.reader, self._schema, self.spec.files.parquet)
+        self._by_dictionary = frozenset(self._file.few_valued())
+        self._texts = self.reader.with_dictionaries(sorted(self._by_dictionary))
+
+    def rewritten(self, rows: pa.Table) -> RewrittenFile | None:
+        """The next version; None when nothing changes.
+
+        Args:
+            rows: new versions, each key once: record key and the table's columns, or keys alone of a delete.
+
+        Raises:
+            NotMovableError: it's better read and written whole.
+            CorruptError: the file is damaged.
+        """
+        spec = self.spec
+        span = key_span(rows[RECORD_KEY])
+        met = candidate_groups(self.reader, span) if span else []
+        ordering = [name for name in spec.rule.ordering_fields if spec.rule.compares and name in spec.schema.names]
+        self._compared = self._read(self.reader, [RECORD_KEY, *ordering], met)
+        laid = overlay(
+            self._compared, rows, RECORD_KEY, spec.rule, unconditional_delete=spec.operation is Operation.DELETE
+        )
+        if not laid.matched and not len(laid.inserted):
+            return None
+        bloom = self._bloom_filter(laid)
+        self.reader.prefetch()
+        parts = self._parts(self._groups(met, laid), rows, laid.inserted)
+        if not parts:
+            raise NotMovableError("no row is left", path=self.reader.path)
+        content = self._file.rewritten(parts, spec.avro_schema, bloom)
+        return RewrittenFile(content, sum(part.rows.num_rows for part in parts), laid, self._compared[RECORD_KEY])
+
+    def _bloom_filter(self, laid: Overlay) -> BloomFilter | None:
+        if self.spec.files.parquet.bloom is not None and (len(laid.inserted) or laid.deleted):
+            raise NotMovableError("the bloom filter changes, which all keys make", path=self.reader.path)
+        return self._file.bloom_filter()
+
+    def _groups(self, met: Sequence[int], laid: Overlay) -> list[_Group]:
+        keep = np.zeros(self._compared.num_rows, dtype=bool)
+        keep[laid.base_rows] = True
+        taken = np.full(self._compared.num_rows, -1)
+        taken[laid.base_rows] = laid.taken_from
+        groups, start, compared = [], 0, set(met)
+        for number in range(self.reader.num_groups):
+            rows = self.reader.group_rows(number)
+            if number in compared:
+                end = start + rows
+                groups.append(_Group(number, rows, keep[start:end], taken[start:end], start))
+                start = end
+            else:
+                groups.append(_Group(number, rows, np.ones(rows, dtype=bool), np.full(rows, -1)))
+        return groups
+
+    def _parts(self, groups: Sequence[_Group], rows: pa.Table, inserted: np.ndarray) -> list[GroupPart]:
+        """The new file's rows. Inserts follow; to a small last row group they're added."""
+        parts = []
+        last = groups[-1] if groups and groups[-1].rows < MOST_GROUP_ROWS // 2 and len(inserted) else None
+        for group in groups:
+            if group is last:
+                continue
+            if not group.changed:
+                name = self.new_meta(FILE_NAME, 0, group.rows, None)
+                parts.append(GroupPart(pa.table([name], names=[FILE_NAME]), group.number))
+            elif group.whole and group.rows <= 2 * MOST_GROUP_ROWS:
+                parts.append(GroupPart(self._replaced(group, rows), group.number))
+            elif group.keep.any():
+                parts.append(GroupPart(self._anew(group, rows, inserted[:0])))
+        if last is not None:
+            parts.append(GroupPart(self._anew(last, rows, inserted)))
+        elif len(inserted):
+            parts.append(GroupPart(self._added(rows, inserted)))
+        return parts
+
+    def _replaced(self, group: _Group, rows: pa.Table) -> pa.Table:
+        """The columns of a row group that change, where no row comes or goes."""
+        places = np.flatnonzero(group.taken >= 0)
+        fresh = rows.take(pa.array(group.taken[places]))
+        keys, columns, first = fresh[RECORD_KEY], {}, self._next(len(places))
+        names = [
+            name
+            for name in self.spec.schema.names
+            if not (fresh[name].equals(keys) and self._file.repeats_key(group.number, name))
+        ]
+        old = self._old(group, [COMMIT_TIME, COMMIT_SEQNO, *names])
+        source = np.arange(group.rows)
+        source[places] = group.rows + np.arange(len(places))
+        for name in old.column_names:
+            if name in META_FIELDS:
+                new = self.new_meta(name, first, len(places), keys)
+            elif _is_same(old[name].take(pa.array(places)), fresh[name]):
+                continue
+            else:
+                new = fresh[name]
+            columns[name] = laid_column(old[name], new, source)
+        columns[FILE_NAME] = self.new_meta(FILE_NAME, 0, group.rows, None)
+        return pa.table({name: columns[name] for name in self._schema.names if name in columns})
+
+    def _anew(self, group: _Group, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
+        """All columns of a row group that rows leave or come to."""
+        stay = np.flatnonzero(group.keep)
+        taken = group.taken[stay]
+        numbers = np.concatenate([taken[taken >= 0], inserted])
+        source = stay.copy()
+        source[taken >= 0] = group.rows + np.arange(np.count_nonzero(taken >= 0))
+        source = np.concatenate([source, group.rows + np.arange(len(numbers) - len(inserted), len(numbers))])
+        old = self._old(group, [n for n in self._schema.names if n not in {PARTITION_PATH, FILE_NAME}])
+        fresh, first, columns = rows.take(pa.array(numbers)), self._next(len(numbers)), []
+        for name in self._schema.names:
+            if name in {PARTITION_PATH, FILE_NAME}:
+                columns.append(self.new_meta(name, 0, len(source), None))
+            elif not len(numbers):
+                columns.append(laid_column(old[name], None, source))
+            else:
+                new = fresh[name] if name not in META_FIELDS else None
+                new = self.new_meta(name, first, len(numbers), fresh[RECORD_KEY]) if new is None else new
+                columns.append(laid_column(old[name], new, source))
+        return pa.table(columns, names=self._schema.names)
+
+    def _added(self, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
+        """A row group of inserts."""
+        fresh, first = rows.take(pa.array(inserted)), self._next(len(inserted))
+        meta = [self.new_meta(name, first, len(inserted), fresh[RECORD_KEY]) for name in META_FIELDS]
+        columns = [*meta, *(fresh[name] for name in self.spec.schema.names)]
+        return pa.table(columns, names=self._schema.names)
+
+    def _next(self, count: int) -> int:
+        """Number of the first of so many new versions, by which their sequence numbers go."""
+        first, self._made = self._made, self._made + count
+        return first
+
+    def _old(self, group: _Group, names: Sequence[str]) -> pa.Table:
+        """Columns of a row group; those that keys were compared with aren't read again."""
+        held = [name for name in names if group.start >= 0 and name in self._compared.column_names]
+        read = self._read(self._texts, [name for name in names if name not in held], [group.number])
+        compared = self._compared.slice(max(group.start, 0), group.rows)
+        return pa.table([compared[name] if name in held else read[name] for name in names], names=list(names))
+
+    def _read(self, reader: BaseFileReader, names: Sequence[str], groups: Sequence[int]) -> pa.Table:
+        wanted = [self._schema.field(name) for name in names]
+        if reader is self._texts:
+            wanted = [pa.field(f.name, _TEXT) if f.name in self._by_dictionary else f for f in wanted]
+        return conform_read(reader.read(names, groups), pa.schema(wanted), path=reader.path)
+
+
+def laid_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array:
+    """A column of old and new versions.
+
+    Args:
+        old: values of the old rows.
+        new: values of the new versions, which count on from the old rows; None without any.
+        source: for each row of the result its number.
+    """
+    column = whole(old)
+    if new is not None:
+        column = whole(pa.chunked_array([column, cast_to(whole(new), column.type)]))
+    column = column.take(pa.array(source))
+    return _compact(column) if pt.is_dictionary(column.type) else column
+
+
+def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Leave out of a dictionary what no row has, or it would grow from version to version."""
+    codes = np.asarray(column.indices.fill_null(0))
+    used = np.bincount(codes, minlength=len(column.dictionary)) > 0
+    if used.all():
+        return column
+    numbers = pa.array((np.cumsum(used) - 1).astype(np.int32)[codes], mask=np.asarray(column.is_null()))
+    return pa.DictionaryArray.from_arrays(numbers, column.dictionary.filter(pa.array(used)))
+
+
+def _is_same(old: Column, new: Column) -> bool:
+    """Whether columns have the same values to the bit; False where that isn't easily told."""
+    old, new = whole(old), whole(new)
+    if pt.is_dictionary(old.type):
+        old = old.dictionary_decode()
+    if old.type != new.type or pt.is_nested(old.type):
+        return False
+    if pt.is_floating(old.type):  # zeros of both signs are equal, and no NaN is
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[old.type.bit_width]
+        old, new = old.view(bits), new.view(bits)
+    return bool(old.equals(new))
+
+
+def whole(column: Column) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def cast_to(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """A column as another type; a dictionary as values or the other way round."""
+    if column.type == target:
+        return column
+    if pt.is_dictionary(column.type) and not pt.is_dictionary(target):
+        return column.dictionary_decode().cast(target)
+    return column.cast(target)
