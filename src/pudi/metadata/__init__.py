@@ -1,4 +1,4 @@
-"""The metadata table: what Hudi keeps under a table's own folder to know its files, statistics and record locations."""
+"""The metadata table: Hudi's table of files, column statistics and record locations in a folder of the data table."""
 
 from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
 from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning, files_listed, partitions_listed

@@ -1,4 +1,4 @@
-"""Bloom filters of base files as changes to the metadata table's partition `bloom_filters`.
+"""Bloom filters of base files as changes to the partition `bloom_filters` of the metadata table.
 
 Source: FORMAT 7.4; HoodieMetadataPayload.createBloomFilterMetadataRecord.
 """
@@ -17,10 +17,10 @@ from pudi.metadata.records import RECORD_SCHEMA, RecordType
 
 
 def bloom_changes(filters: Sequence[tuple[str, str, str, BloomFilter]]) -> Changes:
-    """Changes to `bloom_filters` where base files came.
+    """Return the changes to `bloom_filters` for new base files.
 
     Args:
-        filters: of each file the partition path, the name, the instant that tells of it, and its filter.
+        filters: for each file the partition path, the name, the instant of the change, and its filter.
     """
     infos = [
         {"type": each.kind, "timestamp": instant, "bloomFilter": each.to_base64().encode(), "isDeleted": False}
@@ -30,11 +30,11 @@ def bloom_changes(filters: Sequence[tuple[str, str, str, BloomFilter]]) -> Chang
 
 
 def bloom_gone(files: Sequence[tuple[str, str]], instant: str) -> Changes:
-    """Changes to `bloom_filters` where base files went.
+    """Return the changes to `bloom_filters` for deleted base files.
 
     Args:
         files: partition path and name of each.
-        instant: the instant that tells of it.
+        instant: the instant of the change.
     """
     info = {"type": "", "timestamp": instant, "bloomFilter": b"", "isDeleted": True}
     return _bloom_changes(files, [info] * len(files))

@@ -1,4 +1,4 @@
-"""What a commit to the metadata table changes in one of its partitions, as keys and encoded records.
+"""The changes of one commit to one partition of the metadata table, as keys and encoded records.
 
 Source: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, HoodieMetadataPayload.
 """
@@ -17,7 +17,7 @@ from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, Re
 from pudi.schema import META_FIELDS
 
 FileSizes = Mapping[str, int | None]
-"""Sizes in bytes of files by name; None for a file that is gone."""
+"""Sizes of files in bytes by name; None for a deleted file."""
 
 _META = [pa.field(name, pa.string()) for name in META_FIELDS]
 
@@ -27,9 +27,10 @@ class Changes:
     """Changes to one partition of the metadata table.
 
     Attributes:
-        keys: keys of new versions of records, each once.
-        values: these records in Avro, in the order of `keys`, each with an empty key: it stands beside it.
-        gone: keys of records that are deleted.
+        keys: keys of new versions of records, without duplicates.
+        values: these records in Avro, in the order of `keys`, each with an empty key, since the key is stored
+            separately.
+        gone: keys of deleted records.
     """
 
     keys: pa.Array
@@ -40,21 +41,21 @@ class Changes:
         return len(self.keys) + len(self.gone)
 
     def part(self, mask: pa.Array, gone: pa.Array) -> Changes:
-        """Some of them: those of `keys`, and of `gone`, for which a mask is true."""
+        """Return the changes for which a mask is true, one mask for `keys` and one for `gone`."""
         return Changes(self.keys.filter(mask), self.values.filter(mask), self.gone.filter(gone))
 
     def sorted(self) -> Changes:
-        """The same in the order of the keys' bytes, which HFiles have."""
+        """Return the changes in the byte order of keys, which HFiles require."""
         order = pc.sort_indices(self.keys.cast(pa.binary()))
         return Changes(self.keys.take(order), self.values.take(order), self.gone)
 
 
 def encode_changes(rows: pa.Table, gone: pa.Array | None = None) -> Changes:
-    """Records, and keys of records that are deleted, as they're written.
+    """Encode records and keys of deleted records.
 
     Args:
-        rows: columns of `RECORD_SCHEMA`, each key once.
-        gone: keys; None for none.
+        rows: columns of `RECORD_SCHEMA`, without duplicate keys.
+        gone: keys of deleted records; None for none.
     """
     keys = rows["key"].combine_chunks()
     blank = pa.array([""], pa.string()).take(pa.nulls(len(keys), pa.int64()).fill_null(0))
@@ -66,7 +67,7 @@ def encode_changes(rows: pa.Table, gone: pa.Array | None = None) -> Changes:
 
 
 def files_of_commit(metadata: CommitMetadata) -> Changes:
-    """The `files` partition after a write: every file of its write statistics is there, those of change data too.
+    """Return the changes to `files` after a write: all files of its write statistics are added, CDC files too.
 
     Files of replaced file groups stay until a cleaner removes them.
     """
@@ -80,9 +81,9 @@ def files_changes(
     """Changes to the `files` partition.
 
     Args:
-        files: by partition path the files that came or went.
-        partitions: partition paths that are there.
-        dropped: partition paths that are gone, with all their files.
+        files: added and deleted files by partition path.
+        partitions: partition paths that exist.
+        dropped: partition paths that were deleted with all their files.
     """
     listed = {partition_identifier(p): 0 for p in partitions}
     unlisted: dict[str, int | None] = {partition_identifier(p): None for p in dropped}

@@ -1,4 +1,4 @@
-"""Entries of HFiles as records of the metadata table: keys and Avro values in, columns of `RECORD_SCHEMA` out."""
+"""Decode entries of HFiles: keys and Avro values in, columns of `RECORD_SCHEMA` out."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pudi.format.avro_rows import read_records
 from pudi.metadata.records import RECORD_SCHEMA
 
 _DEFAULTS: dict[str, object] = {"isTightBound": False, "fileIdEncoding": 0}
-"""Fields that older versions of the schema lack and that are never null (HoodieMetadata.avsc)."""
+"""Non-null fields that older versions of the schema lack (HoodieMetadata.avsc)."""
 
 
 def decode_entries(entries: pa.Table, schema_json: str, columns: Sequence[str], *, path: str) -> pa.Table:
-    """Records of one HFile.
+    """Decode the records of one HFile.
 
     Args:
         entries: columns `key` and `value`.
-        schema_json: Avro schema of the values: that of the file, which may be an older one.
-        columns: the columns of `RECORD_SCHEMA` that are wanted, `key` among them.
+        schema_json: Avro schema of the values, as in the file; it may be an older version.
+        columns: the wanted columns of `RECORD_SCHEMA`, including `key`.
         path: the file, for messages.
 
     Raises:
-        CorruptError: a key is no text, or a value is not what the schema says.
+        CorruptError: a key is not UTF-8, or a value doesn't fit the schema.
     """
     try:
         with naming(path):
@@ -65,9 +65,9 @@ def _decode(batch: pa.RecordBatch, schema_json: str, columns: Sequence[str]) -> 
 
 
 def _conformed(values: pa.Array, field: pa.Field) -> pa.Array:
-    """Values in the type of today's schema: fields of structs by name, those that are missing null or the default."""
+    """Convert values to the current schema: struct fields by name, missing ones null or the default."""
     kind = field.type
-    if isinstance(values, pa.ChunkedArray):  # of an empty column
+    if isinstance(values, pa.ChunkedArray):  # for an empty column
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if values.type.equals(kind):
         return values

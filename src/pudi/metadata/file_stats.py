@@ -1,7 +1,7 @@
-"""Column statistics of one file: a Parquet footer, or the records of a log file, in; a few rows of Arrow out.
+"""Column statistics of one file, from a Parquet footer or from the records of a log file, as a small Arrow table.
 
-What Hudi reads: of a base file the statistics in its footer (ParquetUtils.readColumnStatsFromMetadata), of a log file
-the records in its data blocks (HoodieTableMetadataUtil.collectColumnRangeMetadata).
+As in Hudi: statistics of a base file come from its footer (ParquetUtils.readColumnStatsFromMetadata), those of a log
+file from the records in its data blocks (HoodieTableMetadataUtil.collectColumnRangeMetadata).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ FILE_STATS: Final = pa.schema(
         pa.field("total_uncompressed_size", pa.int64(), nullable=False),
     ]
 )
-"""Statistics of the columns of one file; small, since every file of a write has them.
+"""Statistics of the columns of one file.
 
-`type` is a `ValueType`, `info` what its valueType says beside (a decimal's "precision,scale"). `min` and `max` are null
-where no value is known, else: numbers, truths, dates and times as 8 bytes of a little-endian integer, floating-point
-numbers as 8 bytes of a little-endian double, texts in UTF-8, decimals as the least bytes of a big-endian integer.
+`type` is a `ValueType`, `info` its parameters (a decimal's "precision,scale"). `min` and `max` are null if unknown.
+Otherwise integers, booleans, dates and times are 8 bytes of a little-endian integer, floating-point numbers 8 bytes of
+a little-endian double, texts UTF-8, and decimals the fewest bytes of a big-endian integer.
 """
 
 Values = Callable[[str], pa.Array | pa.ChunkedArray | None]
-"""The values of a column of a file by its name; None where it has none such."""
+"""Returns the values of a column of a file by its name; None if the file lacks it."""
 
 _LITTLE = {ValueType.FLOAT, ValueType.DOUBLE}
 _EXACT = Context(prec=80)
@@ -52,7 +52,7 @@ _EXACT = Context(prec=80)
 
 @dataclass(frozen=True, slots=True)
 class _Stats:
-    """One column's statistics, bounds as Python's plain values: int, float or bytes."""
+    """One column's statistics, with bounds as plain Python values: int, float or bytes."""
 
     column: str
     type: ValueType
@@ -66,15 +66,15 @@ class _Stats:
 
 
 def base_file_stats(metadata: pq.FileMetaData, spec: StatsSpec, values: Values | None = None) -> pa.Table:
-    """Statistics of a base file's columns by its footer.
+    """Return the statistics of a base file's columns from its footer.
 
-    A footer leaves out what is long or NaN. Hudi's readers take a column without bounds for one of nulls only, so its
-    values are looked at then.
+    A footer omits bounds of long texts and NaN. Hudi's readers treat a column without bounds as all null, so this
+    function then reads the values.
 
     Args:
         metadata: the footer.
-        spec: which columns; those that the file doesn't have get no row.
-        values: reads a column of the file; None where only the footer may be read: such columns get no row then.
+        spec: the columns; those that the file lacks get no row.
+        values: reads a column of the file; None if only the footer may be read: columns without bounds then get no row.
 
     Returns:
         A table of `FILE_STATS`.
@@ -85,11 +85,11 @@ def base_file_stats(metadata: pq.FileMetaData, spec: StatsSpec, values: Values |
 
 
 def log_file_stats(rows: pa.Table, spec: StatsSpec) -> pa.Table:
-    """Statistics of a log file by the records in its data blocks; sizes are 0, as Hudi has them.
+    """Return the statistics of a log file from the records in its data blocks; sizes are 0, as in Hudi.
 
     Args:
-        rows: the records, in their order, without any merging; none of them where the file only has deletes.
-        spec: which columns; those that records don't have get no row.
+        rows: the records in order, unmerged; empty if the file has only deletes.
+        spec: the columns; those that the records lack get no row.
 
     Returns:
         A table of `FILE_STATS`.
@@ -110,7 +110,7 @@ def log_file_stats(rows: pa.Table, spec: StatsSpec) -> pa.Table:
 
 
 def leaf_values(rows: pa.Table, name: str) -> pa.ChunkedArray:
-    """The values of a column, or of a struct's field named with dots, null where the struct is."""
+    """Return the values of a column, or of a struct's field (with dots); null if the struct is null."""
     if name in rows.column_names:
         return rows[name]
     first, *rest = name.split(".")
@@ -139,7 +139,7 @@ def _base_columns(
 
 
 def _of_chunks(chunks: list[Any], name: str, known: tuple[ValueType, str | None], kind: pa.DataType) -> _Stats | None:
-    """By the footer; None where it doesn't say all."""
+    """Return the statistics from the footer; None if the footer is incomplete."""
     least: list[Any] = []
     greatest: list[Any] = []
     nulls = 0
@@ -171,13 +171,13 @@ def _sizes(chunks: list[Any]) -> tuple[int, int]:
 
 
 def _may_hold_nan(metadata: pq.FileMetaData, name: str) -> bool:
-    """Whether bounds may leave NaN out; parquet-mr gives none where there is one."""
+    """Return whether bounds may ignore NaN; parquet-mr writes no bounds if there is one."""
     said = column_statistics(metadata, name)
     return not said or any(group is None or group.has_nan is not False for group in said)
 
 
 def _physical(raw: Any, kind: ValueType) -> int | float | bytes:
-    """A bound as the footer has it."""
+    """Convert a bound of the footer."""
     if kind is ValueType.DECIMAL and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     if isinstance(raw, (bytes, float)):
@@ -186,12 +186,12 @@ def _physical(raw: Any, kind: ValueType) -> int | float | bytes:
 
 
 def _zero(bound: int | float | bytes, zero: float) -> int | float | bytes:
-    """A footer's zero may have either sign; parquet-mr takes it for the one that is a bound of both."""
+    """Return a zero bound with the sign that covers both zeros, as parquet-mr does; a footer's sign may be either."""
     return zero if isinstance(bound, float) and bound == 0.0 else bound
 
 
 def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
-    """Least and greatest value, NaN being the greatest; None where all are null."""
+    """Return minimum and maximum, with NaN as the greatest value; None if all values are null."""
     if pt.is_dictionary(values.type):
         whole = values.unify_dictionaries() if isinstance(values, pa.ChunkedArray) else values
         values = pc.unique(whole).cast(values.type.value_type)
@@ -206,7 +206,7 @@ def _extremes(values: Any, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _floats(values: Any, least: float | None, greatest: float | None) -> tuple[float | None, float | None]:
-    """Of these `pc.min_max` found, which leaves NaN out."""
+    """Return the minimum and maximum without NaN, from the result of `pc.min_max`."""
     if not pc.any(pc.is_nan(values)).as_py():
         return least, greatest
     numbers = pc.min_max(pc.filter(values, pc.fill_null(pc.invert(pc.is_nan(values)), False)))["min"].as_py()

@@ -1,4 +1,4 @@
-"""File groups of the metadata table's partitions: which one holds a key."""
+"""File groups of the metadata table's partitions: find the file group of a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pudi.metadata.keys import secondary_shard_of, shard_of
 
 
 def are_empty(slices: Iterable[FileSlice]) -> bool:
-    """Whether no file group has more than the log file without records that each begins with."""
+    """Return whether the file groups have only the empty log file that each begins with."""
     return all(each.base is None and len(each.logs) <= 1 for each in slices)
 
 
@@ -26,8 +26,8 @@ class Shards:
 
     Attributes:
         partition: the metadata table's partition.
-        by_owner: file slices in the order of their numbers; of a record index that is kept for each partition of the
-            data table, by the path of that partition, otherwise under None.
+        by_owner: file slices in the order of their numbers, under None; for a record index per partition, by the path
+            of the data table's partition.
     """
 
     partition: str
@@ -35,10 +35,10 @@ class Shards:
 
     @classmethod
     def of(cls, partition: str, slices: Sequence[FileSlice]) -> Shards:
-        """The file groups whose latest slices are given.
+        """Return the file groups of some slices.
 
         Raises:
-            CorruptError: there are none, or one is missing: keys could not be found.
+            CorruptError: there are none, or a number is missing.
         """
         found: dict[str | None, dict[int, FileSlice]] = {}
         for each in slices:
@@ -57,29 +57,29 @@ class Shards:
 
     @property
     def partitioned(self) -> bool:
-        """Whether there's an index for each partition of the data table."""
+        """Whether the index is divided by partition of the data table."""
         return None not in self.by_owner
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no entries."""
+        """Whether the partition has no entries."""
         return are_empty(self.all)
 
     @property
     def all(self) -> tuple[FileSlice, ...]:
-        """All file groups."""
+        """Return all file groups."""
         return tuple(each for groups in self.by_owner.values() for each in groups)
 
     def holding(self, keys: pa.Array, *, whole_key: bool, owner: str | None = None) -> list[tuple[FileSlice, pa.Array]]:
-        """The file groups that may hold some keys, each with its own.
+        """Return the file groups that may hold some keys, each with its keys.
 
         Args:
             keys: strings.
-            whole_key: see `secondary_shard_of`; of no account in other indexes.
-            owner: the data table's partition, in an index that is kept for each.
+            whole_key: see `secondary_shard_of`; ignored for other indexes.
+            owner: the data table's partition, for an index per partition.
 
         Returns:
-            File groups without keys are left out; of a partition without an index there are none.
+            File groups without keys are left out. A partition without an index has none.
         """
         if self.partitioned and owner is None:
             parts = [self._holding(keys, groups, whole_key) for groups in self.by_owner.values()]
@@ -105,7 +105,7 @@ class Shards:
 
 
 def _parse(partition: str, file_slice: FileSlice) -> tuple[str | None, int]:
-    """The data table's partition, where the index is kept for each, and the number in a file id."""
+    """Return the data table's partition (for an index per partition) and the number in a file id."""
     prefix = group_prefix(partition)
     parts = file_slice.file_id.removeprefix(prefix).removesuffix("-0").split("-")
     owned = partition_type(partition).has_owners and len(parts) == 2

@@ -1,4 +1,4 @@
-"""What an index of a table is: its partition of the metadata table, and what it's made of (HoodieIndexDefinition).
+"""The definition of an index of the metadata table (HoodieIndexDefinition).
 
 Source: FORMAT 7.2 and 7.5.
 """
@@ -20,12 +20,12 @@ class IndexSpec:
     """One index.
 
     Attributes:
-        type: the type of its partition.
+        type: the partition type.
         partition: its partition of the metadata table, which is its full name.
-        columns: the columns that it's made of; for statistics of columns, none says: the first ones.
-        method: of an expression index, what is kept of the expression: `column_stats` or `bloom_filters`.
-        function: of an expression index, its function, such as `from_unixtime`; of a secondary index `identity`.
-        options: settings by Hudi's names: `format` of an expression, `isPartitioned` of a record index.
+        columns: the indexed columns; for column statistics, empty means the first columns.
+        method: for an expression index, the stored values: `column_stats` or `bloom_filters`.
+        function: for an expression index its function, such as `from_unixtime`; `identity` for a secondary index.
+        options: settings by Hudi's names: `format` of an expression index, `isPartitioned` of a record index.
         version: 1, or 2.
     """
 
@@ -39,7 +39,7 @@ class IndexSpec:
 
 
 def version_said(definition: Mapping[str, Any], partition: str, table: str | None) -> int | None:
-    """The version that a definition says an index is of; None where it says none.
+    """Return the version in an index definition; None if it has none.
 
     Args:
         definition: the entry of `.hoodie/.index_defs/index.json`.
@@ -47,7 +47,7 @@ def version_said(definition: Mapping[str, Any], partition: str, table: str | Non
         table: location of the table's root, for messages.
 
     Raises:
-        CorruptError: it's none that this release knows.
+        CorruptError: this release doesn't know the version.
     """
     said = definition.get("version")
     if said is None:

@@ -1,8 +1,8 @@
-"""Partitions of the metadata table whose first entries were rolled back, though the table calls them ready.
+"""Partitions of the metadata table whose first entries were rolled back although the table lists them as ready.
 
-Hudi's CREATE INDEX, right behind the building of another index, rolls that building back: it takes the same instant
-(HoodieBackedTableMetadataWriter.generateUniqueInstantTime, SparkHoodieBackedTableMetadataWriter.commitInternal). What
-writers add to such a partition afterwards looks like the whole of it.
+If Hudi's CREATE INDEX runs directly after another index build, it rolls that build back, since it uses the same instant
+(HoodieBackedTableMetadataWriter.generateUniqueInstantTime, SparkHoodieBackedTableMetadataWriter.commitInternal). The
+entries that writers add afterwards then look like the whole index.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from pudi.format import Action, parse_base_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _seen_until: dict[str, str] = {}
-"""By location of a metadata table: the time until which this process has seen its instants, and nothing lost."""
+"""By location of a metadata table: the time up to which this process found no rolled-back build."""
 
 
 def invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str]:
-    """The partitions that were so emptied, and not built anew since.
+    """Return the partitions that lost their first entries and were not rebuilt since.
 
-    Only the building of a partition writes base files in a delta commit; so a rollback of one that deleted some took
-    its entries.
+    In a deltacommit only an index build writes base files, so a rollback that deleted base files removed the build's
+    entries.
 
     Args:
         own: the metadata table's timeline.
-        store: where it lies.
+        store: the timeline's storage.
 
     Raises:
-        CorruptError: what an instant says can't be read.
-        NotFoundError: an instant is gone from the timeline, and not in the archive.
+        CorruptError: an instant can't be read.
+        NotFoundError: an instant is gone from the timeline and not in the archive.
     """
     lost: dict[str, str] = {}
     for rollback in own.of(Action.ROLLBACK):
@@ -44,15 +44,15 @@ def invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str
 
 
 def ever_invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str]:
-    """The same by the archived part of the timeline too, which a process reads once for each metadata table.
+    """Like `invalidated_partitions`, including the archive, which a process reads once per metadata table.
 
     Args:
         own: the metadata table's active timeline.
-        store: where it lies.
+        store: the timeline's storage.
 
     Raises:
-        CorruptError: the archive, or what an instant says, can't be read.
-        NotFoundError: an instant is gone from the timeline, and not in the archive.
+        CorruptError: the archive or an instant can't be read.
+        NotFoundError: an instant is gone from the timeline and not in the archive.
     """
     root, newest = store.storage.root, own.newest_time or ""
     known = own.start is not None and own.start <= _seen_until.get(root, "")

@@ -1,4 +1,4 @@
-"""Keys of the metadata table's records, and the file group that holds each: texts in, texts and numbers out.
+"""Keys of the metadata table's records, and the number of the file group of each key.
 
 Sources: FORMAT 7.2; HoodieMetadataPayload, HashID, BaseFileUtils, SecondaryIndexKeyUtils, and
 HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex.
@@ -22,7 +22,7 @@ from pudi.format.java_hash import portions
 from pudi.metadata.records import partition_identifier
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"
-"""What stands between column and partition in keys of an expression index about a whole partition."""
+"""Separator between column and partition in an expression index's keys of partition statistics."""
 
 _SEED = 0xFFFFFFFFDABADABA
 """HashID's seed, an int, as Java widens it to a long."""
@@ -32,61 +32,61 @@ _NULL_SECONDARY = "\0"
 
 
 def column_stats_key(column: str, partition: str, file: str) -> str:
-    """Key of a column's statistics in a file.
+    """Return the key of a column's statistics in a file.
 
     Args:
-        column: name of the column, nested ones with dots.
-        partition: path of the data table's partition, empty where there is none.
+        column: name of the column; dots separate fields of structs.
+        partition: path of the data table's partition, empty for none.
         file: name of the file without folders.
     """
     return _xx(column) + _xx(partition_identifier(partition)) + _md5(file)
 
 
 def column_stats_keys(columns: pa.Array, partitions: pa.Array, files: pa.Array) -> pa.Array:
-    """`column_stats_key` of each row of three string arrays."""
+    """Return `column_stats_key` of each row of three string arrays."""
     return _joined(_each(columns, _xx), _each(partitions, _of_partition), _each(files, _md5))
 
 
 def partition_stats_key(column: str, partition: str) -> str:
-    """Key of a column's statistics in a partition of the data table."""
+    """Return the key of a column's statistics in a partition of the data table."""
     return _xx(column) + _xx(partition_identifier(partition))
 
 
 def partition_stats_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
-    """`partition_stats_key` of each row of two string arrays."""
+    """Return `partition_stats_key` of each row of two string arrays."""
     return _joined(_each(columns, _xx), _each(partitions, _of_partition))
 
 
 def column_prefix(column: str) -> str:
-    """What the keys of all statistics of a column begin with."""
+    """Return the prefix of the keys of all statistics of a column."""
     return _xx(column)
 
 
 def expression_partition_key(column: str, partition: str) -> str:
-    """Key of an expression's statistics in a partition of the data table, in an expression index."""
+    """Return an expression index's key of statistics in a partition of the data table."""
     return _xx(column) + _xx(EXPRESSION_PARTITION) + _xx(partition_identifier(partition))
 
 
 def expression_partition_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
-    """`expression_partition_key` of each row of two string arrays."""
+    """Return `expression_partition_key` of each row of two string arrays."""
     return _joined(_each(columns, _xx), pa.scalar(_xx(EXPRESSION_PARTITION)), _each(partitions, _of_partition))
 
 
 def bloom_key(partition: str, file: str) -> str:
-    """Key of the bloom filter of a base file; arguments as in `column_stats_key`."""
+    """Return the key of a base file's bloom filter; arguments as of `column_stats_key`."""
     return _xx(partition_identifier(partition)) + _md5(file)
 
 
 def bloom_keys(partitions: pa.Array, files: pa.Array) -> pa.Array:
-    """`bloom_key` of each row of two string arrays."""
+    """Return `bloom_key` of each row of two string arrays."""
     return _joined(_each(partitions, _of_partition), _each(files, _md5))
 
 
 def secondary_key(secondary: str | None, record_key: str) -> str:
-    """Key of a record in a secondary index.
+    """Return the key of a record in a secondary index.
 
     Args:
-        secondary: the indexed column's value as text; None where it's null.
+        secondary: the indexed column's value as text; None for null.
         record_key: the record's key.
     """
     key: str = secondary_keys(pa.array([secondary], pa.string()), pa.array([record_key], pa.string()))[0].as_py()
@@ -94,20 +94,20 @@ def secondary_key(secondary: str | None, record_key: str) -> str:
 
 
 def secondary_keys(secondary: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """`secondary_key` of each row of two string arrays."""
+    """Return `secondary_key` of each row of two string arrays."""
     return pc.binary_join_element_wise(_secondary(secondary), _escaped(record_keys), "$")
 
 
 def secondary_prefixes(secondary: pa.Array) -> pa.Array:
-    """What the keys of all records with a value begin with, for each value."""
+    """Return for each value the prefix of the keys of all records with it."""
     return pc.binary_join_element_wise(_secondary(secondary), pa.scalar("$"), "")
 
 
 def split_secondary_keys(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The values of the indexed column, null where it's null, and the record keys that keys of a secondary index hold.
+    """Split keys of a secondary index into the indexed column's values (null for null) and record keys.
 
     Raises:
-        CorruptError: a key without the sign that parts them.
+        CorruptError: a key has no separator.
     """
     parts = _split(keys)
     secondary, record_keys = (parts.field(place) for place in (0, 1))
@@ -116,33 +116,33 @@ def split_secondary_keys(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def shard_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int64]:
-    """Number of the file group that holds each key.
+    """Return the number of the file group of each key.
 
     Args:
         keys: strings.
-        shards: how many file groups the partition of the metadata table has, at least one.
+        shards: number of file groups of the partition, at least one.
     """
     if shards == 1:
         return np.zeros(len(keys), dtype=np.int64)
     found = [each.hash_codes(each.starts, each.stops) for each in portions(keys)]
     signed = np.concatenate([np.zeros(0, np.uint32), *found]).view(np.int32)
-    # Java's abs of the least int is itself; its remainder is negative then, as Java's is, before the second abs
+    # Java's abs of the minimum int is negative, and so is its remainder before the second abs
     positive = np.where(signed == -(2**31), signed, np.abs(signed)).astype(np.int64)
     shard: npt.NDArray[np.int64] = np.abs(np.fmod(positive, shards))
     return shard
 
 
 def secondary_shard_of(keys: pa.Array, shards: int, *, whole_key: bool) -> npt.NDArray[np.int64]:
-    """Number of the file group that holds each key of a secondary index.
+    """Return the number of the file group of each key of a secondary index.
 
     Args:
-        keys: whole keys, or what `secondary_prefixes` gives where only the value is hashed.
-        shards: how many file groups the index has.
-        whole_key: the index is of version 1, which hashes the whole key; later ones hash what goes before the record
-            key, the sign that parts them included.
+        keys: whole keys, or the result of `secondary_prefixes` if only the value is hashed.
+        shards: number of file groups of the index.
+        whole_key: whether the whole key is hashed, as in version 1; later versions hash the part before the record key,
+            including the separator.
 
     Raises:
-        CorruptError: a key without the sign that parts them.
+        CorruptError: a key has no separator.
     """
     if whole_key or shards == 1:
         return shard_of(keys, shards)
@@ -162,7 +162,7 @@ def _of_partition(partition: str) -> str:
 
 
 def _each(texts: pa.Array | pa.ChunkedArray, encode: Callable[[str], str]) -> pa.Array:
-    """Texts encoded; each distinct one is so once."""
+    """Encode texts; each distinct text is encoded once."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     coded = pc.dictionary_encode(texts)

@@ -1,4 +1,4 @@
-"""Partitions and files as the metadata table lists them; folders are listed only where it can't be read."""
+"""List partitions and files from the metadata table; folders are listed only if it can't be read."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _T = TypeVar("_T")
 
 
 class MetadataWarning(UserWarning):
-    """A metadata table can't be used; what it would have said is found out in another way."""
+    """The metadata table can't be used; pudi gets the information in another way."""
 
 
 Files = dict[str, list[FileInfo]]
-"""Files by partition path."""
+"""Return files by partition path."""
 
 
 @dataclass(slots=True)
 class KeptListing:
-    """What was read of the partition `files`, for as long as the metadata table stays as it is.
+    """What was read of the partition `files`, valid as long as the metadata table doesn't change.
 
     Attributes:
-        stamp: the state of the metadata table that it was read in.
-        partitions: all partition paths, sorted; None where they weren't read.
-        everything: the files of all of them; None where they weren't read.
+        stamp: the state of the metadata table at the time of reading.
+        partitions: all partition paths, sorted; None if they weren't read.
+        everything: the files of all partitions; None if they weren't read.
         some: the files of single partitions.
-        damage: the state in which the list couldn't be read the last time, and why; None where it could.
+        damage: the state in which the list was last unreadable, and the reason; None if it was readable.
     """
 
     stamp: object = None
@@ -50,23 +50,23 @@ class KeptListing:
     damage: tuple[object, CorruptError] | None = None
 
     def for_state(self, stamp: object) -> KeptListing:
-        """Itself, emptied if the metadata table is in another state."""
+        """Return itself, emptied if the metadata table has changed."""
         if self.stamp != stamp:
             self.stamp, self.partitions, self.everything, self.some = stamp, None, None, {}
         return self
 
 
 class MetadataListing:
-    """The listing that the metadata table gives (HoodieBackedTableMetadata.fetchAllFilesInPartition).
+    """The listing from the metadata table (HoodieBackedTableMetadata.fetchAllFilesInPartition).
 
-    It's opened when something is asked of it. Where it can't be read, is damaged or behind, a warning says so once, and
-    the listing given in its stead answers from then on.
+    It opens the metadata table at first use. If the metadata table can't be read, is damaged or behind, it warns once
+    and uses the other listing from then on.
 
     Args:
         open_table: opens the metadata table.
-        otherwise: the listing of the folders.
+        otherwise: the listing of folders.
         kept: what earlier listings of the same table read.
-        opened: the metadata table, where it's been opened already.
+        opened: the metadata table, if it is already open.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class MetadataListing:
 
     @property
     def states_sizes(self) -> bool:
-        """Whether the metadata table gave the listing: it holds the greatest size that commits state of a file."""
+        """Whether the metadata table gave the listing: sizes are then the greatest that commits state."""
         return not self._failed
 
     def partitions(self) -> Sequence[str]:
@@ -128,7 +128,7 @@ class MetadataListing:
         return dict(kept.everything)
 
     def _ask(self, metadata: Callable[[MetadataTable], _T], folders: Callable[[FileListing], _T]) -> _T:
-        """What the metadata table answers; where it's cleaned or compacted meanwhile, it's opened anew, once."""
+        """Query the metadata table; reopen it once if it was cleaned or compacted meanwhile."""
         for attempt in range(2):
             if self._failed:
                 break
@@ -159,11 +159,11 @@ class MetadataListing:
 
 
 def files_listed(table: MetadataTable) -> Files:
-    """All partitions, sorted, with the files that the metadata table lists in them.
+    """Return all partitions, sorted, with the files that the metadata table lists.
 
     Raises:
         CorruptError: the metadata table is damaged.
-        NotFoundError: a file of it is gone, cleaned since it was opened.
+        NotFoundError: one of its files is gone, cleaned since it was opened.
     """
     records = table.read(FILES)
     listed = _listed(records)
@@ -171,12 +171,12 @@ def files_listed(table: MetadataTable) -> Files:
 
 
 def partitions_listed(table: MetadataTable) -> list[str]:
-    """All partition paths, sorted; raises as `files_listed`."""
+    """Return all partition paths, sorted; raises as `files_listed`."""
     return _partitions(table.read(FILES, keys=[ALL_PARTITIONS]))
 
 
 def _partitions(records: pa.Table) -> list[str]:
-    """Partition paths in the order of their texts."""
+    """Sort partition paths by their texts."""
     named = records.filter(pc.equal(records["key"], ALL_PARTITIONS))
     return sorted(map(partition_path, entries_of(named["filesystemMetadata"]).names.to_pylist()))
 

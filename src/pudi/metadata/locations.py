@@ -1,7 +1,7 @@
-"""Rows of the record index: file groups in, the values that stand by their keys out, and back.
+"""Rows of the record index: encode and decode the location of a key.
 
-All keys that one commit puts into a file group have the same value, so that values are made, and read, once for each
-file group and not for each key.
+All keys that one commit adds to a file group have the same value, so values are encoded and decoded once per file
+group, not once per key.
 
 Source: FORMAT 7.4; HoodieMetadataPayload.createRecordIndexUpdate, HoodieTableMetadataUtil
 .getLocationFromRecordIndexInfo.
@@ -25,10 +25,10 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.records import RECORD_AVRO, RECORD_SCHEMA, RecordType
 
 _UUID, _TEXT = 0, 1
-"""How a file id is stored: as the halves of a UUID and a number, or as it is."""
+"""The encodings of a file id: the halves of a UUID and a number, or the text itself."""
 
 _NO_INDEX = -1
-"""The number in a file id that is a UUID alone (RECORD_INDEX_MISSING_FILEINDEX_FALLBACK)."""
+"""The number for a file id that is only a UUID (RECORD_INDEX_MISSING_FILEINDEX_FALLBACK)."""
 
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:-(0|[1-9][0-9]{0,8}))?")
 _COLUMN = "recordIndexMetadata"
@@ -40,14 +40,14 @@ def _record() -> RecordSchema:
 
 
 def encode_location(partition: str, file_id: str, millis: int) -> bytes:
-    """The value of all keys that are in a file group, in Avro, with an empty key.
+    """Encode the value of all keys in a file group as Avro, with an empty key.
 
     Args:
-        partition: partition path, empty where there is none.
+        partition: partition path, empty for none.
         file_id: the file group.
-        millis: the moment of the instant that put them there.
+        millis: time of the instant that added them.
     """
-    # one value by itself is made a hundred times as fast so as by `encode_records`, and a table has many file groups
+    # a hundred times as fast as `encode_records` for a single value; a table has many file groups
     row = {"key": "", "type": int(RecordType.RECORD_INDEX), _COLUMN: _info(partition, file_id, millis)}
     return encode_avro(_record(), dict.fromkeys(RECORD_SCHEMA.names) | row)
 
@@ -55,7 +55,7 @@ def encode_location(partition: str, file_id: str, millis: int) -> bytes:
 def _info(partition: str, file_id: str, millis: int) -> dict[str, object]:
     shape = _SHAPE.fullmatch(file_id)
     info: dict[str, object] = {"partitionName": partition, "instantTime": millis, "position": None}
-    if shape is None:  # it would not come back as it is
+    if shape is None:  # it would not decode to the same text
         return {
             **info,
             "fileIdHighBits": -1,
@@ -76,18 +76,18 @@ def _info(partition: str, file_id: str, millis: int) -> dict[str, object]:
 
 
 def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[pa.Array, pa.Array]:
-    """Partition paths and file ids that values of the record index say.
+    """Decode partition paths and file ids from values of the record index.
 
     Args:
         values: binary, as `encode_location` makes them.
         schema_json: Avro schema of the values.
-        path: the file that they are of, for messages.
+        path: the file of the values, for messages.
 
     Returns:
         Two dictionary-encoded string arrays of the length of `values`.
 
     Raises:
-        CorruptError: a value is no row of the record index.
+        CorruptError: a value is not a row of the record index.
     """
     coded = pc.dictionary_encode(values)
     known = coded.dictionary.cast(pa.binary())
@@ -109,7 +109,7 @@ def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[
 
 
 def _place(info: dict[str, object] | None, path: str) -> tuple[str, str]:
-    """Partition path and file id of a row."""
+    """Return partition path and file id of a row."""
     if info is None or info["partitionName"] is None:
         raise CorruptError(f"partition {RECORD_INDEX} of the metadata table has a record without location", path=path)
     partition = str(info["partitionName"])

@@ -1,7 +1,7 @@
-"""Records of one file group of the metadata table merged: a base file's and those of log blocks, newest last.
+"""Merge the records of one file group of the metadata table: base file and log blocks, newest last.
 
-Source: FORMAT 7.4; HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads. As Hudi's reader
-does, what log blocks hold is merged first, and then into the base file's.
+Source: FORMAT 7.4; HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads. As in Hudi's
+reader, log blocks are merged among themselves first, then with the base file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pudi.metadata.merge_stats import merged_stats
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 
 _FLAGGED = ("ColumnStatsMetadata", "BloomFilterMetadata", "SecondaryIndexMetadata")
-"""Columns whose struct says whether the record is a tombstone."""
+"""Columns whose struct marks tombstones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one log block says: records, or keys of records that are gone."""
+    """The content of one log block: records, or keys of deleted records."""
 
     rows: pa.Table | None = None
     deleted: pa.Array | None = None
@@ -33,12 +33,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Several versions of records, oldest first.
+    """Versions of records, oldest first.
 
     Attributes:
         rows: the versions.
-        codes: for each a number that stands for its key.
-        of_base: for each whether it's the base file's.
+        codes: for each version a number for its key.
+        of_base: for each version whether it comes from the base file.
     """
 
     rows: pa.Table
@@ -46,23 +46,23 @@ class Versions:
     of_base: np.ndarray
 
     def part(self, rows: np.ndarray) -> Versions:
-        """Some of the versions."""
+        """Return some of the versions."""
         return Versions(self.rows.take(pa.array(rows)), self.codes[rows], self.of_base[rows])
 
 
 def merged(partition: str, base: pa.Table, blocks: Sequence[Block]) -> pa.Table:
-    """The records of a file group as they are now: one for each key, tombstones gone.
+    """Merge a file group: return one record per key, without tombstones.
 
     Args:
-        partition: the metadata table's partition, which decides how versions are merged.
-        base: the base file's records, columns as `columns_of` says; empty where there's no base file.
-        blocks: what log blocks say, oldest first.
+        partition: the metadata table's partition, which determines how versions are merged.
+        base: the base file's records, columns as in `columns_of`; empty without a base file.
+        blocks: the content of log blocks, oldest first.
 
     Returns:
-        The base file's records that no block is about in their order, then the others.
+        Base records without versions in log blocks in their order, then the others.
 
     Raises:
-        CorruptError: versions of one record are about different things.
+        CorruptError: versions of one key have different record types.
     """
     base = base.combine_chunks()
     if not any(_size(block) for block in blocks):
@@ -77,17 +77,17 @@ def merged(partition: str, base: pa.Table, blocks: Sequence[Block]) -> pa.Table:
 
 
 def folded(partition: str, blocks: Sequence[Block]) -> tuple[pa.Table, pa.Array]:
-    """What log blocks say together, for a log file in their place: tombstones stay, for what is in the base file.
+    """Merge log blocks for a log file that replaces them; tombstones stay, since they apply to the base file.
 
     Args:
         partition: the metadata table's partition.
-        blocks: what the log blocks say, oldest first.
+        blocks: the content of log blocks, oldest first.
 
     Returns:
-        Records, one for each key, and the keys whose older records are gone; these come first.
+        One record per key, and the keys whose older records are deleted; these apply first.
 
     Raises:
-        CorruptError: versions of one record are about different things.
+        CorruptError: versions of one key have different record types.
     """
     nothing = pa.schema([RECORD_SCHEMA.field(name) for name in columns_of(partition)]).empty_table()
     if not any(_size(block) for block in blocks):
@@ -106,7 +106,7 @@ def _size(block: Block) -> int:
 
 
 def _versions(base: pa.Table, blocks: Sequence[Block]) -> tuple[Versions, np.ndarray]:
-    """The versions of records that blocks are about, without those before a delete; and which base rows these are."""
+    """Return the versions of keys in log blocks, without those before a delete; and which base rows have such keys."""
     tables = [block.rows for block in blocks if block.rows is not None]
     order = [np.full(b.rows.num_rows, place) for place, b in enumerate(blocks, 1) if b.rows is not None]
     gone = [b.deleted for b in blocks if b.deleted is not None]
@@ -132,7 +132,7 @@ def _versions(base: pa.Table, blocks: Sequence[Block]) -> tuple[Versions, np.nda
 
 
 def _codes(keys: pa.ChunkedArray, known: pa.Array) -> np.ndarray:
-    """The place of each key among the known ones; -1 for others."""
+    """Return the position of each key among the known keys; -1 for others."""
     found: np.ndarray = np.asarray(pc.fill_null(pc.index_in(keys, value_set=known), -1)).astype(np.int64)
     return found
 
@@ -142,12 +142,12 @@ def _newest_or_merged(versions: Versions) -> pa.Table:
     if not len(codes):
         return rows
     newest = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
-    newest[codes] = np.arange(len(codes))  # of several the last one stays
+    newest[codes] = np.arange(len(codes))  # the last of several stays
     kinds = np.asarray(rows["type"])
     if np.any(kinds != kinds[newest[codes]]):
         raise CorruptError("the metadata table has records of different types under one key; build it anew")
     several = len(codes) > int((newest >= 0).sum())
-    # an expression index has either these or bloom filters
+    # an expression index has either statistics or bloom filters
     if several and "ColumnStatsMetadata" in rows.column_names and not rows["ColumnStatsMetadata"].null_count:
         return merged_stats(rows, codes, versions.of_base)
     return rows.take(pa.array(newest[newest >= 0]))

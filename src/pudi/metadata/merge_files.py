@@ -1,4 +1,4 @@
-"""Lists of files merged: versions of records of the partition `files` in, one for each key out.
+"""Merge lists of files: versions of records of the partition `files` in, one per key out.
 
 Source: HoodieTableMetadataUtil.combineFileSystemMetadata.
 """
@@ -19,7 +19,7 @@ _MAP = RECORD_SCHEMA.field("filesystemMetadata").type
 
 @dataclass(slots=True)
 class _State:
-    """What is known of each file of each record so far."""
+    """The merged entries of each file of each record so far."""
 
     there: np.ndarray
     tombstone: np.ndarray
@@ -30,7 +30,7 @@ class _State:
         return cls(np.zeros(count, dtype=bool), np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64))
 
     def merge(self, which: np.ndarray, size: np.ndarray, deleted: np.ndarray) -> None:
-        """A newer entry for some files: a delete takes out what is there, and is kept where nothing is."""
+        """Apply newer entries of files: a delete removes an existing entry, and stays as an entry if there is none."""
         gone = which[deleted]
         self.tombstone[gone] = ~self.there[gone]
         self.there[gone] = False
@@ -42,13 +42,13 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The entries of some maps, one after another.
+    """The entries of maps, concatenated.
 
     Attributes:
-        owner: the row of each.
-        names: the file's name.
-        sizes: its size.
-        deleted: whether it's gone.
+        owner: row number of each entry.
+        names: file name.
+        sizes: file size in bytes.
+        deleted: whether the file is deleted.
     """
 
     owner: np.ndarray
@@ -58,7 +58,7 @@ class Entries:
 
 
 def entries_of(maps: pa.Array | pa.ChunkedArray) -> Entries:
-    """What maps of `filesystemMetadata` hold; a null one holds nothing."""
+    """Return the entries of `filesystemMetadata` maps; null maps have none."""
     if isinstance(maps, pa.ChunkedArray):
         maps = maps.combine_chunks()
     lists = maps.cast(pa.list_(pa.struct([("key", _MAP.key_type), ("value", _MAP.item_type)])))
@@ -74,13 +74,13 @@ def entries_of(maps: pa.Array | pa.ChunkedArray) -> Entries:
 
 
 def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray, *, tombstones: bool = False) -> pa.Table:
-    """One record for each key, without files that are gone.
+    """Return one record per key, without deleted files.
 
     Args:
         rows: versions of records, oldest first.
-        codes: for each version a number that stands for its key.
-        of_base: for each version whether it's the base file's, whose turn comes last.
-        tombstones: whether what says that a file is gone stays, for a record that isn't among the versions.
+        codes: for each version a number for its key.
+        of_base: for each version whether it comes from the base file, which is merged last.
+        tombstones: whether deletes stay, for base records that are not among the versions.
     """
     if not rows.num_rows:
         return rows
@@ -103,7 +103,7 @@ def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray, *, tomb
 def _records(
     rows: pa.Table, codes: np.ndarray, pairs: np.ndarray, names: pa.Array, sizes: np.ndarray, deleted: np.ndarray
 ) -> pa.Table:
-    """The records of files in the order of their keys' numbers; a key whose files are all gone has an empty map."""
+    """Return the records of files in the order of their keys' numbers; an empty map if all files are deleted."""
     present, last = np.unique(codes[::-1], return_index=True)
     rows = rows.select(["key", "type"]).take(pa.array(len(codes) - 1 - last))
     record, name = np.divmod(pairs, max(len(names), 1))

@@ -1,4 +1,4 @@
-"""Split the versions of several records into rounds; all versions of a round are merged side by side."""
+"""Split the versions of several records into rounds; all versions of a round are merged together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def merge_rounds(record: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
-    """Split versions into rounds that hold one version of a record at most, the oldest first.
+    """Split versions into rounds with at most one version of a record, oldest first.
 
     Args:
         record: for each version the number of its record.

@@ -1,4 +1,4 @@
-"""Column statistics merged: versions of records of `column_stats`, `partition_stats` and the like, one for a key out.
+"""Merge column statistics: versions of records of `column_stats`, `partition_stats` and so on in, one per key out.
 
 Source: HoodieTableMetadataUtil.mergeColumnStatsRecords.
 """
@@ -23,14 +23,14 @@ _COUNTS = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What decides, by row.
+    """The facts that decide, by row.
 
     Attributes:
-        resets: takes the place of all older ones: a tombstone, or bounds that are tight.
-        deleted: a tombstone.
-        kind: a number for the type of the values; -1 where it can't be compared with others.
-        low: least value as a number in the order of values of its type; -1 where it's null.
-        high: greatest value likewise.
+        resets: whether it replaces all older versions: a tombstone, or tight bounds.
+        deleted: whether it is a tombstone.
+        kind: a number for the value type; -1 if it can't be compared with others.
+        low: minimum as a number in the order of values of its type; -1 for null.
+        high: maximum likewise.
     """
 
     resets: np.ndarray
@@ -64,14 +64,14 @@ class _Facts:
 
 
 def _lost(rows: pa.Table, name: str, found: np.ndarray) -> np.ndarray:
-    """Whether a value is there that couldn't be made sense of."""
+    """Return whether a value exists that can't be decoded."""
     side = pc.struct_field(rows[_STATS.name], name).combine_chunks()
     lost: np.ndarray = np.asarray(side.is_valid()) & (found < 0)
     return lost
 
 
 def _ranked(sides: list[pa.Array], kind: ValueType, info: str | None) -> list[np.ndarray] | None:
-    """Both sides as numbers in the order of their values; None where the type makes no sense."""
+    """Return both bounds as numbers in the order of their values; None for an invalid type."""
     if kind == ValueType.NULL:
         return [np.full(len(side), -1, dtype=np.int64) for side in sides]
     values = [typed(side, kind, info) for side in sides]
@@ -88,7 +88,7 @@ def _ranked(sides: list[pa.Array], kind: ValueType, info: str | None) -> list[np
 
 @dataclass(slots=True)
 class _State:
-    """Of each record, as merged so far: the rows that its parts come from, -1 where there is none."""
+    """For each merged record, the rows that its parts come from; -1 for none."""
 
     last: np.ndarray
     low: np.ndarray
@@ -102,7 +102,7 @@ class _State:
         return cls(last, low, high, np.zeros((count, len(_COUNTS)), dtype=np.int64), np.zeros(count, dtype=bool))
 
     def merge(self, which: np.ndarray, newer: _State, at: np.ndarray, facts: _Facts) -> None:
-        """Newer states of some records, at rows `at` of `newer`."""
+        """Return newer states of some records, at rows `at` of `newer`."""
         before = self.last[which]
         fresh = (before < 0) | facts.resets[newer.last[at]] | facts.deleted[before]
         self._put(which[fresh], newer, at[fresh])
@@ -125,7 +125,7 @@ class _State:
             getattr(self, name)[which] = getattr(newer, name)[at]
 
     def _check(self, which: np.ndarray, newer: _State, at: np.ndarray, facts: _Facts) -> None:
-        """Where types differ, as after a column's type was changed, nothing is known any more."""
+        """Make bounds unknown if the types differ, as after a change of the column's type."""
         held = [(side[which], other[at]) for side in (self.low, self.high) for other in (newer.low, newer.high)]
         for old, new in held:
             a, b = facts.kind[old], facts.kind[new]
@@ -134,12 +134,12 @@ class _State:
 
 
 def merged_stats(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.Table:
-    """One record for each key; one whose versions have values of different types is left out.
+    """Return one record per key; keys with versions of different value types are left out.
 
     Args:
         rows: versions of records, oldest first.
-        codes: for each version a number that stands for its key.
-        of_base: for each version whether it's the base file's, whose turn comes last.
+        codes: for each version a number for its key.
+        of_base: for each version whether it comes from the base file, which is merged last.
     """
     facts = _Facts.of(rows)
     single = _State.of(rows.num_rows)

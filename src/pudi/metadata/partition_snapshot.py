@@ -1,4 +1,4 @@
-"""A partition of the metadata table as tasks read it: its file groups, and which of its instants count."""
+"""A partition of the metadata table as tasks read it: its file groups and the instants that count."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class PartitionSnapshot:
 
     @classmethod
     def of(cls, table: MetadataTable, name: str, *, whole_key: bool = False) -> PartitionSnapshot:
-        """The partition of an opened metadata table.
+        """Return a partition of an opened metadata table.
 
         Raises:
-            CorruptError: file groups of it are missing.
+            CorruptError: file groups are missing.
         """
         return cls(name, table.shards(name), table.scope, whole_key)
 
     def read(self, storage: Storage, keys: pa.Array) -> pa.Table:
-        """The records of some keys; see `MetadataTable.read`.
+        """Return the records of some keys; see `MetadataTable.read`.
 
         Args:
             storage: the data table's files.
@@ -54,7 +54,7 @@ class PartitionSnapshot:
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def read_slice(self, storage: Storage, file_slice: FileSlice) -> pa.Table:
-        """All records of one file group."""
+        """Return all records of one file group."""
         return self._table(storage).read_slice(self.name, file_slice)
 
     def _table(self, storage: Storage) -> MetadataTable:

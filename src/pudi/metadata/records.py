@@ -1,4 +1,4 @@
-"""What the metadata table's records are: HoodieMetadataRecord, its Avro schema, Arrow columns, types and partitions."""
+"""The records of the metadata table: HoodieMetadataRecord, its Avro schema, Arrow columns, types and partitions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pudi.schema import META_FIELDS, without_meta_fields
 from pudi.schema.avro_read import avro_to_arrow
 
 ALL_PARTITIONS: Final = "__all_partitions__"
-"""Key of the record that lists the table's partitions (HoodieTableMetadata.RECORDKEY_PARTITION_LIST)."""
+"""Key of the record that lists all partitions (HoodieTableMetadata.RECORDKEY_PARTITION_LIST)."""
 NO_PARTITION: Final = "."
-"""What stands for the empty partition path (HoodieTableMetadata.EMPTY_PARTITION_NAME)."""
+"""Identifier of the empty partition path (HoodieTableMetadata.EMPTY_PARTITION_NAME)."""
 
 
 class RecordType(IntEnum):
-    """What a record is about (MetadataPartitionType.getRecordType)."""
+    """The type of a record (MetadataPartitionType.getRecordType)."""
 
     ALL_PARTITIONS = 1
     FILES = 2
@@ -31,12 +31,12 @@ class RecordType(IntEnum):
 
 
 def partition_identifier(partition: str) -> str:
-    """How a partition of the data table is called in keys (HoodieTableMetadataUtil.getPartitionIdentifier)."""
+    """Return the identifier of a data table's partition in keys (HoodieTableMetadataUtil.getPartitionIdentifier)."""
     return partition or NO_PARTITION
 
 
 def partition_path(identifier: str) -> str:
-    """The partition path that an identifier stands for."""
+    """Return the partition path of an identifier."""
     return "" if identifier == NO_PARTITION else identifier
 
 
@@ -79,7 +79,7 @@ _WRAPPERS = [
     _wrapper("LocalDate", "int", "Local Date"),
 ]
 WRAPPERS: Final = (*(str(each["name"]) for each in _WRAPPERS), "ArrayWrapper")
-"""Branches of the least and greatest values of column statistics; their columns in `RECORD_SCHEMA`, in this order."""
+"""Union branches of minimum and maximum in column statistics; their columns in `RECORD_SCHEMA`, in this order."""
 
 _ARRAY_WRAPPER = _record(
     "ArrayWrapper",
@@ -234,27 +234,27 @@ RECORD_AVRO: Final = json.dumps(
     },
     separators=(",", ":"),
 )
-"""Avro schema of a record as Hudi 1.2 writes it in HFiles and log blocks, the meta fields in front (FORMAT 7.1)."""
+"""Avro schema of a record as Hudi 1.2 writes it in HFiles and log blocks, with meta fields first (FORMAT 7.1)."""
 
 RECORD_SCHEMA: Final = without_meta_fields(avro_to_arrow(RECORD_AVRO, unions=True))
-"""A record's columns in Arrow, without the meta fields, which the metadata table doesn't fill.
+"""The Arrow columns of a record without the meta fields, which are empty in the metadata table.
 
-A union of several types (`minValue`, `maxValue`) is a struct with a nullable column for each, at most one of them not
-null, by the names of the Avro types.
+A union of several types (`minValue`, `maxValue`) is a struct with one nullable column per type, named like the Avro
+type; at most one is not null.
 """
 
 
 def columns_of(partition: str) -> tuple[str, ...]:
-    """The columns of `RECORD_SCHEMA` that records of a partition of the metadata table have.
+    """Return the columns of `RECORD_SCHEMA` that records of a partition have.
 
     Raises:
-        NotSupportedError: a partition of a later Hudi.
+        NotSupportedError: the partition comes from a later Hudi.
     """
     return ("key", "type", *partition_type(partition).payload)
 
 
 def all_columns(records: pa.Table) -> pa.Table:
-    """Records with all columns of `RECORD_SCHEMA`; those that they haven't are null."""
+    """Return records with all columns of `RECORD_SCHEMA`; missing ones are null."""
     known = set(records.column_names)
     columns = [
         records[field.name] if field.name in known else pa.nulls(records.num_rows, field.type)

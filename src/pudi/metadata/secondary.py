@@ -1,4 +1,4 @@
-"""Rows of a secondary index: values of a column as the texts that it knows them by, and the value beside every key.
+"""Rows of a secondary index: the texts of a column's values, and the value of every key.
 
 Source: FORMAT 7.2 and 7.4; SecondaryIndexRecordGenerationUtils, HoodieIndexUtils.isSecondaryIndexSupportedType,
 HoodieMetadataPayload.createSecondaryIndexRecord.
@@ -24,7 +24,7 @@ from pudi.schema.java_text import java_float_text
 
 
 def may_be_secondary(kind: pa.DataType) -> bool:
-    """Whether Hudi makes a secondary index over a column of a type."""
+    """Return whether Hudi supports secondary indexes on columns of a type."""
     return bool(
         pt.is_string(kind)
         or pt.is_large_string(kind)
@@ -36,12 +36,12 @@ def may_be_secondary(kind: pa.DataType) -> bool:
 
 
 def secondary_texts(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Values of a column as a secondary index has them: texts of Java's values in a row of Spark's.
+    """Return a column's values as texts of a secondary index: Java's texts of the values in a Spark row.
 
-    So a date is its number of days, and a point in time its microseconds.
+    For example, a date is its number of days, and a timestamp its microseconds.
 
     Raises:
-        NotSupportedError: of this type there's no index.
+        NotSupportedError: the type has no secondary index.
     """
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pt.is_dictionary(whole.type):
@@ -59,23 +59,23 @@ def secondary_texts(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def may_be_looked_up(kind: pa.DataType) -> bool:
-    """Whether records may be looked up by the values of a column of a type: it's sure by which texts they are known.
+    """Return whether reads may use an index on columns of a type, which requires known texts for its values.
 
-    Of points in time in milliseconds it isn't: Hudi's readers take them for microseconds or not, by release.
+    Timestamps in milliseconds are excluded: Hudi's releases disagree on whether they are microseconds.
     """
     return may_be_secondary(kind) and not (pt.is_timestamp(kind) and kind.unit != "us")
 
 
 def certain_texts(values: Collection[object], kind: pa.DataType) -> list[str] | None:
-    """Every text by which secondary indexes may know some values of a column, whoever wrote them.
+    """Return all texts that any writer may have used in a secondary index for some values of a column.
 
     Args:
-        values: of a column; no nulls, no NaN.
-        kind: the column's type, one that `may_be_looked_up`.
+        values: values of the column, without null and NaN.
+        kind: the column's type; `may_be_looked_up` is true.
 
     Returns:
-        None where it isn't sure: Java before 19 prints some floating-point numbers with more digits than needed. Those
-        with as many digits as any decimal number keeps in the type, neither large nor small, are the same in all.
+        None if the texts are uncertain: Java before 19 prints some floating-point numbers with more digits than needed.
+        Numbers of moderate size with few enough digits have the same text in all versions.
     """
     if not pt.is_floating(kind):
         return sorted(secondary_texts(pa.array(list(values), kind)).to_pylist())
@@ -89,11 +89,11 @@ def certain_texts(values: Collection[object], kind: pa.DataType) -> list[str] | 
 
 
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
-"""Sizes of numbers that Java prints without an exponent."""
+"""Range of numbers that Java prints without an exponent."""
 
 
 def _float_texts(value: np.float64, kind: pa.DataType) -> set[str] | None:
-    """The texts of a number, written as the column's type or as one that it had before: FLOAT, or an integer."""
+    """Return the texts of a number in the column's type and in its possible old types: FLOAT, or an integer."""
     if value == 0:
         return {"0.0", "-0.0", "0"}
     if not _PLAIN_FROM <= abs(value) < _PLAIN_TO:
@@ -109,11 +109,11 @@ def _float_texts(value: np.float64, kind: pa.DataType) -> set[str] | None:
 
 
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 6, 15
-"""Digits that every decimal number keeps as FLT_DIG and DBL_DIG say."""
+"""Number of digits that every decimal number keeps (FLT_DIG and DBL_DIG)."""
 
 
 def keys_of_rows(values: pa.Array | pa.ChunkedArray, record_keys: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The keys that an index over a column has for records.
+    """Return the keys of an index for records.
 
     Args:
         values: the column's values.
@@ -125,7 +125,7 @@ def keys_of_rows(values: pa.Array | pa.ChunkedArray, record_keys: pa.Array | pa.
 
 @cache
 def secondary_value() -> bytes:
-    """The value of every key, in Avro, with an empty key."""
+    """Return the value of every key, in Avro, with an empty key."""
     row = {"key": "", "type": int(RecordType.SECONDARY_INDEX), "SecondaryIndexMetadata": {"isDeleted": False}}
     rows = pa.Table.from_pylist([row], RECORD_SCHEMA)
     metas = [pa.field(name, pa.string()) for name in META_FIELDS]

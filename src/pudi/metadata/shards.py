@@ -1,4 +1,4 @@
-"""The record index as its file groups: which of them holds a key, and what they say of keys.
+"""The record index by file groups: find the file group of a key, and look keys up in it.
 
 Source: FORMAT 7.2 and 7.4; HoodieBackedTableMetadata.readRecordIndex, HoodieTableMetadataUtil.getFileIDForFileGroup.
 """
@@ -29,10 +29,10 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 
 FILE_ID = "_pudi_file_id"
 LOCATIONS = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])
-"""Where record keys are: key, partition path and file group."""
+"""Locations of record keys: key, partition path and file group."""
 
 WHOLE_TABLE = None
-"""What stands for the data table's partition in an index over all of them."""
+"""Stands for the data table's partition in an index over the whole table."""
 
 _ESCAPED = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^_-]")
 
@@ -40,18 +40,18 @@ Numbers = npt.NDArray[np.int64]
 
 
 def shard_id(number: int, partition: str | None = WHOLE_TABLE) -> str:
-    """The file id of a file group of the record index.
+    """Return the file id of a file group of the record index.
 
     Args:
-        number: which one of the table's or of the partition's.
-        partition: path of the data table's partition that it's for; None where the index is over the whole table.
+        number: its number in the table or in the partition.
+        partition: path of the data table's partition; None if the index is over the whole table.
     """
     part = "" if partition is None else f"{_escape(partition)}-"
     return f"{group_prefix(RECORD_INDEX)}{part}{number:04}-0"
 
 
 def _escape(partition: str) -> str:
-    """A partition path within a file id (PartitionPathEncodeUtils.escapeFileName)."""
+    """Escape a partition path for a file id (PartitionPathEncodeUtils.escapeFileName)."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", partition)
 
 
@@ -61,9 +61,9 @@ class RecordShards:
 
     Attributes:
         storage: the metadata table's files.
-        slices: its file groups, one after the other as they're numbered here.
-        ranges: by partition path of the data table, the first of its file groups and how many there are; one range
-            under `WHOLE_TABLE` where the index is over the whole table.
+        slices: its file groups, by their numbers in this object.
+        ranges: first number and count of its file groups by partition path of the data table; one range under
+            `WHOLE_TABLE` if the index is over the whole table.
         scope: the instants whose log blocks count.
     """
 
@@ -74,10 +74,10 @@ class RecordShards:
 
     @classmethod
     def of(cls, storage: Storage, slices: Sequence[FileSlice], scope: LogScope, *, partitioned: bool) -> RecordShards:
-        """The index that some slices are.
+        """Return the index that consists of some slices.
 
         Raises:
-            CorruptError: the file groups are not numbered from 0 on, or are those of an index of the other kind.
+            CorruptError: the file groups are not numbered from 0 on, or belong to an index of the other kind.
         """
         known = Shards.of(RECORD_INDEX, slices).by_owner if slices else {}
         ordered: list[FileSlice] = []
@@ -96,18 +96,18 @@ class RecordShards:
 
     @property
     def partitioned(self) -> bool:
-        """Whether there are file groups for each partition of the data table, or none at all yet."""
+        """Whether the index is divided by partition of the data table, or has no file groups yet."""
         return WHOLE_TABLE not in self.ranges
 
     def shards_of(self, keys: pa.Array, partition: str | None = WHOLE_TABLE) -> Numbers:
-        """Numbers of the file groups that hold keys, of one partition where the index is by partition; -1 for none."""
+        """Return the numbers of the file groups of keys, in one partition for an index per partition; -1 for none."""
         first, count = self.ranges.get(partition if self.partitioned else WHOLE_TABLE, (-1, 0))
         if not count:
             return np.full(len(keys), -1, dtype=np.int64)
         return first + shard_of(keys, count)
 
     def find(self, number: int, keys: pa.Array) -> pa.Table:
-        """Where keys are by one file group: rows of `LOCATIONS`, none for a key that is nowhere.
+        """Look up keys in one file group: rows of `LOCATIONS`, none for missing keys.
 
         Raises:
             CorruptError: the file group can't be read.
@@ -116,12 +116,12 @@ class RecordShards:
         return read_shard(self.storage, self.slices[number], self.scope, keys)
 
     def scan(self, number: int) -> pa.Table:
-        """All keys of a file group; as `find`."""
+        """Return all keys of a file group; errors as of `find`."""
         return read_shard(self.storage, self.slices[number], self.scope)
 
 
 def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: pa.Array | None = None) -> pa.Table:
-    """What one file group of the record index says: base file and log blocks merged, the newest of a key wins.
+    """Read one file group of the record index: merge base file and log blocks, the newest row of a key wins.
 
     Args:
         storage: the metadata table's files.
@@ -133,7 +133,7 @@ def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: p
         Rows of `LOCATIONS`, partition paths and file ids as dictionaries.
 
     Raises:
-        CorruptError: a file can't be read, or holds something else.
+        CorruptError: a file can't be read, or has other records.
         NotFoundError: a file is gone.
     """
     found: list[pa.Table] = []
@@ -160,14 +160,14 @@ _ORDER = "order"
 
 
 def open_base(storage: Storage, base: BaseFile) -> HFileReader:
-    """A base file of the metadata table, opened for reading by ranges."""
+    """Open a base file of the metadata table for reading by ranges."""
     return HFileReader.open(
         lambda offset, length: bytes(storage.read_ranges(base.path, [(offset, length)])[0]), base.size, path=base.path
     )
 
 
 def _located(reader: HFileReader, keys: pa.Array | None, path: str, order: int) -> pa.Table:
-    """The rows of one HFile."""
+    """Return the rows of one HFile."""
     entries = (reader.scan() if keys is None else reader.seek(keys)).combine_chunks()
     names, values = entries.columns
     names, values = (_whole(names), _whole(values))
@@ -183,7 +183,7 @@ def _located(reader: HFileReader, keys: pa.Array | None, path: str, order: int) 
 
 
 def _deleted(block: LogBlock, keys: pa.Array | None, order: int) -> pa.Table:
-    """Keys that one block deletes."""
+    """Return the keys that one block deletes."""
     texts = decode_deletes(block).keys
     if keys is not None:
         texts = texts.filter(pc.is_in(texts, value_set=keys.cast(pa.string())))
@@ -191,7 +191,7 @@ def _deleted(block: LogBlock, keys: pa.Array | None, order: int) -> pa.Table:
 
 
 def _newest(rows: pa.Table, gone: Sequence[pa.Table]) -> pa.Table:
-    """The newest row of each key that isn't followed by a delete."""
+    """Return the newest row of each key, unless a delete follows it."""
     count = rows.num_rows
     both = pa.concat_tables([rows.select([RECORD_KEY, _ORDER]), *gone])
     coded = pc.dictionary_encode(both[RECORD_KEY].combine_chunks())
@@ -199,7 +199,7 @@ def _newest(rows: pa.Table, gone: Sequence[pa.Table]) -> pa.Table:
     codes = np.asarray(coded.indices)
     sequence = np.argsort(order, kind="stable")
     last = np.full(len(coded.dictionary), -1, dtype=np.int64)
-    last[codes[sequence]] = sequence  # of equal places the last assignment stays
+    last[codes[sequence]] = sequence  # the last assignment to a position stays
     kept = np.sort(last[(last >= 0) & (last < count)])
     return rows if len(kept) == count else rows.take(pa.array(kept))
 

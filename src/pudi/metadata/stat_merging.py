@@ -1,6 +1,6 @@
-"""Statistics of several files taken together: rows of `STATS` in, a row for each group of them out.
+"""Merge the statistics of several files: rows of `STATS` in, a row per group out.
 
-A bound that isn't known makes the whole's unknown: what is left out must never look like what isn't there.
+If a bound of one file is unknown, the merged bound is unknown: an unknown value must never look like a missing one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Ranges:
     """Bounds of one column in several files, in the column's type.
 
     Attributes:
-        least: no value is smaller, NaN being the greatest; null where there are no values, or where it isn't known.
-        greatest: no value is greater, but for NaN where `nan_free` doesn't say that there's none.
-        known: for each file whether its bounds are those of all its values.
-        nan_free: for each file whether it's sure that no value is NaN.
-        null_count: int64; null where unknown.
-        value_count: int64, nulls among them; null where unknown.
+        least: lower bound, with NaN as the greatest value; null if there are no values or it is unknown.
+        greatest: upper bound, except for NaN if `nan_free` is false.
+        known: for each file whether the bounds cover all its values.
+        nan_free: for each file whether certainly no value is NaN.
+        null_count: int64; null if unknown.
+        value_count: int64, including nulls; null if unknown.
     """
 
     least: pa.Array
@@ -44,14 +44,14 @@ class Ranges:
 
 
 def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
-    """Bounds of one column in the type that the table has it in now.
+    """Convert the bounds of one column to its current type in the table.
 
-    A base file's row without bounds may tell of nulls only, or of a footer that said nothing (texts too long, NaN), so
-    it tells nothing here; a log file's, made of its records, can be trusted.
+    A base file's row without bounds may mean only nulls, or an incomplete footer (long texts, NaN), so its bounds are
+    unknown here. A log file's row comes from its records and is trusted.
 
     Args:
         stats: rows of `STATS` of that column.
-        kind: the column's type; bounds that can't be told in it, of another unit or a narrower type, aren't known.
+        kind: the column's type; bounds that can't be converted (other unit, narrower type) are unknown.
     """
     stats = stats.combine_chunks()
     sides = {side: pa.nulls(stats.num_rows, kind) for side in ("min", "max")}
@@ -79,12 +79,12 @@ def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
 
 
 def united(ranges: Ranges, groups: npt.NDArray[np.int64], count: int) -> Ranges:
-    """Bounds of several files taken together.
+    """Merge the bounds of several files.
 
     Args:
-        ranges: of the files.
+        ranges: the bounds of the files.
         groups: for each file the number of its group.
-        count: how many groups there are; one without files has no values.
+        count: number of groups; a group without files has no values.
     """
     known, nan_free = np.ones(count, dtype=bool), np.ones(count, dtype=bool)
     np.logical_and.at(known, groups, ranges.known)
@@ -96,16 +96,16 @@ def united(ranges: Ranges, groups: npt.NDArray[np.int64], count: int) -> Ranges:
 
 
 def partition_stats(stats: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Statistics of partitions over all their files (FileFormatUtils.getColumnRangeInPartition).
+    """Return the statistics of partitions from all their files (FileFormatUtils.getColumnRangeInPartition).
 
-    A column whose bounds aren't known in one of the files has a row that says so: it's deleted.
+    A column with unknown bounds in one of the files gets a tombstone.
 
     Args:
-        stats: rows of `STATS` of the files, without those that are gone.
-        schema: the table's columns, meta fields among them, which say the type of each.
+        stats: rows of `STATS` of the files, without deleted ones.
+        schema: the table's columns with meta fields, for the type of each.
 
     Returns:
-        Rows of `STATS`, tight, with the partition path for a file name.
+        Rows of `STATS` with tight bounds and the partition path as file name.
     """
     by_kind: dict[pa.DataType, list[str]] = {}
     for name in pc.unique(stats["column"]).to_pylist():
@@ -117,7 +117,7 @@ def partition_stats(stats: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _of_kind(stats: pa.Table, kind: pa.DataType, names: Sequence[str]) -> pa.Table:
-    """Statistics of partitions in the columns of one type, side by side."""
+    """Return the statistics of partitions for all columns of one type."""
     said = value_type(kind)
     assert said is not None
     rows = stats.filter(pc.is_in(stats["column"], value_set=pa.array(names, pa.string()))).combine_chunks()
@@ -148,7 +148,7 @@ def _of_kind(stats: pa.Table, kind: pa.DataType, names: Sequence[str]) -> pa.Tab
 
 
 def _distinct(types: np.ndarray, info: pa.Array) -> Sequence[tuple[int, str | None]]:
-    """The value types among rows, without Arrow's grouping, whose threads take longer than all the rest."""
+    """Return the value types among rows, without Arrow's grouping, whose threads take longer than everything else."""
     coded = pc.dictionary_encode(info, null_encoding="encode")
     texts = coded.dictionary.to_pylist()
     pairs = np.unique(types.astype(np.int64) * max(len(texts), 1) + np.asarray(coded.indices))
@@ -156,10 +156,10 @@ def _distinct(types: np.ndarray, info: pa.Array) -> Sequence[tuple[int, str | No
 
 
 def _sound(low: pa.Array, high: pa.Array) -> _Mask:
-    """Where both bounds are there, and are bounds in the order that pudi compares in.
+    """Return where both bounds exist and are valid in pudi's order.
 
-    Java merges texts by UTF-16 units. Where two differ in a character above U+FFFF and one above U+E000, that isn't
-    UTF-8's order: the least may then be one with the former, the greatest one with the latter.
+    Java compares texts by UTF-16 units, which differs from UTF-8's order for characters above U+FFFF and from U+E000 to
+    U+FFFF. So the true minimum may have one of the former, the true maximum one of the latter.
     """
     some: _Mask = np.asarray(low.is_valid()) & np.asarray(high.is_valid())
     if not pa.types.is_string(low.type):
@@ -171,15 +171,15 @@ def _sound(low: pa.Array, high: pa.Array) -> _Mask:
 
 
 def _in_type(held: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType) -> pa.Array | None:
-    """Bounds in the column's type; None where it isn't sure that they are bounds there."""
+    """Convert bounds to the column's type; None if they may not be bounds there."""
     try:
-        if type_ == ValueType.LONG and pa.types.is_timestamp(kind):  # version 1; the caller keeps milliseconds away
+        if type_ == ValueType.LONG and pa.types.is_timestamp(kind):  # version 1; the caller excludes milliseconds
             type_ = ValueType.LOCAL_TIMESTAMP_MICROS if kind.tz is None else ValueType.TIMESTAMP_MICROS
         values = typed(held, type_, info)
         if values is None or values.type == kind:
             return values
         if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
-            return values.cast(kind)  # fails where a digit would be lost
+            return values.cast(kind)  # fails if a digit would be lost
         if cast_kind(values.type, kind) not in (CastKind.SAME, CastKind.SAFE):
             return None
         return evaluate(Cast(Column(("bound",), values.type), kind), pa.table({"bound": values}))
@@ -200,7 +200,7 @@ def _summed(counts: pa.Array, groups: npt.NDArray[np.int64], size: int) -> pa.Ar
 
 
 def _outermost(values: pa.Array, groups: npt.NDArray[np.int64], count: int, *, last: bool) -> pa.Array:
-    """The least or greatest value of each group; sorting knows every type, and puts NaN after all numbers."""
+    """Return the minimum or maximum of each group; sorting supports every type, and puts NaN after all numbers."""
     valid = np.asarray(values.is_valid())
     rows = pa.table({"group": groups[valid], "value": values.filter(pa.array(valid))})
     ordered = rows.take(pc.sort_indices(rows, [("group", "ascending"), ("value", "ascending")]))

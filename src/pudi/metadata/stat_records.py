@@ -1,7 +1,7 @@
-"""Column statistics as records of the metadata table and back: tables of `STATS` in, `RECORD_SCHEMA` out.
+"""Encode column statistics as records of the metadata table (`STATS` to `RECORD_SCHEMA`), and decode them.
 
-Values are wrapped as the index's version says: in version 1 by their logical type and without a value type, from
-version 2 on by the plain type they are stored in, with their value type beside (HoodieAvroWrapperUtils, ValueType).
+The index version determines how values are wrapped: in version 1 by their logical type and without a value type, from
+version 2 on by their plain storage type together with a value type (HoodieAvroWrapperUtils, ValueType).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATS: Final = pa.schema(
         pa.field("tight", pa.bool_(), nullable=False),
     ]
 )
-"""Statistics of columns in files or, where `file` is the partition path, in partitions; see `FILE_STATS`."""
+"""Statistics of columns in files or, if `file` is the partition path, in partitions; see `FILE_STATS`."""
 
 _STRUCT: Final = RECORD_SCHEMA.field("ColumnStatsMetadata").type
 _RANGE: Final = _STRUCT.field("minValue").type
@@ -62,11 +62,11 @@ _V1_TYPES: Final = {
     "TimestampMicrosWrapper": ValueType.TIMESTAMP_MICROS,
     "LocalDateWrapper": ValueType.DATE,
 }
-"""What a wrapped value is where no value type is said; a long may be a timestamp in any unit then."""
+"""The value type of a wrapper without a value type; a long may also be a timestamp in any unit."""
 
 
 def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
-    """Statistics of several files.
+    """Return the statistics of several files as one table.
 
     Args:
         files: partition path, name and `FILE_STATS` of each.
@@ -82,12 +82,12 @@ def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
 
 
 def deleted_stats(files: Iterable[tuple[str, str]], columns: Iterable[str], *, partitions: bool = False) -> pa.Table:
-    """What says that files, or whole partitions, are gone (HoodieColumnRangeMetadata.stub).
+    """Return tombstones for deleted files or partitions (HoodieColumnRangeMetadata.stub).
 
     Args:
-        files: partition path and name of each; for partitions the name doesn't count.
+        files: partition path and name of each; the name is ignored for partitions.
         columns: names of the indexed columns.
-        partitions: whether they are partitions.
+        partitions: whether these are partitions.
     """
     names = list(columns)
     pairs = [(partition, file, name) for partition, file in files for name in names]
@@ -109,36 +109,36 @@ def deleted_stats(files: Iterable[tuple[str, str]], columns: Iterable[str], *, p
 
 
 def column_stats_records(stats: pa.Table, version: int) -> pa.Table:
-    """Records of the partition `column_stats`.
+    """Encode records of the partition `column_stats`.
 
     Args:
         stats: a table of `STATS`.
-        version: of the index's values, see `StatsSpec`.
+        version: version of the index's values, see `StatsSpec`.
 
     Returns:
-        A table of `RECORD_SCHEMA`, a record for each row.
+        A table of `RECORD_SCHEMA` with one record per row.
     """
     return _records(*_keyed_files(stats), version)
 
 
 def partition_stats_records(stats: pa.Table, version: int, *, of_expression: bool = False) -> pa.Table:
-    """Records of the partition `partition_stats`, or of an expression index, about partitions of the table.
+    """Encode records about partitions, for `partition_stats` or an expression index.
 
     Args:
         stats: a table of `STATS`.
-        version: of the index's values, see `StatsSpec`.
-        of_expression: whether they are of an expression index, which has statistics of files too.
+        version: version of the index's values, see `StatsSpec`.
+        of_expression: whether they are for an expression index, which also has statistics of files.
     """
     return _records(*_keyed_partitions(stats, of_expression), version)
 
 
 def stats_records(files: pa.Table, partitions: pa.Table, version: int, *, of_expression: bool = False) -> pa.Table:
-    """What `column_stats_records` makes of files, and behind it what `partition_stats_records` makes of partitions.
+    """Encode statistics of files (`column_stats_records`), followed by those of partitions (`partition_stats_records`).
 
     Args:
         files: a table of `STATS`.
-        partitions: another one.
-        version: of the index's values, see `StatsSpec`.
+        partitions: another table of `STATS`.
+        version: version of the index's values, see `StatsSpec`.
         of_expression: see `partition_stats_records`.
     """
     both = zip(_keyed_files(files), _keyed_partitions(partitions, of_expression), strict=True)
@@ -147,14 +147,14 @@ def stats_records(files: pa.Table, partitions: pa.Table, version: int, *, of_exp
 
 
 def _keyed_files(stats: pa.Table) -> tuple[pa.Array, np.ndarray, pa.Table]:
-    """Statistics of files with their keys and types."""
+    """Return statistics of files with keys and record types."""
     stats = stats.combine_chunks()
     keys = column_stats_keys(*(_whole(stats[name]) for name in ("column", "partition", "file")))
     return keys, np.full(len(keys), RecordType.COLUMN_STATS, dtype=np.int32), stats
 
 
 def _keyed_partitions(stats: pa.Table, of_expression: bool) -> tuple[pa.Array, np.ndarray, pa.Table]:
-    """Statistics of partitions with their keys and types."""
+    """Return statistics of partitions with keys and record types."""
     stats = stats.combine_chunks()
     make = expression_partition_keys if of_expression else partition_stats_keys
     keys = make(*(_whole(stats[name]) for name in ("column", "partition")))
@@ -162,14 +162,14 @@ def _keyed_partitions(stats: pa.Table, of_expression: bool) -> tuple[pa.Array, n
 
 
 def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> pa.Table:
-    """Statistics that records of `column_stats` and the like hold.
+    """Decode the statistics in records of `column_stats` and so on.
 
     Args:
-        records: a table of `RECORD_SCHEMA`; a record that has no statistics is passed over.
-        partitions: the partition path of each, which records don't say; None leaves it empty.
+        records: a table of `RECORD_SCHEMA`; records without statistics are skipped.
+        partitions: the partition path of each record, which the records lack; None leaves it empty.
 
     Returns:
-        A table of `STATS`. A value of a type that makes no sense is null, so that nothing is known of it.
+        A table of `STATS`. Values of an invalid type become null, which means unknown.
     """
     held = _whole(records["ColumnStatsMetadata"])
     known = held.is_valid()
@@ -226,7 +226,7 @@ def _value_types(stats: pa.Table) -> pa.Array:
 
 
 def _wrapped(stats: pa.Table, side: str, version: int) -> pa.Array:
-    """One side of the ranges as a union."""
+    """Encode minimum or maximum as a union."""
     held, kinds = _whole(stats[side]), np.asarray(stats["type"])
     valid = np.asarray(held.is_valid())
     branches: dict[str, tuple[np.ndarray, pa.Array]] = {}
@@ -261,7 +261,7 @@ def _branch(name: str) -> pa.DataType:
 
 
 def _scattered(values: np.ndarray, here: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Values put into the rows that are marked, 0 into the others."""
+    """Spread values over the marked rows, with 0 in the others."""
     every = np.zeros(len(here), dtype=values.dtype)
     every[here] = values
     return pa.array(every).cast(kind, safe=False)
@@ -279,7 +279,7 @@ def _v1_decimals(held: pa.Array, info: pa.Array, here: np.ndarray) -> pa.Array:
 
 
 def _types(kinds: np.ndarray, info: pa.Array, ranges: list[pa.Array]) -> tuple[np.ndarray, pa.Array]:
-    """Value types, those that version 1 doesn't say by the wrappers."""
+    """Return value types, including those that version 1 doesn't show in its wrappers."""
     plain = kinds == ValueType.V1
     types = np.where(plain, ValueType.NULL, kinds)
     for side in ranges:
@@ -290,7 +290,7 @@ def _types(kinds: np.ndarray, info: pa.Array, ranges: list[pa.Array]) -> tuple[n
 
 
 def _unwrapped(side: pa.Array, types: np.ndarray) -> pa.Array:
-    """One side of the ranges as bytes; null where the wrapper isn't one of the value type's."""
+    """Return minimum or maximum as bytes; null if the wrapper doesn't fit the value type."""
     whole = pa.nulls(len(side), pa.binary())
     for name, plain in _V1_TYPES.items():
         branch = pc.struct_field(side, name)

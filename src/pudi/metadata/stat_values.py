@@ -1,4 +1,4 @@
-"""The bytes that hold least and greatest values in `FILE_STATS`: arrays of bytes in, values out, and back."""
+"""Convert minimum and maximum values to and from the bytes in `FILE_STATS`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pudi.metadata.value_types import ValueType, arrow_type
 
 
 def integers_of(held: pa.Array) -> npt.NDArray[np.int64]:
-    """Bytes that hold integers; none may be null."""
+    """Decode integers from bytes; no nulls."""
     return np.frombuffer(_joined(held), dtype="<i8").astype(np.int64)
 
 
 def floats_of(held: pa.Array) -> npt.NDArray[np.float64]:
-    """Bytes that hold floating-point numbers; none may be null."""
+    """Decode floating-point numbers from bytes; no nulls."""
     return np.frombuffer(_joined(held), dtype="<f8").astype(np.float64)
 
 
 def decimals_of(held: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Bytes that hold decimals; null stays null. A value of more digits than the type has raises `BadAvro`."""
+    """Decode decimals from bytes; null stays null. A value with too many digits for the type raises `BadAvro`."""
     whole = pc.fill_null(held, b"\0")
     data = np.frombuffer(_joined(whole), dtype=np.uint8)
     ends = np.cumsum(np.asarray(pc.binary_length(whole)).astype(np.int64))
@@ -33,7 +33,7 @@ def decimals_of(held: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def held_integers(values: pa.Array) -> pa.Array:
-    """Integers, truths, dates and times as bytes; none may be null."""
+    """Encode integers, booleans, dates and times as bytes; no nulls."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.int8())
     elif not pa.types.is_integer(values.type):
@@ -42,12 +42,12 @@ def held_integers(values: pa.Array) -> pa.Array:
 
 
 def held_floats(values: pa.Array) -> pa.Array:
-    """Floating-point numbers as bytes; none may be null."""
+    """Encode floating-point numbers as bytes; no nulls."""
     return _eights(np.asarray(values).astype("<f8"))
 
 
 def decimal_bytes(values: pa.Array) -> pa.Array:
-    """Decimals as the least bytes of a big-endian integer (BigInteger.toByteArray); none may be null."""
+    """Encode decimals as the fewest bytes of a big-endian integer (BigInteger.toByteArray); no nulls."""
     sized = sized_decimals(decimal_cells(values), np.ones(len(values), dtype=bool))
     offsets = np.frombuffer(sized.buffers()[1], dtype=np.int32)[: len(sized) + 1]
     data = np.delete(np.frombuffer(_joined(sized), dtype=np.uint8), offsets[:-1])  # without the lengths
@@ -56,7 +56,7 @@ def decimal_bytes(values: pa.Array) -> pa.Array:
 
 
 def typed(held: pa.Array, kind: ValueType, info: str | None) -> pa.Array | None:
-    """Bytes of one value type as the values they hold; None where the type makes no sense."""
+    """Decode bytes of one value type; None for an invalid type."""
     target = arrow_type(kind, info)
     if target is None:
         return None
@@ -79,7 +79,7 @@ def typed(held: pa.Array, kind: ValueType, info: str | None) -> pa.Array | None:
 
 
 def untyped(values: pa.Array) -> pa.Array:
-    """Values as the bytes that hold them; null stays null."""
+    """Encode values as bytes; null stays null."""
     valid, kind = values.is_valid(), values.type
     known = values if not values.null_count else values.filter(valid)
     if pa.types.is_decimal(kind):

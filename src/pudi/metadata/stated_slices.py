@@ -1,7 +1,7 @@
-"""Whether a file group of the metadata table holds what its own commits state: the base file's size, every log block.
+"""Check that a file group of the metadata table has all that its commits state: base file size and log blocks.
 
-An index that lacks what a commit put into it answers as if that were not there, so a lost or replaced file is looked
-for before an answer is given. Files on a local disk are compared; where each commit costs a request, they aren't.
+An index with missing entries would answer as if these records did not exist. So lost and replaced files are detected
+before a look-up, on local disks; not in stores where reading each commit costs a request.
 """
 
 from __future__ import annotations
@@ -25,31 +25,30 @@ def check_slice(
     file_slice: FileSlice,
     told: Collection[str],
 ) -> None:
-    """Refuse a file group that lacks what a completed commit wrote to it.
+    """Refuse a file group that lacks something that a completed commit wrote to it.
 
-    A commit that isn't among those which the log blocks name is read: most that are not have written to other groups.
+    It reads the commits that no log block names; most of these wrote to other file groups.
 
     Args:
-        store: the metadata table's timeline in storage.
+        store: the storage of the metadata table's timeline.
         timeline: its active timeline.
-        sees: whether an instant counts for the reader.
-        partition: its partition.
+        sees: whether the reader sees an instant.
+        partition: the metadata table's partition.
         file_slice: the latest slice of the file group.
         told: instants of the blocks in the slice's log files.
 
     Raises:
-        CorruptError: a log file, or a block of one, isn't there; or the base file has another size than its commit
-            states.
+        CorruptError: a log file or a block is missing, or the base file has another size than its commit states.
     """
     if local_path(store.storage, store.folder) is None:
         return
     since, commits = file_slice.instant, [instant for instant in timeline.commits if sees(instant.requested)]
     for instant in commits:
-        if instant.requested == file_slice.instant:  # it built the file group, maybe again, or compacted it
+        if instant.requested == file_slice.instant:  # it built (or rebuilt) the file group, or compacted it
             since = timeline.order(instant)
             _check_base(store, instant, partition, file_slice)
     for instant in commits:
-        # what completed later is in this slice, also where it was requested before the compaction that made the slice
+        # later completed commits wrote to this slice, even if requested before the compaction that made it
         if timeline.order(instant) > since and instant.requested not in told:
             _check_logs(store, instant, partition, file_slice)
 

@@ -1,4 +1,4 @@
-"""The metadata table opened for reading: a merge-on-read table in a folder of the table that it's about."""
+"""The metadata table opened for reading: a merge-on-read table in a folder of the data table."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _S = TypeVar("_S")
 _OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
-"""What delta commits say that are no instants of the table (WriteOperationType)."""
+"""Operations of deltacommits that are not instants of the data table (WriteOperationType)."""
 _TOGETHER = 16 << 20
-"""Bytes of entries up to which those of several blocks are decoded together."""
+"""Maximum bytes of entries of several blocks to decode together."""
 _AT_ONCE = 16
-"""Files that are read at the same time."""
+"""Number of files read concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Which records of a file group are wanted: those of some keys, those whose keys begin so, or all."""
+    """The wanted records of a file group: by keys, by key prefixes, or all."""
 
     keys: pa.Array | None = None
     prefixes: tuple[str, ...] | None = None
 
     def entries(self, file: HFileReader) -> pa.Table:
-        """The wanted entries of an HFile."""
+        """Return the wanted entries of an HFile."""
         if self.keys is not None:
             return file.seek(self.keys)
         if self.prefixes is not None:
@@ -60,7 +60,7 @@ class ReadRequest:
         return file.scan()
 
     def among(self, keys: pa.Array) -> pa.Array:
-        """The wanted ones of some keys."""
+        """Return the wanted keys."""
         if self.keys is not None:
             return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
         if self.prefixes is None:
@@ -73,12 +73,12 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """The metadata table as it was when it was opened.
+    """The metadata table at the time of opening.
 
     Attributes:
-        storage: its folder.
+        storage: the metadata table's folder.
         timeline: its active timeline.
-        partitions: its partitions that readers may use: those that are ready, and still hold what they were built with.
+        partitions: the partitions that readers may use: ready, and not invalidated.
         scope: the instants that count.
         invalidated: partitions whose entries another writer rolled back, see `invalidated_partitions`.
     """
@@ -95,17 +95,17 @@ class MetadataTable:
 
     @classmethod
     def open(cls, storage: Storage, config: TableConfig, store: TimelineStore, timeline: Timeline) -> MetadataTable:
-        """Open it: one listing of its timeline.
+        """Open it, which lists its timeline once.
 
         Args:
             storage: the data table's files.
             config: its properties.
             store: its timeline in storage.
-            timeline: its active timeline, loaded before.
+            timeline: the data table's active timeline, loaded before.
 
         Raises:
-            CorruptError: there's no completed commit in the metadata table, it lacks one of the table's, or its list of
-                files was rolled back.
+            CorruptError: the metadata table has no completed commit or lacks one of the table's, or its list of files
+                was rolled back.
         """
         own = StorageBelow(storage, METADATA_DIR)
         folder = HOODIE_DIR if store.layout == 1 else TIMELINE_DIR
@@ -124,9 +124,9 @@ class MetadataTable:
                 table=own.root,
                 instant=behind.requested,
             )
-        # Commits' statistics aren't read for sizes, which would cost a request for each log file. What could be cut off
-        # at a block's end without being seen are deletes, which follow the records: an index without them names too
-        # much, which lookups look through. Compaction compares sizes.
+        # Sizes in commits are not read here, which would cost a request per log file. A log file that was cut off at a
+        # block's end may only lack deletes, which follow the records: the index then has entries too many, which
+        # look-ups check against the files. Compaction compares sizes.
         view = FileSystemView(known, StorageListing(own), instants, logs=True, sizes=False)
 
         def is_own(instant: Instant) -> bool:
@@ -149,7 +149,7 @@ class MetadataTable:
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
-        """One that only reads the file groups that it's given (`read_slice`), as tasks do.
+        """Return a metadata table that only reads given file groups (`read_slice`), for tasks.
 
         Args:
             storage: the metadata table's files.
@@ -162,7 +162,7 @@ class MetadataTable:
 
     @property
     def ever_invalidated(self) -> frozenset[str]:
-        """As `invalidated`, archived instants included, at the cost of requests (`ever_invalidated_partitions`).
+        """Return `invalidated`, including archived instants, at the cost of requests (`ever_invalidated_partitions`).
 
         Raises:
             CorruptError: the archive can't be read.
@@ -173,16 +173,16 @@ class MetadataTable:
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """Equal for as long as the metadata table holds the same: its completed instants, and which of them count."""
+        """A value that stays equal as long as the content is the same: completed instants, and which of them count."""
         done = tuple((i.requested, i.completion) for i in self.timeline.instants if i.is_completed)
         return done, self.scope.completed
 
     def tells_of(self, timeline: Timeline) -> bool:
-        """Whether it tells of no commit that the table's timeline doesn't have; see `validity.tells_of`."""
+        """Return whether the table's timeline has all commits that the metadata table has; see `validity.tells_of`."""
         return tells_of(self.scope, self.timeline, timeline, self._is_own)
 
     def shards(self, partition: str) -> Shards:
-        """The file groups of a partition, by one listing.
+        """Return the file groups of a partition, by one listing.
 
         Raises:
             CorruptError: file groups are missing.
@@ -200,24 +200,24 @@ class MetadataTable:
         owner: str | None = None,
         whole_key: bool = False,
     ) -> pa.Table:
-        """Merged records of a partition.
+        """Return merged records of a partition.
 
         Args:
             partition: the metadata table's partition.
-            keys: record keys that are wanted; only file groups that can hold them are read, and only the blocks of
-                their base files that do. None for all.
-            prefixes: what the keys of wanted records begin with; all file groups are read, but of a secondary index
-                those only that hold the values (`secondary_prefixes`).
-            owner: of a record index that is kept for each partition of the data table, that partition; None for all.
+            keys: wanted record keys; only file groups that may hold them are read, and of their base files only the
+                blocks that may. None for all.
+            prefixes: prefixes of wanted keys; reads all file groups, except in a secondary index, where only those of
+                the values are read (`secondary_prefixes`).
+            owner: for a record index per partition, the data table's partition; None for all.
             whole_key: see `secondary_shard_of`.
 
         Returns:
-            Columns of `RECORD_SCHEMA` that such records have (`columns_of`), one row for each key that is there, in no
-            order; records that were deleted are not.
+            Columns of `RECORD_SCHEMA` for this partition (`columns_of`), one row per existing key, unordered; without
+            deleted records.
 
         Raises:
             CorruptError: a file is damaged.
-            NotFoundError: a file is gone: the metadata table was cleaned meanwhile.
+            NotFoundError: a file is gone, since the metadata table was cleaned meanwhile.
         """
         columns = columns_of(partition)
         groups = self._groups(partition, keys, prefixes, owner, whole_key)
@@ -226,11 +226,11 @@ class MetadataTable:
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def read_slice(self, partition: str, file_slice: FileSlice, wanted: ReadRequest | None = None) -> pa.Table:
-        """Merged records of one file group; see `read`."""
+        """Return the merged records of one file group; see `read`."""
         return self._read_group(partition, file_slice, wanted or ReadRequest())
 
     def read_logs(self, partition: str, file_slice: FileSlice) -> tuple[pa.Table, pa.Array, tuple[str, ...]]:
-        """What the log files of one file group say together (`merge.folded`), and the instants of their blocks.
+        """Merge the log files of one file group (`merge.folded`); also return the instants of their blocks.
 
         Raises:
             CorruptError: a file is damaged.
@@ -287,7 +287,7 @@ class MetadataTable:
 
 
 def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadRequest) -> list[Block]:
-    """What log blocks say. Records of one schema are decoded together: mostly a block has few of them."""
+    """Decode log blocks. Records of one schema are decoded together, since most blocks have few records."""
     held: dict[int, pa.Table] = {}
     for number, block in enumerate(blocks):
         if block.kind is BlockKind.HFILE:
@@ -309,11 +309,11 @@ def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadReques
 def _decoded(
     held: Mapping[int, pa.Table], paths: Sequence[str], schema: str, columns: Sequence[str]
 ) -> dict[int, pa.Table]:
-    """The records of entries of one schema, by the number that each block's entries have."""
+    """Decode entries of one schema, split by the number of entries in each block."""
     try:
         whole = decode_entries(pa.concat_tables(held.values()).combine_chunks(), schema, columns, path=paths[0])
     except CorruptError:
-        if len(held) > 1:  # then one of them says it with its own path
+        if len(held) > 1:  # then decoding each block by itself raises an error with its path
             for (number, entries), path in zip(held.items(), paths, strict=True):
                 _decoded({number: entries}, [path], schema, columns)
         raise
@@ -322,7 +322,7 @@ def _decoded(
 
 
 def map_parallel(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:
-    """Something done for several values side by side; results in their order."""
+    """Call a function for several values in parallel; results keep their order."""
     if len(each) <= 1:
         return [do(value) for value in each]
     with ThreadPoolExecutor(min(_AT_ONCE, len(each)), thread_name_prefix="pudi-metadata") as pool:

@@ -1,4 +1,4 @@
-"""Which instants of the metadata table count, and whether it has kept up with the table: two timelines in, facts out.
+"""Decide which instants of the metadata table count, and whether it is up to date with the table.
 
 Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
@@ -17,16 +17,16 @@ _REMEDY = "have the index made anew: `pudi repair`"
 
 
 def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:
-    """The instants whose log blocks count.
+    """Return the instants whose log blocks count.
 
-    The metadata table's commit completes before the table's own, and counts only once that has completed too: one that
-    is pending on the table's timeline died between the two, or is under way. What's no instant of the table's are
-    initial commits and the metadata table's own services.
+    The metadata table's deltacommit completes before the table's commit, and counts only after that completed too. An
+    instant that is pending on the table's timeline is still running, or died between the two. Instants that the table
+    lacks are initial commits and the metadata table's own services.
 
     Args:
         data: the table's active timeline, loaded before the metadata table's.
         metadata: the metadata table's active timeline.
-        store: where the metadata table's timeline lies; None where its log files aren't read.
+        store: the storage of the metadata table's timeline; None if its log files aren't read.
     """
     pending = frozenset(i.requested for i in data.pending)
     completed = frozenset(i.requested for i in metadata.instants if i.is_completed)
@@ -40,14 +40,14 @@ def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = N
 def missing(
     data: Timeline, metadata: Timeline, archived: Callable[[], Iterable[Instant]] = lambda: ()
 ) -> Instant | None:
-    """A completed write of the table that the metadata table knows nothing of; None where it has kept up.
+    """Return a completed write of the table that the metadata table lacks; None if it is up to date.
 
-    Hudi trusts the table's properties alone; a writer that knew nothing of metadata tables may not have.
+    Hudi trusts the table's properties alone, but a writer without support for metadata tables may have written.
 
     Args:
         data: the table's active timeline, loaded before the metadata table's.
         metadata: the metadata table's active timeline.
-        archived: reads the instants in the metadata table's archive; asked where the active timeline lacks one.
+        archived: reads the instants in the metadata table's archive; called if the active timeline lacks one.
     """
     lacking = _missing(data, metadata.instants, metadata.commits, metadata.layout)
     if lacking is None or any(i.requested == f"{INIT_INSTANT}000" for i in metadata.commits):
@@ -65,7 +65,7 @@ def _missing(data: Timeline, instants: Iterable[Instant], commits: Sequence[Inst
         if instant.archived or instant.requested in known or instant.layout != layout:
             continue
         if since is not None:
-            # what had completed before was listed when the metadata table was made
+            # earlier commits were listed when the metadata table was created
             if instant.completion is not None and instant.completion > since:
                 return instant
         elif first is not None and instant.requested > first:
@@ -76,16 +76,16 @@ def _missing(data: Timeline, instants: Iterable[Instant], commits: Sequence[Inst
 def tells_of(
     scope: LogScope, metadata: Timeline, data: Timeline, is_own: Callable[[Instant], bool] = lambda _: False
 ) -> bool:
-    """Whether the metadata table tells of no commit that the table's timeline, loaded before, doesn't have.
+    """Return whether the table's timeline, loaded before, has all commits that the metadata table has.
 
-    Where records are is told for the newest commit only: a reader that doesn't see that one must not ask.
+    Record locations are those of the newest commit, so a reader that doesn't see that commit must not use them.
 
     Args:
         scope: the instants whose log blocks count.
         metadata: the metadata table's active timeline.
-        data: the table's.
-        is_own: asked of a delta commit that isn't on the table's timeline whether it's the metadata table's own: a log
-            compaction, or the making of a partition.
+        data: the data table's active timeline.
+        is_own: returns whether a deltacommit that isn't on the table's timeline belongs to the metadata table itself: a
+            log compaction, or the creation of a partition.
     """
     known = {i.requested for i in data.instants if i.is_completed}
     return all(

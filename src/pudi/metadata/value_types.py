@@ -1,4 +1,4 @@
-"""Types of values in column statistics: Arrow types in, Hudi's value types out, and which columns are indexed."""
+"""Value types of column statistics: Arrow types to Hudi's value types, and the columns to index."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pyarrow.types as pt
 from pudi.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 
 ALWAYS_INDEXED: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
-"""Meta fields that are indexed wherever a table has them (HoodieTableMetadataUtil.META_COLS_TO_ALWAYS_INDEX)."""
+"""Meta fields that are indexed if a table has them (HoodieTableMetadataUtil.META_COLS_TO_ALWAYS_INDEX)."""
 
 OPERATION: Final = "_hoodie_operation"
-"""Meta field that some tables have beside the five; never indexed unless named."""
+"""Additional meta field of some tables; never indexed unless named."""
 
 DEFAULT_COLUMNS: Final = 32
-"""Columns indexed where none are named (hoodie.metadata.index.column.stats.max.columns.to.index)."""
+"""Number of columns to index if none are named (hoodie.metadata.index.column.stats.max.columns.to.index)."""
 
 V1_DECIMAL: Final = pa.decimal128(30, 15)
 """The one decimal type that index version 1 can hold (DecimalWrapper)."""
 
 
 class ValueType(IntEnum):
-    """What a least or greatest value is (org.apache.hudi.stats.ValueType, by ordinal)."""
+    """The type of a minimum or maximum (org.apache.hudi.stats.ValueType, by ordinal)."""
 
     V1 = 0
     NULL = 1
@@ -100,10 +100,10 @@ _ARROW: Final[dict[ValueType, pa.DataType]] = {
 
 
 def value_type(kind: pa.DataType) -> tuple[ValueType, str | None] | None:
-    """The value type of a column and what is said of it beside; None where its values have no order.
+    """Return the value type of a column and its parameters; None if its values have no order.
 
     Args:
-        kind: the column's type, as the table or the file has it.
+        kind: the column's type in the table or the file.
     """
     if pt.is_dictionary(kind):
         return value_type(kind.value_type)
@@ -119,7 +119,7 @@ def value_type(kind: pa.DataType) -> tuple[ValueType, str | None] | None:
 
 
 def arrow_type(kind: int, info: str | None) -> pa.DataType | None:
-    """The Arrow type of a value type's values; None where there is none, or what is said beside makes no sense."""
+    """Return the Arrow type of a value type; None if there is none, or if its parameters are invalid."""
     if kind != ValueType.DECIMAL:
         return _ARROW.get(ValueType(kind)) if 0 <= kind <= max(ValueType) else None
     try:
@@ -131,11 +131,12 @@ def arrow_type(kind: int, info: str | None) -> pa.DataType | None:
 
 @dataclass(frozen=True, slots=True)
 class StatsSpec:
-    """Which statistics a write makes of its files; picklable.
+    """The statistics that a write makes of its files; picklable.
 
     Attributes:
-        columns: names of the columns, fields of structs with dots.
-        version: of the index's values: 1 in tables of version 6 and 8, 2 from version 9 on (HoodieIndexVersion).
+        columns: names of the columns; dots separate fields of structs.
+        version: version of the index's values: 1 in tables of version 6 and 8, 2 from version 9 on
+            (HoodieIndexVersion).
     """
 
     columns: tuple[str, ...]
@@ -150,14 +151,14 @@ def stats_spec(
     named: Sequence[str] = (),
     most: int = DEFAULT_COLUMNS,
 ) -> StatsSpec:
-    """The columns that Hudi indexes (HoodieTableMetadataUtil.getColumnsToIndex).
+    """Return the columns to index (HoodieTableMetadataUtil.getColumnsToIndex).
 
     Args:
-        schema: the table's columns; meta fields among them don't count.
+        schema: the table's columns; meta fields in it are ignored.
         version: see `StatsSpec`.
         populated: whether files have meta fields.
-        named: the columns that the user, or the index's definition, names; none for the first ones.
-        most: how many columns where none are named.
+        named: the columns that the user or the index definition names; empty for the first columns.
+        most: number of columns if none are named.
     """
     metas = ALWAYS_INDEXED if populated else ()
     if named:
@@ -170,7 +171,7 @@ def stats_spec(
 
 
 def leaf_type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column, or of a struct's field named with dots; None where there is none."""
+    """Return the type of a column, or of a struct's field (with dots); None if it doesn't exist."""
     if schema.get_field_index(name) >= 0:
         return schema.field(name).type
     first, *rest = name.split(".")
@@ -183,7 +184,7 @@ def leaf_type(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 
 def _holds(kind: pa.DataType, version: int) -> bool:
-    """Whether the index has values of a type (isColumnTypeSupported)."""
+    """Return whether the index supports a type (isColumnTypeSupported)."""
     if version == 1 and pt.is_decimal(kind):
         digits = kind.precision + V1_DECIMAL.scale - kind.scale
         return bool(digits <= V1_DECIMAL.precision and kind.scale <= V1_DECIMAL.scale)
@@ -191,7 +192,7 @@ def _holds(kind: pa.DataType, version: int) -> bool:
 
 
 def _by_default(kind: pa.DataType, version: int) -> bool:
-    """Whether a column is indexed unasked: bytes aren't in version 1, where records are Spark's rows."""
+    """Return whether a column is indexed by default: in version 1, where records are Spark rows, bytes aren't."""
     if version == 1 and (pt.is_decimal(kind) or pt.is_binary(kind) or pt.is_fixed_size_binary(kind)):
         return False
     return value_type(kind) is not None
