@@ -9,7 +9,7 @@ from pathlib import Path
 from plotly.subplots import make_subplots
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import pudi
 
@@ -50,6 +50,7 @@ class Screen:
         columns = [TextColumn("{task.description:18}"), BarColumn(32), MofNCompleteColumn(), TimeElapsedColumn()]
         self._progress = Progress(*columns, console=self.console)
         self._batches = self._progress.add_task("batches", total=batches)
+        self._phases: list[TaskID] = []
 
     def __enter__(self) -> Screen:
         self._progress.start()
@@ -73,6 +74,19 @@ class Screen:
             f"{result.records_inserted:>8,}{result.records_updated:>8,}{result.records_deleted:>8,}"
             f"{result.files_written:>6}{decimal(result.bytes_written):>9}{result.duration:>8.2f}"
         )
+
+    def start(self, table: str, action: str, phase: str) -> None:
+        """Draw a phase of an action (`pudi.Progress`)."""
+        self._phases.append(self._progress.add_task(f"{action}: {phase}", total=None))
+
+    def advance(self, done: int, total: int) -> None:
+        """Fill the newest phase's bar."""
+        if self._phases:
+            self._progress.update(self._phases[-1], completed=done, total=total)
+
+    def finish(self) -> None:
+        """Take the newest phase away."""
+        self._progress.remove_task(self._phases.pop())
 
     def batch_done(self) -> None:
         """Move the bar."""

@@ -20,6 +20,8 @@ from feed import write_feed
 from pipeline import Pipeline
 from report import Screen, draw
 
+import pudi
+
 
 def main() -> int:
     """Run the pipeline and check it; 1 if anything differs."""
@@ -31,7 +33,7 @@ def main() -> int:
     batches = write_feed(folder / "feed")
     engine = engines.start(arguments.engine)
     try:
-        with Screen(len(batches)) as screen:
+        with Screen(len(batches)) as screen, pudi.report_progress(screen):
             pipeline = Pipeline(folder, engine, screen.commit, arguments.type)
             for batch in batches:
                 screen.step(f"batch {batch.name}")

@@ -30,6 +30,7 @@ from pudi.version import __version__
 if TYPE_CHECKING:
     from pudi import spark
     from pudi.action import CommitResult
+    from pudi.context.progress import Progress, report_progress
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
     from pudi.table.create import create
@@ -45,6 +46,7 @@ __all__ = [
     "MergerError",
     "NotFoundError",
     "NotSupportedError",
+    "Progress",
     "PudiError",
     "RecordMerger",
     "RefusedError",
@@ -58,17 +60,20 @@ __all__ = [
     "__version__",
     "create",
     "register_merger",
+    "report_progress",
     "spark",
 ]
 
 _SOURCES = {
     "CommitResult": "pudi.action.result",
+    "Progress": "pudi.context.progress",
     "MergeContext": "pudi.merge",
     "RecordMerger": "pudi.merge",
     "Scan": "pudi.scan",
     "Table": "pudi.table",
     "create": "pudi.table",
     "register_merger": "pudi.merge",
+    "report_progress": "pudi.context.progress",
     "spark": "pudi.spark",
 }
 

@@ -84,6 +84,7 @@ class IndexRun(Timed):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
+            self._log_result(result)
             if self.runs_services:
                 run_on_metadata_table(meta, self.engine, self.resolved, failed)
             return replace(result, failed_services=failed)
@@ -93,6 +94,10 @@ class IndexRun(Timed):
             table=meta.storage.root,
             instant=self.instant.requested,
         )
+
+    @property
+    def _name(self) -> str:
+        return _OPERATION.lower()
 
     def _once(self) -> tuple[Instant, Stats]:
         with self._claimed() as (pending, plan):

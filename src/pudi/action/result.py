@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pudi.format import CommitMetadata
 from pudi.timeline import Instant
 
+_TOLD = 0.01
+"""Seconds from which on a phase is worth a word."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
@@ -45,6 +48,23 @@ class CommitResult:
     failed_services: Mapping[str, str] = field(default_factory=dict)
     attempts: int = 1
 
+    def __str__(self) -> str:
+        """One line for people: what was done, to how many records, in how many files, and how long it took."""
+        records = {"inserted": self.records_inserted, "updated": self.records_updated, "deleted": self.records_deleted}
+        said = [f"{number:,} {what}" for what, number in records.items() if number]
+        if self.files_replaced:
+            said.append(f"{self.files_replaced:,} file groups replaced")
+        said.append(
+            f"{self.files_written:,} files" + (f" of {_size(self.bytes_written)}" if self.files_written else "")
+        )
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _TOLD)
+        line = f"{self.operation} {self.instant}: {', '.join(said)}; {self.duration:.2f} s" + (
+            phases and f" ({phases})"
+        )
+        if self.attempts > 1:
+            line += f"; {self.attempts} attempts"
+        return line + "".join(f"; {name} failed: {error}" for name, error in self.failed_services.items())
+
     @classmethod
     def of(cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float]) -> CommitResult:
         """What a completed instant did, by its metadata."""
@@ -62,3 +82,12 @@ class CommitResult:
             phases=dict(phases),
             files_replaced=sum(map(len, (metadata.partition_to_replace_file_ids or {}).values())),
         )
+
+
+def _size(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

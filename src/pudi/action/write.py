@@ -158,8 +158,13 @@ class Write(Timed):
         if done is None:
             return None
         result = CommitResult.of(*done, meta.context.clock.monotonic() - began, self.phases)
+        self._log_result(result)
         run_after_commit(meta, self.engine, self.resolved, self.failed)
         return replace(result, failed_services=self.failed)
+
+    @property
+    def _name(self) -> str:
+        return self.operation.value.lower()
 
     def _write_by(
         self, timeline: Timeline, schema_json: str, records: Any, *, counted: bool

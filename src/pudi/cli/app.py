@@ -13,6 +13,7 @@ from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, p
 from pudi.cli.health import check, doctor, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
+from pudi.cli.progress import progress_bars
 from pudi.context.lazy import lazy_module
 from pudi.version import __version__
 
@@ -36,11 +37,13 @@ def _say_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Say the version and leave.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Keep this a command with subcommands, also while there is one."""
+    """Draw the progress of every command."""
+    context.with_resource(progress_bars())
 
 
 @app.command()

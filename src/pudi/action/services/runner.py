@@ -229,6 +229,10 @@ class _Execution(Timed):
     meta: MetaClient
     phases: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def _name(self) -> str:
+        return self.service.name
+
     def run(self, instant: Instant) -> CommitResult:
         meta, target = self.meta, self.target
         began = meta.context.clock.monotonic()
@@ -242,6 +246,7 @@ class _Execution(Timed):
                 metadata = run.metadata(stats)
                 done = self._complete(held, run, metadata)
         result = CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
+        self._log_result(result)
         return replace(result, failed_services=held.failed)
 
     def _complete(self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata) -> Instant:

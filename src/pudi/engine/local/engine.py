@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.context.progress import advance
 from pudi.engine.local.merging import MergedRows, merge_rows, source_of
 from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, to_arrow
 from pudi.format import new_file_id, write_token
@@ -147,11 +148,17 @@ class LocalEngine:
     def _map(self, function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
         items = list(items)
         if len(items) <= 1 or self.threads == 1:
-            return [function(item) for item in items]
+            return [_done(function(item), number, len(items)) for number, item in enumerate(items, 1)]
         with ThreadPoolExecutor(self.threads, thread_name_prefix="pudi") as pool:
             futures = [pool.submit(function, item) for item in items]
             try:
-                return [future.result() for future in futures]
+                return [_done(future.result(), number, len(items)) for number, future in enumerate(futures, 1)]
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+
+def _done(answer: _Answer, number: int, total: int) -> _Answer:
+    """Report that a task is done."""
+    advance(number, total)
+    return answer

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.context.progress import advance
 from pudi.engine.spark.bucket_tasks import BucketTasks
 from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
 from pudi.engine.spark.changes import ChangeTasks
@@ -184,6 +185,7 @@ class SparkEngine:
         answers = _collect(in_workers(numbers, run, RESULT_COLUMNS), storage.root)
         if [answer.task for answer in answers] != list(range(len(jobs))):
             raise UnavailableError("Spark lost or doubled tasks; nothing was published", table=storage.root)
+        advance(len(jobs), len(jobs))
         return [result for answer in answers for result in answer.results]
 
     def _exchange(self, frame: Any, spec: WriteSpec, weights: Sequence[int], records: Sequence[int]) -> Any:
