@@ -111,8 +111,12 @@ class BaseFileWriter:
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""
         footer = _Footer(self.options.bloom)
-        footer.add(rows)
-        return encode_base_file(rows, self.options, footer.metadata(self.avro_schema))
+
+        def metadata(span: tuple[str, str] | None) -> dict[bytes, bytes]:
+            footer.add(rows, span)
+            return footer.metadata(self.avro_schema)
+
+        return encode_base_file(rows, self.options, metadata)
 
 
 class _Footer:
@@ -125,18 +129,18 @@ class _Footer:
         self._ranged = True
         self._nan_free: list[str] | None = None
 
-    def add(self, rows: pa.Table) -> None:
-        """Take rows into account."""
+    def add(self, rows: pa.Table, span: tuple[str, str] | None = None) -> None:
+        """Take rows into account; `span` is their least and greatest key, where these are known."""
         keys = rows[RECORD_KEY]
         if self._bloom is not None:
             self._bloom.add(keys)
         # Hudi's bloom index compares keys with the range by UTF-16 units (String.compareTo), Arrow by UTF-8 bytes. The
         # orders differ only above U+FFFF; to a file without a range Hudi compares every key (BloomIndexFileInfo).
         self._ranged = self._ranged and not has_above_ffff(keys)
-        span = pc.min_max(keys).as_py()
-        if span["min"] is not None:
-            self._low = span["min"] if self._low is None else min(self._low, span["min"])
-            self._high = span["max"] if self._high is None else max(self._high, span["max"])
+        low, high = span or pc.min_max(keys).as_py().values()
+        if low is not None:
+            self._low = low if self._low is None else min(self._low, low)
+            self._high = high if self._high is None else max(self._high, high)
         free = nan_free(rows)
         self._nan_free = free if self._nan_free is None else [name for name in self._nan_free if name in free]
 

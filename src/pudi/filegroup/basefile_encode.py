@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +24,11 @@ _SAMPLE_REPEATS = 0.8
 MOST_GROUP_ROWS = 128 << 10
 """Rows of a row group at most: one without a changed record is copied when its file is rewritten."""
 
-_LEAST_REPEATED = 20_000
-"""Rows from which on it takes less time to look for columns that repeat the record key than to encode them."""
+_LEAST_ASSEMBLED = 20_000
+"""Rows from which on it takes less time to make a footer than to encode a column twice and to compare the keys."""
+
+MakeFooter: TypeAlias = Callable[["tuple[str, str] | None"], Mapping[bytes, bytes]]
+"""Makes the key-value metadata of a base file of its least and greatest record key, where these are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +92,27 @@ def group_rows(rows: pa.Table, options: ParquetOptions) -> int:
     return min(MOST_GROUP_ROWS, max(1024, options.row_group_bytes // per_row))
 
 
-def encode_base_file(rows: pa.Table, options: ParquetOptions, footer: Mapping[bytes, bytes]) -> pa.Buffer:
-    """The content of a base file; arguments as of `encode_parquet`."""
-    if not _repeating_key(rows):
-        return encode_parquet(rows, options, footer)
-    return assemble(model_footer(rows.schema, options), encoded_groups(rows, options), footer)
+def encode_base_file(rows: pa.Table, options: ParquetOptions, footer: MakeFooter) -> pa.Buffer:
+    """Encode rows as a base file.
+
+    Args:
+        rows: all columns of a base file.
+        options: how they're written.
+        footer: makes the key-value metadata; it's given the least and greatest record key where they're known.
+    """
+    if rows.num_rows < _LEAST_ASSEMBLED:
+        return encode_parquet(rows, options, footer(None))
+    groups = encoded_groups(rows, options)
+    return assemble(model_footer(rows.schema, options), groups, footer(_key_range(groups)))
+
+
+def _key_range(groups: list[tuple[int, list[MovedChunk]]]) -> tuple[str, str] | None:
+    """Return the least and greatest record key by the statistics of the key's chunks; None if they don't say."""
+    known = [moved.chunk.bounds for _, chunks in groups for moved in chunks if moved.chunk.path == (RECORD_KEY,)]
+    spans = [bounds for bounds in known if bounds is not None]
+    if not spans or len(spans) < len(groups):
+        return None
+    return min(low for low, _ in spans).decode(), max(high for _, high in spans).decode()
 
 
 def encoded_groups(rows: pa.Table, options: ParquetOptions) -> list[tuple[int, list[MovedChunk]]]:
@@ -120,6 +141,7 @@ def _with_repeats(chunks: list[MovedChunk], names: list[str], repeats: set[str])
     return [moved for name in names for moved in by_name[name]]
 
 
+@lru_cache(maxsize=32)
 def model_footer(schema: pa.Schema, options: ParquetOptions) -> ParquetFooter:
     """The footer of a file of some columns without row groups."""
     sink = pa.BufferOutputStream()
@@ -129,8 +151,6 @@ def model_footer(schema: pa.Schema, options: ParquetOptions) -> ParquetFooter:
 
 def _repeating_key(rows: pa.Table) -> list[str]:
     """Columns that hold the same texts as the record key, as the column does that the key is made of."""
-    if rows.num_rows < _LEAST_REPEATED or RECORD_KEY not in rows.column_names:
-        return []
     key, like = rows[RECORD_KEY], rows.schema.field(RECORD_KEY)
     others = [f for f in rows.schema if f.name not in {RECORD_KEY, COMMIT_SEQNO}]
     return [f.name for f in others if f.type == like.type and f.nullable == like.nullable and rows[f.name].equals(key)]

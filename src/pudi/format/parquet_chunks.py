@@ -71,6 +71,15 @@ class ColumnChunk:
         data = [encoding for kind, encoding in kinds if kind != _DICTIONARY_PAGE]
         return bool(data) and all(encoding in _BY_DICTIONARY for encoding in data)
 
+    @property
+    def bounds(self) -> tuple[bytes, bytes] | None:
+        """The least and greatest value as they're encoded; None unless both are known exactly."""
+        kind, known = self.metadata.get(12, (STRUCT, {}))
+        if kind != STRUCT or not all(known.get(number, (0, False))[1] is True for number in (7, 8)):
+            return None
+        low, high = known.get(6, (0, None))[1], known.get(5, (0, None))[1]
+        return (low, high) if isinstance(low, bytes) and isinstance(high, bytes) else None
+
     def named(self, name: str) -> ColumnChunk:
         """The same values as those of another top-level column of the same type."""
         return replace(self, metadata=self.metadata | {3: (LIST, Items(BINARY, [name.encode()]))})

@@ -26,7 +26,7 @@ def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[An
     values: list[list[Any]] = []
     for column in columns:
         own, distinct = _codes(rows[column])
-        codes = codes * len(distinct) + own
+        codes = codes * len(distinct) + own if values else own
         values.append(distinct)
     found = {_group(code, values): places for code, places in places_of(codes)}
     for group in sorted(found):
@@ -38,7 +38,15 @@ def places_of(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     if not len(values):
         return
     least = values.min()
-    if values.max() - least < _SMALL:
+    span = values.max() - least
+    if span < _FEW:  # to look for each takes less than to sort
+        small = (values - least).astype(np.uint8)
+        for value in range(int(span) + 1):
+            places = np.flatnonzero(small == value)
+            if len(places):
+                yield value + int(least), places
+        return
+    if span < _SMALL:
         values = (values - least).astype(np.uint16)  # numpy sorts 16 bits by counting, ten times as fast
     else:
         least = 0
@@ -49,6 +57,7 @@ def places_of(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 _SMALL = 1 << 16
+_FEW = 8
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:

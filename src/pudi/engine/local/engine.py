@@ -14,7 +14,7 @@ import pyarrow as pa
 from pudi.context import Context, Storage
 from pudi.context.progress import advance
 from pudi.engine.local.merging import MergedRows, merge_rows, source_of
-from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, to_arrow
+from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, take_rows, to_arrow
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
@@ -75,7 +75,7 @@ class LocalEngine:
         records = with_base_rows(tagged.records.rows, tagged.partitions, spec)
 
         def run(task: FileTask) -> FileResult:
-            rows = records.take(pa.array(assigned[task.number]))
+            rows = take_rows(records, pa.array(assigned[task.number]))
             leaving = tagged.partitions[task.partition].leaving
             if len(leaving):
                 rows = rows.append_column(LEAVING, pa.array(np.isin(assigned[task.number], leaving)))
@@ -94,7 +94,7 @@ class LocalEngine:
         """Write partition by partition; see `pudi.task.engine.Engine`."""
 
         def run(task: PartitionTask) -> list[FileResult]:
-            rows = records.rows.take(records.partitions[task.partition])
+            rows = take_rows(records.rows, records.partitions[task.partition])
             return write_partition(storage, spec, task, rows, context.new_id(), write_token(task.number, 0, 0))
 
         return [result for results in self._map(run, tasks) for result in results]
@@ -131,7 +131,7 @@ class LocalEngine:
 
         def run(task: FileTask) -> FileResult:
             whole = len(parts) == 1 and not spec.sort.by_key
-            rows = records.rows if whole else records.rows.take(parts[task.number][1])
+            rows = records.rows if whole else take_rows(records.rows, parts[task.number][1])
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
         return self._map(run, tasks)

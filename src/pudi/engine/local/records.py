@@ -60,6 +60,23 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     return rows.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
 
 
+def take_rows(rows: pa.Table, places: pa.Array) -> pa.Table:
+    """Return some rows; a text column that is held in memory once, as the record key and its column are, stays so."""
+    taken: dict[object, pa.ChunkedArray] = {}
+    columns: list[pa.ChunkedArray] = []
+    for column in rows.columns:
+        memory = tuple(_memory(chunk) for chunk in column.chunks) if column.type == pa.string() else len(columns)
+        if memory not in taken:
+            taken[memory] = column.take(places)
+        columns.append(taken[memory])
+    return pa.table(columns, schema=rows.schema)
+
+
+def _memory(texts: pa.Array) -> tuple[object, ...]:
+    """Return where in memory an array of texts is."""
+    return texts.offset, len(texts), *(None if buffer is None else buffer.address for buffer in texts.buffers())
+
+
 @dataclass(frozen=True)
 class LocalRecords:
     """Checked records of one write.
