@@ -66,6 +66,20 @@ def loose_dataclasses(tree: ast.Module) -> Iterator[str]:
                         yield node.name
 
 
+KNOW_LAYOUTS = ("format", "timeline", "config")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_layouts_are_told_apart_by_their_rules(path: Path) -> None:
+    if path.relative_to(SOURCE).parts[0] in KNOW_LAYOUTS:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        names = {side.attr if isinstance(side, ast.Attribute) else getattr(side, "id", "") for side in sides}
+        by_number = "layout" in names and any(isinstance(side, ast.Constant) for side in sides)
+        assert not by_number, f"line {node.lineno}: ask TimelineRules, which says what differs"
+
+
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_modules_and_functions_fit_the_eye(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())

@@ -125,7 +125,9 @@ def refuse_losses(
     ordered = (later[requested] for requested in sorted(later))
     found = find_lost(meta, timeline, ordered, in_logs=False, in_rows=in_rows)
     for lost in found:  # whoever reads log files looks into them
-        latest = lost.requested if timeline.layout == 1 else lost.proof.requested  # when it had completed
+        latest = (
+            lost.proof.requested if timeline.rules.has_completion_times else lost.requested
+        )  # when it had completed
         if (until is None or lost.requested <= until) and (after is None or latest > after):
             raise _error(meta, lost)
 
@@ -177,7 +179,7 @@ def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[
     for stats in metadata.partition_to_write_stats.values():
         for stat in stats:
             yield from _of_stat(stat)
-            if in_logs and meta.store.layout == 2:
+            if in_logs and meta.store.rules.logs_name_their_commit:
                 yield from _of_log(meta, stat)
     if meta.merges_on_read and metadata.operation_type == "COMPACT":
         yield from _of_plan(meta, instant)
@@ -200,7 +202,12 @@ def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant])
     Below version 8 nothing else tells of them: log files are named by their slice's base, and say no more.
     """
     asked = {each for each, left in pending.items() if left.action in WRITE_ACTIONS and each < instant.requested}
-    if not asked or meta.store.layout != 1 or not meta.merges_on_read or not meta.config.populate_meta_fields:
+    if (
+        not asked
+        or meta.store.rules.logs_name_their_commit
+        or not meta.merges_on_read
+        or not meta.config.populate_meta_fields
+    ):
         return
     metadata = meta.store.read_commit_metadata(instant)
     if metadata.operation_type != "COMPACT":
@@ -240,7 +247,9 @@ def _of_plan(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, boo
     except NotFoundError:
         return
     plan = decode_compaction_plan(content, path=meta.store.path(requested))
-    own_names = meta.store.layout == 2 and int(meta.config.raw.get(TableConfig.first_version.key) or 0) >= 8
+    own_names = (
+        meta.store.rules.logs_name_their_commit and int(meta.config.raw.get(TableConfig.first_version.key) or 0) >= 8
+    )
     for operation in plan.operations:
         for name in operation.log_files:
             parsed = parse_data_file(name)

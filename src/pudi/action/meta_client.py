@@ -29,8 +29,9 @@ from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
-from pudi.format import HOODIE_DIR, METADATA_DIR, Action, CommitMetadata, Layout
+from pudi.format import METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.format.metadata_partitions import FILES
+from pudi.format.timeline_rules import rules_of
 from pudi.metadata import KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
@@ -128,8 +129,8 @@ class MetaClient:
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
         layout: Layout = 1 if config.layout_version == 1 else 2
-        folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
-        history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
+        folder = rules_of(layout).folder(config.timeline_path)
+        history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
         tolerance = given[WriteOptions.clock_tolerance_ms]
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, tolerance)
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]

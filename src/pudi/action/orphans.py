@@ -105,7 +105,7 @@ def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> I
     for infos in folders.values():
         for info in infos:
             name = parse_data_file(info.path.rpartition("/")[2])
-            if name is None or (timeline.layout == 1 and isinstance(name, LogFileName)):
+            if name is None or (timeline.rules.logs_name_their_slice and isinstance(name, LogFileName)):
                 continue
             if is_instant_time(name.instant) and name.instant >= start and name.instant not in known:
                 yield info.path, name.instant

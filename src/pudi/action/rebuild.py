@@ -145,7 +145,7 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
                 table=meta.storage.root,
                 instant=instant.requested,
             )
-        if meta.store.layout == 1 and instant.requested not in dead:
+        if meta.store.rules.logs_name_their_slice and instant.requested not in dead:
             raise ConflictError(
                 f"a {instant.action.value} is pending on the table, whose log files can't be told from others below "
                 "version 8; repair the table when that is over",
@@ -169,7 +169,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
                 table=meta.storage.root,
                 instant=instant.requested,
             )
-        if meta.store.layout == 1 and FILES not in doomed:
+        if meta.store.rules.logs_name_their_slice and FILES not in doomed:
             raise ConflictError(
                 "a compaction of the metadata table is planned, whose instant the log files of all its partitions bear "
                 "since, below version 8: have a write run it first, or repair 'files', with which all are made anew",

@@ -6,6 +6,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import CorruptError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
 from pudi.format.names import Layout
+from pudi.format.timeline_rules import rules_of
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
 from pudi.timeline import Timeline
 from pudi.timeline.instant import next_instant
@@ -56,7 +57,7 @@ def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> Non
     pending = InstantFile(instant, Action.SCHEMACOMMIT, State.REQUESTED)
     layout = _layout(meta)
     completion = next_instant(meta.context.clock.now_ms(), None, meta.config.timezone)
-    done = pending.completed(completion if layout == 2 else None)
+    done = pending.completed(completion if rules_of(layout).has_completion_times else None)
     texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
     for file, text in texts:
         meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(layout)}", text.encode(), durable=bool(text))

@@ -112,8 +112,8 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
         max_file_bytes=options.log_max_size,
         max_block_bytes=options.log_block_max_size,
         small_files=options.small_file_candidates,
-        positions=options.record_positions and meta.store.layout == 2 and not hfiles,
-        partial=options.partial_updates and meta.store.layout == 2,
+        positions=options.record_positions and meta.store.rules.has_record_positions and not hfiles,
+        partial=options.partial_updates and meta.store.rules.has_record_positions,
     )
 
 

@@ -65,7 +65,7 @@ def _with_history(meta: MetaClient, timeline: Timeline, since: str) -> Timeline:
 
     Like Hudi's reads that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
     """
-    earliest = since if timeline.layout == 1 else day_before(since)
+    earliest = day_before(since) if timeline.rules.has_completion_times else since
     if timeline.start is None or earliest >= timeline.start or not meta.store.has_history():
         return timeline
     return timeline.with_archived(meta.store.archived(None if since < timeline.start else earliest))

@@ -63,7 +63,7 @@ class ConflictCheck:
             self._check_commit(other)
         for other in now.of(Action.CLUSTERING, State.REQUESTED) + now.of(Action.CLUSTERING, State.INFLIGHT):
             self._check_clustering(other)
-        if now.layout == 1:
+        if now.rules.logs_name_their_slice:
             self._check_compactions(now)
         self._check_bases(now)
 

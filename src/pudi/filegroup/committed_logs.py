@@ -223,7 +223,7 @@ def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFil
         for path, extent in (extents or {}).items():
             sizes[path] = max(extent.end, sizes.get(path, 0))
     unnamed = [log for log in logs if log.path not in sizes]
-    if timeline.layout == 2:
+    if timeline.rules.logs_name_their_commit:
         read = {i.requested for i, extents in zip(wanted, found, strict=True) if extents is not None}
         unnamed = [log for log in unnamed if log.instant in read]
     elif not complete or None in found:
@@ -238,13 +238,13 @@ def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) 
     known = {i.requested: i for i in timeline.commits}
     complete = True
     begins = timeline.start is not None and first >= timeline.start
-    there = begins if timeline.layout == 1 else known.keys() >= names
+    there = begins if timeline.rules.logs_name_their_slice else known.keys() >= names
     if not there and store.has_history():
         try:
             known = {i.requested: i for i in store.archived(first) if i.is_write} | known
         except (CorruptError, NotFoundError):  # whoever needs the archive says so
             complete = False
-    if timeline.layout == 1:
+    if timeline.rules.logs_name_their_slice:
         return [known[requested] for requested in sorted(known) if requested >= first], complete
     return [known[requested] for requested in sorted(names & known.keys())], complete
 

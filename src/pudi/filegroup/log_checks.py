@@ -21,6 +21,7 @@ from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import Layout
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
 from pudi.format.log_source import StoredLog
+from pudi.format.timeline_rules import rules_of
 
 _log = logging.getLogger(__name__)
 
@@ -101,9 +102,9 @@ def checked_blocks(
             check_alone(file)
         return _all(files)
     known: frozenset[str] = frozenset()
-    if committed.layout == 1:
+    if rules_of(committed.layout).logs_name_their_slice:
         known = committed.known.union(b.headers.get(Header.TARGET_INSTANT_TIME, "") for b in _all(files))
-    twice = _in_several(files) if committed.layout == 1 else frozenset()
+    twice = _in_several(files) if rules_of(committed.layout).logs_name_their_slice else frozenset()
     passed_over = False
     for file in files:
         if _is_doubtful(file, committed.layout, known, twice):
@@ -153,7 +154,7 @@ def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str], twice
         return True
     if file.log.stated is None and file.blocks[-1].kind is BlockKind.DELETE and file.blocks[-1].compacted:
         return True
-    if layout == 2:
+    if rules_of(layout).logs_name_their_commit:
         return not file.is_of_one
     return any(block.instant not in known or block.instant in twice for block in file.records)
 
@@ -161,7 +162,7 @@ def _is_doubtful(file: DecodedLog, layout: Layout, known: Collection[str], twice
 def _judge(storage: Storage, file: DecodedLog, committed: CommittedLogs) -> None:
     """Refuse a file unless the commits' statistics show that it has all that completed instants wrote."""
     log = file.log
-    if committed.layout == 2:
+    if rules_of(committed.layout).logs_name_their_commit:
         extents = committed.own(storage, log)
         own = None if extents is None else extents.get(log.path)
         if own is not None and own.end == file.size and file.is_of_one and not file.damage:

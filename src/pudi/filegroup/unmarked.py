@@ -15,6 +15,7 @@ from pudi.filegroup.markers import Markers
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import HOODIE_DIR, Layout, LogFileName, parse_data_file
 from pudi.format.log_block import BlockKind
+from pudi.format.timeline_rules import rules_of
 from pudi.storage import local_path
 from pudi.timeline import TimelineStore
 
@@ -32,7 +33,11 @@ def unmarked_files(storage: Storage, instant: str, layout: Layout) -> list[str]:
     found = []
     for info in _files(storage):
         name = parse_data_file(info.path.rpartition("/")[2])
-        if name is not None and name.instant == instant and not (layout == 1 and isinstance(name, LogFileName)):
+        if (
+            name is not None
+            and name.instant == instant
+            and not (rules_of(layout).logs_name_their_slice and isinstance(name, LogFileName))
+        ):
             found.append(info.path)
     return sorted(set(found) - set(Markers(storage, instant).all_files())) if found else []
 
@@ -44,7 +49,7 @@ def unmarked_logs(store: TimelineStore, instant: str) -> list[str]:
         store: the timeline in storage.
         instant: requested time of a writer that is dead.
     """
-    if store.layout != 1:
+    if store.rules.logs_name_their_commit:
         return []
     listed = ((info.path.rpartition("/")[0], info) for info in _files(store.storage))
     logs = {log.path: log for log in (LogFile.of(folder, info) for folder, info in listed) if log is not None}

@@ -154,7 +154,7 @@ class FileSystemView:
     @cached_property
     def _compacting(self) -> Mapping[tuple[str, str], str]:
         """Below version 8, where it decides about names of log files, the pending compaction of each file group."""
-        return compacting_since(self._store, self._timeline) if self._timeline.layout == 1 else {}
+        return compacting_since(self._store, self._timeline) if self._timeline.rules.logs_name_their_slice else {}
 
     @cached_property
     def _start(self) -> str | None:
@@ -215,13 +215,13 @@ class FileSystemView:
         blocks tell whether they count. Log files written during a pending compaction are included: readers merge the
         slice that the compaction starts with the slice before (fetchMergedFileSlice).
         """
-        found = [log for log in logs if self._timeline.layout == 1 or self._is_seen(log.instant)]
+        found = [log for log in logs if self._timeline.rules.logs_name_their_slice or self._is_seen(log.instant)]
         if base is not None:
             found = [log for log in found if log.instant >= base.instant or self._completed_after(log, base)]
         return tuple(sorted(found, key=lambda log: log.name.sort_key))
 
     def _completed_after(self, log: LogFile, base: BaseFile) -> bool:
-        if self._timeline.layout == 1:
+        if self._timeline.rules.logs_name_their_slice:
             return False
         known = self._timeline.commit(log.instant)
         completion = self._completions.get(log.instant) if known is None else known.completion

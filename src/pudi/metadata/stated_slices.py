@@ -70,7 +70,9 @@ def _check_base(store: TimelineStore, instant: Instant, partition: str, file_sli
 def _check_logs(store: TimelineStore, instant: Instant, partition: str, file_slice: FileSlice) -> None:
     there = {log.path for log in file_slice.logs}
     for stat in _stats(store, instant, partition, file_slice.file_id):
-        if stat.log_version is None or (stat.path in there and store.layout == 2):  # its blocks were compacted
+        if stat.log_version is None or (
+            stat.path in there and store.rules.logs_name_their_commit
+        ):  # its blocks were compacted
             continue
         what = "has no block of an instant that wrote one" if stat.path in there else "is gone"
         raise CorruptError(

@@ -16,7 +16,7 @@ from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
-from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, TIMELINE_DIR
+from pudi.format import METADATA_DIR, TIMELINE_FOLDER
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
@@ -108,8 +108,8 @@ class MetadataTable:
                 was rolled back.
         """
         own = StorageBelow(storage, METADATA_DIR)
-        folder = HOODIE_DIR if store.layout == 1 else TIMELINE_DIR
-        history = f"{folder}/{ARCHIVE_FOLDER if store.layout == 1 else HISTORY_FOLDER}"
+        folder = store.rules.folder(TIMELINE_FOLDER)
+        history = f"{folder}/{store.rules.default_history}"
         instants = TimelineStore(own, folder, history, config.timezone, store.context, store.lock, store.layout)
         known = instants.load()
         if not known.commits:

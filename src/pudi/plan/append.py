@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pudi.filegroup import FileSlice
 from pudi.format import IOType, Layout
+from pudi.format.timeline_rules import rules_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class LogOptions:
 
 def log_io_type(layout: Layout) -> IOType:
     """The I/O type of log files' markers: which makes Hudi delete them, or, in layout 1, take their blocks back."""
-    return IOType.APPEND if layout == 1 else IOType.CREATE
+    return IOType.APPEND if rules_of(layout).logs_name_their_slice else IOType.CREATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,13 @@ class Append:
         In layout 1 it's that of the slice's base, or of the compaction that is pending on the file group and will make
         the next one.
         """
-        if layout == 2 or self.slice is None:
+        if rules_of(layout).logs_name_their_commit or self.slice is None:
             return own
         return self.slice.compacting or self.slice.instant
 
     def version(self, layout: Layout) -> int:
         """The version of the first log file written."""
-        if layout == 2 or self.slice is None:
+        if rules_of(layout).logs_name_their_commit or self.slice is None:
             return 1
         base = self.instant("", layout)
         return 1 + max((log.name.version for log in self.slice.logs if log.instant == base), default=0)

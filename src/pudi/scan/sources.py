@@ -130,7 +130,7 @@ def _earliest(timeline: Timeline, low: str | None) -> str | None:
 
     Like Hudi's, that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
     """
-    return low if low is None or timeline.layout == 1 else day_before(low)
+    return day_before(low) if low is not None and timeline.rules.has_completion_times else low
 
 
 def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:

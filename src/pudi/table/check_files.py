@@ -47,7 +47,7 @@ def listing_differences(
     done = {i.requested for i in timeline.instants if i.is_completed}
     others = [i for i in meta.store.load().instants if i.requested not in done]
     cleaning = any(i.action in _DELETING for i in others)
-    if others and timeline.layout == 1:
+    if others and timeline.rules.logs_name_their_slice:
         needed &= _not_of_others(meta, timeline, needed)
     for partition in sorted(listed):
         there = {info.path: info.size for info in folders.get(partition, ()) if _is_data(info.path)}

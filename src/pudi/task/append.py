@@ -17,6 +17,7 @@ from pudi.format.hfile_rows import encode_rows, without_dictionaries
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.format.record_positions import encode_positions
+from pudi.format.timeline_rules import rules_of
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
@@ -170,8 +171,8 @@ class LogAppender:
             file_id=task.file_id,
             path=path,
             prev_commit=base_instant,
-            base_file=over.base_file if options.layout == 1 else "",
-            log_files=(*over.logs, name) if options.layout == 1 else (name,),
+            base_file=over.base_file if rules_of(options.layout).logs_name_their_slice else "",
+            log_files=(*over.logs, name) if rules_of(options.layout).logs_name_their_slice else (name,),
             log_version=version,
             log_offset=0,
             num_writes=written,
@@ -194,7 +195,7 @@ class LogAppender:
         and a rollback must never delete another writer's file. So the token's stage part, unused there, is derived from
         the instant.
         """
-        if self._options.layout == 2:
+        if rules_of(self._options.layout).logs_name_their_commit:
             return self.token
         task, _, attempt = self.token.split("-")
         return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"

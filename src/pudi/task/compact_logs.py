@@ -16,6 +16,7 @@ from pudi.format import CompactionOperation, LogFileName, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
+from pudi.format.timeline_rules import rules_of
 from pudi.merge import Versions
 from pudi.plan.append import Append, log_io_type
 from pudi.schema import RECORD_KEY
@@ -148,7 +149,11 @@ class CompactLogsTask:
 
     def _stat(self, done: _Done, path: str, size: int, version: int) -> WriteStat:
         operation, counts = self.operation, done.counts
-        older, base = ((), "") if self.spec.layout == 2 else (operation.log_files, operation.base_file or "")
+        older, base = (
+            ((), "")
+            if rules_of(self.spec.layout).logs_name_their_commit
+            else (operation.log_files, operation.base_file or "")
+        )
         return WriteStat(
             file_id=operation.file_id,
             path=path,

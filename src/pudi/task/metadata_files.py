@@ -15,6 +15,7 @@ from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats,
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile import encode_hfile
 from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
 from pudi.metadata.records import RECORD_AVRO
 from pudi.plan.append import Append, log_io_type
@@ -87,10 +88,14 @@ def append_changes(
             storage.create(path, content)
             break
         except TableExistsError:
-            if layout != 1 or version == first + _MOST_TAKEN - 1:
+            if rules_of(layout).logs_name_their_commit or version == first + _MOST_TAKEN - 1:
                 raise
     stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
-    return replace(stat, base_file=over.base_file, log_files=(*over.logs, name)) if layout == 1 else stat
+    return (
+        replace(stat, base_file=over.base_file, log_files=(*over.logs, name))
+        if rules_of(layout).logs_name_their_slice
+        else stat
+    )
 
 
 def write_folded(
@@ -129,7 +134,7 @@ def write_folded(
     path = f"{file_slice.partition}/{name}"
     storage.create(path, content)
     stat = _log_stat(file_slice, path, version, changes, len(content), file_slice.instant)
-    if layout == 1:
+    if rules_of(layout).logs_name_their_slice:
         stat = replace(stat, base_file=over.base_file, log_files=(*over.logs, name))
     return replace(stat, total_log_files_compacted=len(file_slice.logs))
 
@@ -162,7 +167,7 @@ def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> 
     It differs from the token of log files that create file groups: one commit may create a group and write to it.
     """
     known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
-    return known[-1] if layout == 1 and known else write_token(number, 1, attempt)
+    return known[-1] if rules_of(layout).logs_name_their_slice and known else write_token(number, 1, attempt)
 
 
 def write_base(

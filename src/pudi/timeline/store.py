@@ -24,6 +24,7 @@ from pudi.format import (
     encode_commit_metadata,
     parse_data_file,
 )
+from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.clock_check import ClockCheck
@@ -74,6 +75,11 @@ class TimelineStore:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_archive", open_archive(self.storage, self.history, self.layout))
+
+    @property
+    def rules(self) -> TimelineRules:
+        """What the timeline's layout decides."""
+        return rules_of(self.layout)
 
     def load(self) -> Timeline:
         """The active timeline now: one listing; nothing of the archive is read."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pudi.context import FileInfo
 from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
+from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.timeline.instant import Instant
 
 NOTHING = "0" * 17
@@ -32,6 +33,11 @@ class Timeline:
     def __post_init__(self) -> None:
         completed = {i.requested: i for i in self.instants if i.is_completed and i.is_write}
         object.__setattr__(self, "_completed", completed)
+
+    @property
+    def rules(self) -> TimelineRules:
+        """What its layout decides."""
+        return rules_of(self.layout)
 
     @classmethod
     def from_names(cls, names: Iterable[str], layout: Layout = 2) -> Timeline:

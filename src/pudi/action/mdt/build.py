@@ -32,6 +32,7 @@ from pudi.format import (
     parse_data_file,
 )
 from pudi.format.metadata_partitions import FILES, group_prefix
+from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.storage import delete_folder
@@ -90,7 +91,7 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
         if FILES in meta.config.metadata_partitions:
             return
         timeline = meta.store.load()
-        if meta.store.layout == 1 and timeline.pending:
+        if meta.store.rules.logs_name_their_slice and timeline.pending:
             _log.warning("no metadata table was made: %s is pending on the table", timeline.pending[0].requested)
             return
         make_files(meta, timeline)
@@ -175,7 +176,7 @@ def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
     except PudiError as error:  # it's damaged, which may be why they go
         _log.warning("compactions that the metadata table has planned can't be looked at: %s", error)
         return
-    if mdt.store.layout == 1:
+    if mdt.store.rules.logs_name_their_slice:
         return
     for instant in doomed:
         mdt.store.discard(instant)
@@ -238,7 +239,7 @@ def _sizes_of_logs(meta: MetaClient, timeline: Timeline, listed: Mapping[str, Se
     logs = {path: log for path, log in found.items() if log is not None}
     stated = stated_sizes(meta.store, timeline, logs.values())
     return {
-        path: max(size, logs[path].size) if meta.store.layout == 1 else size
+        path: max(size, logs[path].size) if meta.store.rules.logs_name_their_slice else size
         for path, size in stated.items()
         if path in logs and size > 0
     }
@@ -263,7 +264,7 @@ def next_instant(meta: MetaClient, timeline: Timeline) -> str:
     known = _known(meta)
     taken = {instant.requested for instant in known.instants}
     start = f"{INIT_INSTANT}"
-    if layout == 1:
+    if rules_of(layout).services_have_suffixes:
         done = [instant.requested for instant in timeline.instants if instant.is_completed]
         start, first = max(done, default=INIT_INSTANT), _FIRST_SUFFIX
     elif known.commits and f"{INIT_INSTANT}000" not in taken:

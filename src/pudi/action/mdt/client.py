@@ -9,8 +9,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.properties import create_properties, read_properties
 from pudi.config import MetadataOptions, TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
-from pudi.format import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER
+from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER
 from pudi.format.metadata_partitions import FILES
+from pudi.format.timeline_rules import rules_of
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
 
@@ -80,10 +81,10 @@ def _depends(config: TableConfig) -> tuple[object, ...]:
 
 
 def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> MetaClient:
-    layout = meta.store.layout
-    folder = HOODIE_DIR if layout == 1 else f"{HOODIE_DIR}/{config.timeline_path}"
-    history = f"{folder}/{config.archive_path if layout == 1 else config.history_path}"
-    store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, layout)
+    rules = meta.store.rules
+    folder = rules.folder(config.timeline_path)
+    history = rules.history(config.timeline_path, config.archive_path, config.history_path)
+    store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, rules.layout)
     return MetaClient(storage, config, meta.context, meta.lock, store)
 
 
@@ -96,7 +97,7 @@ def _properties(config: TableConfig) -> dict[str, str]:
         TableConfig.layout_version.key: str(config.layout_version),
         TableConfig.timeline_path.key: TIMELINE_FOLDER,
         TableConfig.history_path.key: HISTORY_FOLDER,
-        TableConfig.archive_path.key: ARCHIVE_FOLDER if config.layout_version == 1 else HISTORY_FOLDER,
+        TableConfig.archive_path.key: rules_of(1 if config.layout_version == 1 else 2).default_history,
         TableConfig.base_file_format.key: "HFILE",
         TableConfig.record_key.key: "key",
         TableConfig.key_generator.key: "HOODIE_TABLE_METADATA",

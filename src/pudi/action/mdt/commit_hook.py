@@ -30,7 +30,6 @@ from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.timeline import Instant, Timeline
 
-_LAST_LAYOUT_OF_SUFFIXES = 1
 _ATTEMPTS = 3
 """Attempts at a commit while other processes make indexes."""
 _ROLLBACK_SUFFIX = "006"
@@ -179,7 +178,7 @@ def rollback_metadata(
     if not meta.config.metadata_partitions:
         return
     mdt = open_metadata(meta)
-    if meta.store.layout > _LAST_LAYOUT_OF_SUFFIXES:
+    if not meta.store.rules.services_have_suffixes:
         roll_back(mdt, requested, said_by)
         return
     files = {p: _named({**(r.rollback_log_files or {}), **(r.log_files_from_failed_commit or {})})

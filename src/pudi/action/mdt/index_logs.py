@@ -166,7 +166,9 @@ class IndexLogs:
                 continue
             moved = [n for n, s in again.slices.items() if n not in again.new and s.instant != work.slices[n].instant]
             files, _ = mdt.storage.list_dir(partition)
-            if not {stat.path for stat in stats} <= {info.path for info in files} or (own.layout == 1 and moved):
+            if not {stat.path for stat in stats} <= {info.path for info in files} or (
+                own.rules.logs_name_their_slice and moved
+            ):
                 raise self._changed(mdt, f"the index {partition} was made anew or compacted")
             counted[partition] = stats
         return counted
@@ -204,7 +206,7 @@ def write_index_logs(
         if not works:
             return None
         profile = {work.staged.partition: work.profile() for work in works}
-        if own.layout == 1:  # a rollback finds the log files by what the inflight file names
+        if own.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
             profile |= _any_group(mdt, own, others)
         instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
         instant = mdt.store.start(instant, CommitMetadata(profile, operation_type=UPSERT))

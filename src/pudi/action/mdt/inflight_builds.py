@@ -84,7 +84,7 @@ def with_inflight_builds(own: Timeline, instants: Collection[str]) -> Timeline:
     def done(instant: Instant) -> Instant:
         if instant.is_completed or instant.action is not Action.DELTACOMMIT or instant.requested not in instants:
             return instant
-        completion = instant.requested if own.layout > 1 else None
+        completion = instant.requested if own.rules.has_completion_times else None
         return replace(instant, state=State.COMPLETED, completion=completion)
 
     return replace(own, instants=tuple(done(instant) for instant in own.instants))

@@ -127,7 +127,7 @@ def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
     for partition in sorted(p for p in partitions if not p.startswith(".")):
         files, _ = mdt.storage.list_dir(partition)
         paths = [info.path for info in files]
-        if mdt.store.layout == 1:
+        if mdt.store.rules.logs_name_their_slice:
             requests += block_requests(mdt.storage, _written(mdt, target, partition, paths))
             continue
         own = [path for path in paths if _instant(path) == target.requested]

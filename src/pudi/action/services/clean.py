@@ -59,7 +59,7 @@ class Clean(LockedService):
             if plan is None:
                 return False
             newest = timeline.of(Action.DELTACOMMIT)[-1].requested
-            at = f"{newest}{_SUFFIX}" if mdt.store.layout == 1 else None
+            at = f"{newest}{_SUFFIX}" if mdt.store.rules.services_have_suffixes else None
             if at is not None and timeline.find(at, Action.CLEAN) is not None:
                 return False
             began_ms = mdt.context.clock.now_ms()
@@ -134,7 +134,7 @@ def _unneeded(timeline: Timeline, files: Iterable[FileInfo], retained: int) -> l
 
 def _before(timeline: Timeline, name: BaseFileName | LogFileName, kept: str) -> bool:
     """Whether a file is of a slice before the one that begins at `kept`."""
-    if isinstance(name, BaseFileName) or timeline.layout == 1:
+    if isinstance(name, BaseFileName) or timeline.rules.logs_name_their_slice:
         return name.instant < kept
     known = timeline.commit(name.instant)
     if known is None:  # of an archived instant, which completed before all that are left; or of one that never did

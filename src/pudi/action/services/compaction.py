@@ -90,7 +90,7 @@ class Compaction(PlannedService):
             return
         timeline = target.load_timeline()
         assert merging_of(target.meta, timeline, timeline) is not None
-        if target.meta.store.layout == 1:
+        if target.meta.store.rules.logs_name_their_slice:
             repair(target.meta, target.write_options)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
@@ -105,7 +105,7 @@ class Compaction(PlannedService):
         """Below version 8 for pending writes: the plan would lose their log blocks, which go to the current slice."""
         if target.is_metadata:
             return may_roll_back(target.data.store.load(), timeline)
-        return timeline.layout == 1 and is_write_pending(timeline)
+        return timeline.rules.logs_name_their_slice and is_write_pending(timeline)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the slices that the strategies choose, except those under another plan."""
@@ -121,7 +121,7 @@ class Compaction(PlannedService):
 
     def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
         """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
-        if not target.is_metadata or timeline.layout != 1:
+        if not target.is_metadata or not timeline.rules.services_have_suffixes:
             return None
         own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
         return f"{own[-1]}{_SUFFIX}"
@@ -272,9 +272,9 @@ def may_roll_back(data: Timeline, metadata: Timeline) -> bool:
         data: the data table's timeline.
         metadata: the metadata table's timeline.
     """
-    states = (State.COMPLETED, *_PENDING) if data.layout == 1 else (State.COMPLETED,)
+    states = (State.COMPLETED, *_PENDING) if data.rules.services_have_suffixes else (State.COMPLETED,)
     deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, *states)}
-    if data.layout == 1:
+    if data.rules.services_have_suffixes:
         newest = max(deltas, default="")
         return any(i.requested <= newest for i in data.pending)
     return any(i.requested in deltas for i in data.pending)
@@ -289,6 +289,6 @@ def is_compacted_after(meta: MetaClient, timeline: Timeline, instant: Instant) -
 def _inputs(operation: CompactionOperation, timeline: Timeline) -> set[str]:
     """Return the instants whose files an operation reads, as far as file names tell."""
     instants = {operation.base_instant} if operation.base_file is not None else set()
-    if timeline.layout == 2:
+    if timeline.rules.logs_name_their_commit:
         instants |= {log.instant for log in map(parse_log_file, operation.log_files) if log is not None}
     return instants

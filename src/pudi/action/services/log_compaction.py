@@ -51,7 +51,9 @@ class LogCompaction(Compaction):
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """By the number of deltacommits since the last compaction and log compaction."""
-        if target.is_metadata and not (target.options[CompactionOptions.log_inline] and timeline.layout > 1):
+        if target.is_metadata and not (
+            target.options[CompactionOptions.log_inline] and timeline.rules.logs_name_their_commit
+        ):
             return False
         if target.is_metadata and is_any_planned(timeline):
             return False

@@ -1,0 +1,83 @@
+"""What the two layouts of a timeline differ in for those who read and write a table (FORMAT 1 and 5).
+
+The encoding of instants and archives differs too: `pudi.format` and `pudi.timeline` know that by the layout itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pudi.format.layout import ARCHIVE_FOLDER, HISTORY_FOLDER, HOODIE_DIR
+from pudi.format.names import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRules:
+    """The rules of one layout: 1 below table version 8, 2 from there on.
+
+    Attributes:
+        layout: the layout.
+    """
+
+    layout: Layout
+
+    @property
+    def logs_name_their_commit(self) -> bool:
+        """Whether the name of a log file holds the instant that wrote it.
+
+        A log file then belongs to the slice that is the latest when the instant completes, is written by it alone, and
+        is deleted when the instant is rolled back. In layout 1 the name holds the instant of the slice's base, several
+        instants may write to one file, and a rollback adds a command block.
+        """
+        return self.layout == 2
+
+    @property
+    def logs_name_their_slice(self) -> bool:
+        """Whether the name of a log file holds the instant of its slice's base instead, see above."""
+        return not self.logs_name_their_commit
+
+    @property
+    def has_completion_times(self) -> bool:
+        """Whether instants say when they completed; in layout 1 only the requested time can be relied on."""
+        return self.layout == 2
+
+    @property
+    def services_have_suffixes(self) -> bool:
+        """Whether a service of a metadata table takes the time of the newest deltacommit, with digits behind it."""
+        return self.layout == 1
+
+    @property
+    def has_record_positions(self) -> bool:
+        """Whether log blocks may hold the positions of their records in the base file, and changed columns only."""
+        return self.layout == 2
+
+    @property
+    def default_history(self) -> str:
+        """Default of the folder of archived instants, relative to the timeline's."""
+        return ARCHIVE_FOLDER if self.layout == 1 else HISTORY_FOLDER
+
+    def folder(self, timeline_path: str) -> str:
+        """Return the folder of the active timeline, relative to the table's root.
+
+        Args:
+            timeline_path: value of `hoodie.timeline.path`.
+        """
+        return HOODIE_DIR if self.layout == 1 else f"{HOODIE_DIR}/{timeline_path}"
+
+    def history(self, timeline_path: str, archive_path: str, history_path: str) -> str:
+        """Return the folder of archived instants, relative to the table's root.
+
+        Args:
+            timeline_path: value of `hoodie.timeline.path`.
+            archive_path: value of `hoodie.archivelog.folder`, which layout 1 uses.
+            history_path: value of `hoodie.timeline.history.path`.
+        """
+        return f"{self.folder(timeline_path)}/{archive_path if self.layout == 1 else history_path}"
+
+
+_RULES = {layout: TimelineRules(layout) for layout in (1, 2)}
+
+
+def rules_of(layout: Layout) -> TimelineRules:
+    """Return the rules of a layout."""
+    return _RULES[layout]
