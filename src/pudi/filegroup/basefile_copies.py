@@ -1,8 +1,8 @@
-"""A base file made of another one: what stays the same is copied as it is stored, and the rest is encoded.
+"""Write a base file from another one: unchanged parts are copied as bytes, the rest is encoded.
 
-Hudi rewrites a file group's base file whenever one of its records changes, and says the new file's name in each row.
-Row groups without a changed record, and in the others columns without a changed value (the record keys as a rule), are
-copied as bytes.
+Hudi rewrites a file group's base file for any changed record, and stores the new file's name in each row. Row groups
+without a changed record, and in other row groups columns without a changed value (usually the record keys), are copied
+as bytes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from pudi.format.parquet_chunks import (
 from pudi.schema import RECORD_KEY
 
 _WRITER = "parquet-cpp"
-"""Files of other writers are read and written anew: what statistics mean goes by the program that a footer names."""
+"""Files of other writers are read and rewritten: the meaning of statistics depends on the writer in the footer."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """Some rows of a file that is made of another one.
+    """Some rows of a file that is made from another one.
 
     Attributes:
-        rows: columns that are encoded: all of them, or some of as many rows as the row group has.
-        copied: the row group whose chunks the other columns are; None where `rows` has all columns.
+        rows: the columns to encode: all, or some with as many rows as the row group.
+        copied: the row group with the chunks of the other columns; None if `rows` has all columns.
     """
 
     rows: pa.Table
@@ -53,15 +53,15 @@ class GroupPart:
 
 
 class MovableFile:
-    """A base file whose column chunks go into its next version.
+    """A base file whose column chunks are copied into its next version.
 
     Args:
         reader: the file.
-        schema: columns of the new file in its physical types, meta fields first.
+        schema: columns of the new file in its stored types, meta fields first.
         options: how the new file is written.
 
     Raises:
-        NotMovableError: the file isn't what pudi would write with these columns and options.
+        NotMovableError: pudi wouldn't write the file this way with these columns and options.
         CorruptError: its footer is damaged.
     """
 
@@ -82,10 +82,10 @@ class MovableFile:
             raise NotMovableError(f"the file isn't compressed by {self.options.codec}", path=path)
 
     def bloom_filter(self) -> BloomFilter | None:
-        """The filter of a new file that has the same keys in the same order.
+        """Return the bloom filter for a new file with the same keys in the same order.
 
         Raises:
-            NotMovableError: this file's filter isn't one that would be made now.
+            NotMovableError: this file's filter differs from one that would be made now.
         """
         wanted = self.options.bloom
         if wanted is None:
@@ -105,20 +105,20 @@ class MovableFile:
         return found
 
     def repeats_key(self, group: int, column: str) -> bool:
-        """Whether a row group stores the same values in a column as in the record key, by their bytes."""
+        """Return whether a row group stores the same bytes in a column as in the record key."""
         key, other = self._chunks(group, RECORD_KEY)[0], self._chunks(group, column)
         if len(other) != 1 or other[0].length != key.length or self.schema.field(column).type != pa.string():
             return False
         return self._content(key) == self._content(other[0])
 
     def few_valued(self) -> list[str]:
-        """Text columns that are stored by a dictionary in all row groups."""
+        """Return text columns with a dictionary in all row groups."""
         names = [f.name for f in self.schema if f.type == pa.string() and f.name != RECORD_KEY]
         groups = range(len(self._footer.groups))
         return [name for name in names if all(self._chunks(group, name)[0].only_dictionary for group in groups)]
 
     def rewritten(self, parts: Sequence[GroupPart], avro_schema: str, bloom: BloomFilter | None) -> pa.Buffer:
-        """The new file.
+        """Return the new file.
 
         Args:
             parts: its rows, at least one part.
@@ -126,7 +126,7 @@ class MovableFile:
             bloom: bloom filter for the footer.
 
         Raises:
-            CorruptError: a chunk that is to be copied is damaged.
+            CorruptError: a chunk to copy is damaged.
         """
         self._fetch(parts)
         groups = [group for part in parts for group in self._groups(part)]
@@ -146,7 +146,7 @@ class MovableFile:
         return [chunk for chunk in self._footer.groups[group].chunks if chunk.path[0] == column]
 
     def _fetch(self, parts: Sequence[GroupPart]) -> None:
-        """Fetch what is copied, near ranges together."""
+        """Fetch the bytes to copy; adjacent ranges are combined."""
         chunks = []
         for part in parts:
             if part.copied is not None:
@@ -166,7 +166,7 @@ class MovableFile:
         return self._contents[chunk.start, chunk.length]
 
     def _key_range(self, parts: Sequence[GroupPart]) -> tuple[str, str] | None:
-        """Least and greatest key of the new file; None where a key has characters above U+FFFF, see `_Footer`."""
+        """Return minimum and maximum key of the new file; None if a key has characters above U+FFFF, see `_Footer`."""
         whole = self.reader.key_range()
         if whole is None:
             return None
@@ -184,7 +184,7 @@ class MovableFile:
         return min(low for low, _ in spans), max(high for _, high in spans)
 
     def _nan_free(self, parts: Sequence[GroupPart]) -> list[str]:
-        """Floating-point columns without NaN."""
+        """Return floating-point columns without NaN."""
         known = read_nan_free(self.reader.metadata)
         names = [f.name for f in self.schema if pa.types.is_floating(f.type)]
         for part in parts:

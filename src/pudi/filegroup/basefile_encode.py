@@ -1,4 +1,4 @@
-"""Rows of base files as Parquet: which columns get a dictionary, how large row groups are, what is encoded once."""
+"""Encode rows of base files as Parquet: choose dictionaries and row group sizes, and encode equal columns once."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SAMPLE_REPEATS = 0.8
 """A column gets a dictionary when a sample of it has fewer distinct values than this share of its rows."""
 
 MOST_GROUP_ROWS = 128 << 10
-"""Rows of a row group at most: one without a changed record is copied when its file is rewritten."""
+"""Maximum rows of a row group: one without a changed record is copied when its file is rewritten."""
 
 _LEAST_ASSEMBLED = 20_000
-"""Rows from which on it takes less time to make a footer than to encode a column twice and to compare the keys."""
+"""Number of rows above which making a footer is faster than encoding a column twice, including comparing the keys."""
 
 MakeFooter: TypeAlias = Callable[["tuple[str, str] | None"], Mapping[bytes, bytes]]
-"""Makes the key-value metadata of a base file of its least and greatest record key, where these are known."""
+"""Makes the key-value metadata of a base file from its minimum and maximum record key, if these are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetOptions:
-    """How base files are written.
+    """Options of base files.
 
     Attributes:
         codec: compression codec by Hudi's name (`zstd`, `gzip`, `snappy`, `uncompressed`).
@@ -57,13 +57,13 @@ def encode_parquet(
     *,
     most_rows: int | None = None,
 ) -> pa.Buffer:
-    """Rows as a Parquet file.
+    """Encode rows as a Parquet file.
 
     Args:
         rows: meta fields first, then the table's columns; low-cardinality ones may be dictionary encoded.
-        options: how it's written; a bloom filter is the footer's affair.
+        options: the options; the bloom filter is part of the footer.
         footer: key-value metadata; None for none.
-        most_rows: rows of a row group; None for what the options say.
+        most_rows: maximum rows of a row group; None to use the options.
     """
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, rows, options) as writer:
@@ -74,7 +74,7 @@ def encode_parquet(
 
 
 def parquet_writer(sink: pa.NativeFile, rows: pa.Table, options: ParquetOptions) -> pq.ParquetWriter:
-    """A writer of rows of the kind of some that are to be written."""
+    """Open a writer for rows like the given ones."""
     return page_writer(
         sink,
         rows.schema.with_metadata(None),
@@ -87,7 +87,7 @@ def parquet_writer(sink: pa.NativeFile, rows: pa.Table, options: ParquetOptions)
 
 
 def group_rows(rows: pa.Table, options: ParquetOptions) -> int:
-    """Rows of a row group at most."""
+    """Maximum rows of a row group."""
     per_row: int = max(1, rows.nbytes // max(1, rows.num_rows))
     return min(MOST_GROUP_ROWS, max(1024, options.row_group_bytes // per_row))
 
@@ -97,8 +97,8 @@ def encode_base_file(rows: pa.Table, options: ParquetOptions, footer: MakeFooter
 
     Args:
         rows: all columns of a base file.
-        options: how they're written.
-        footer: makes the key-value metadata; it's given the least and greatest record key where they're known.
+        options: the options of the file.
+        footer: makes the key-value metadata; gets the minimum and maximum record key if they are known.
     """
     if rows.num_rows < _LEAST_ASSEMBLED:
         return encode_parquet(rows, options, footer(None))
@@ -107,7 +107,7 @@ def encode_base_file(rows: pa.Table, options: ParquetOptions, footer: MakeFooter
 
 
 def _key_range(groups: list[tuple[int, list[MovedChunk]]]) -> tuple[str, str] | None:
-    """Return the least and greatest record key by the statistics of the key's chunks; None if they don't say."""
+    """Return minimum and maximum record key from the statistics of the key's chunks; None if they lack them."""
     known = [moved.chunk.bounds for _, chunks in groups for moved in chunks if moved.chunk.path == (RECORD_KEY,)]
     spans = [bounds for bounds in known if bounds is not None]
     if not spans or len(spans) < len(groups):
@@ -120,10 +120,10 @@ def encoded_groups(rows: pa.Table, options: ParquetOptions) -> list[tuple[int, l
 
     Args:
         rows: all columns of a base file.
-        options: how they're written.
+        options: the options of the file.
 
     Returns:
-        For each row group its rows and its chunks in the order of the columns.
+        For each row group its number of rows and its chunks in the order of the columns.
     """
     repeats = set(_repeating_key(rows))
     own = rows.select([name for name in rows.column_names if name not in repeats])
@@ -143,21 +143,21 @@ def _with_repeats(chunks: list[MovedChunk], names: list[str], repeats: set[str])
 
 @lru_cache(maxsize=32)
 def model_footer(schema: pa.Schema, options: ParquetOptions) -> ParquetFooter:
-    """The footer of a file of some columns without row groups."""
+    """Return the footer of a file with some columns and without row groups."""
     sink = pa.BufferOutputStream()
     parquet_writer(sink, pa.table([pa.array([], f.type) for f in schema], names=schema.names), options).close()
     return footer_in(sink.getvalue())
 
 
 def _repeating_key(rows: pa.Table) -> list[str]:
-    """Columns that hold the same texts as the record key, as the column does that the key is made of."""
+    """Return columns with the same texts as the record key, such as a single key column."""
     key, like = rows[RECORD_KEY], rows.schema.field(RECORD_KEY)
     others = [f for f in rows.schema if f.name not in {RECORD_KEY, COMMIT_SEQNO}]
     return [f.name for f in others if f.type == like.type and f.nullable == like.nullable and rows[f.name].equals(key)]
 
 
 def _repeating(rows: pa.Table) -> list[str]:
-    """Columns worth a dictionary, by a sample: trying one on unique values is a third of the writing time."""
+    """Return columns worth a dictionary, by a sample: trying one on unique values takes a third of the writing time."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     limit = _SAMPLE_REPEATS * sample.num_rows
     flat = [
@@ -175,13 +175,13 @@ def _repeating(rows: pa.Table) -> list[str]:
 
 
 def has_above_ffff(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether a text has a character above U+FFFF, which UTF-8 and UTF-16 order otherwise among other texts."""
+    """Return whether a text has a character above U+FFFF, which UTF-8 and UTF-16 order differently."""
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     return any(_greatest_byte(chunk) >= _ABOVE_FFFF for chunk in chunks)
 
 
 _ABOVE_FFFF = 0xF0
-"""The least byte that begins a character above U+FFFF in UTF-8, and occurs in no other."""
+"""The smallest first byte of characters above U+FFFF in UTF-8; it occurs in no other character."""
 
 
 def _greatest_byte(texts: pa.Array) -> int:
@@ -195,6 +195,6 @@ def _greatest_byte(texts: pa.Array) -> int:
 
 
 def nan_free(rows: pa.Table) -> list[str]:
-    """Floating-point columns without NaN."""
+    """Return floating-point columns without NaN."""
     floats = [f.name for f in rows.schema if pa.types.is_floating(f.type)]
     return [name for name in floats if not pc.any(pc.is_nan(rows[name])).as_py()]

@@ -1,4 +1,4 @@
-"""Partitions of the metadata table: their names, and what their types decide about names, keys and records.
+"""Partitions of the metadata table: their names and types, with each type's rules for names, keys and records.
 
 Source: FORMAT 7.2 and 7.4; MetadataPartitionType, HoodieIndexVersion.getCurrentVersion.
 """
@@ -12,11 +12,11 @@ from pudi.config.metadata import maintain_partitions
 from pudi.errors import NotSupportedError
 
 FILES: Final = "files"
-"""Partition with the table's partitions and, for each of them, its files."""
+"""Partition with the list of partitions and the files of each."""
 COLUMN_STATS: Final = "column_stats"
-"""Partition with the least and greatest value and counts of each indexed column in each file."""
+"""Partition with minimum, maximum and counts of each indexed column in each file."""
 PARTITION_STATS: Final = "partition_stats"
-"""Partition with the same over all files of a partition."""
+"""Partition with the same statistics over all files of a partition."""
 BLOOM_FILTERS: Final = "bloom_filters"
 """Partition with the bloom filter of each base file's record keys."""
 RECORD_INDEX: Final = "record_index"
@@ -32,13 +32,13 @@ class MetadataPartitionType:
     """A type of partitions of the metadata table (MetadataPartitionType).
 
     Attributes:
-        name: the partition's name; where a table may have several, what their names begin with.
-        payload: the columns of a record that hold what it says, beside its key and type.
-        is_named: whether a table may have several partitions of the type, each with a name of its own.
-        group_prefix: what file ids begin with, where that doesn't follow from the name.
-        keys_begin_with_value: whether keys are divided among the file groups by the value that they begin with.
-        has_owners: whether there may be file groups for each partition of the table by itself.
-        first_v2: the table version from which on such an index is of version 2; None for never.
+        name: the partition's name, or its prefix if a table may have several.
+        payload: the columns with the content of a record, besides key and type.
+        is_named: whether a table may have several partitions of the type with names of their own.
+        group_prefix: prefix of file ids, if it doesn't follow from the name.
+        keys_begin_with_value: whether the value at the start of a key determines its file group.
+        has_owners: whether each partition of the table may have its own file groups.
+        first_v2: the first table version in which the index has version 2; None for never.
     """
 
     name: str
@@ -54,7 +54,7 @@ class MetadataPartitionType:
         return partition == self.name or (self.is_named and partition.startswith(self.name))
 
     def version(self, table_version: int) -> int:
-        """Return the version that an index of the type gets in a table of some version."""
+        """Return the version of a new index of the type in a table of some version."""
         return 2 if self.first_v2 is not None and table_version >= self.first_v2 else 1
 
 
@@ -74,7 +74,7 @@ _TYPES: list[MetadataPartitionType] = [
 
 
 def register_partition_type(added: MetadataPartitionType) -> None:
-    """Let this process read and write partitions of another type; one of the same name is replaced."""
+    """Register another partition type in this process; it replaces one of the same name."""
     _TYPES[:] = [*(each for each in _TYPES if each.name != added.name), added]
     maintain_partitions(added.name, is_named=added.is_named)
 
@@ -88,7 +88,7 @@ def partition_type(partition: str) -> MetadataPartitionType:
     """Return the type of a partition of the metadata table.
 
     Raises:
-        NotSupportedError: it is one of a later Hudi.
+        NotSupportedError: the partition comes from a later Hudi.
     """
     found = find_partition_type(partition)
     if found is None:
@@ -97,7 +97,7 @@ def partition_type(partition: str) -> MetadataPartitionType:
 
 
 def group_prefix(partition: str) -> str:
-    """Return what the file ids of a partition begin with (MetadataPartitionType.getFileIdPrefix)."""
+    """Return the prefix of the file ids of a partition (MetadataPartitionType.getFileIdPrefix)."""
     known = find_partition_type(partition)
     own = None if known is None else known.group_prefix
     return f"{partition.replace('_', '-')}-" if own is None else own

@@ -1,8 +1,8 @@
-"""Column chunks of Parquet files moved into new files as they are: nothing of them is decoded or encoded.
+"""Copy column chunks of Parquet files into new files as bytes, without decoding or encoding them.
 
-A chunk's pages don't know where they stand; only the footer says it. So a new footer is made, with the offsets of the
-new file. Page indexes and Parquet's own Bloom filters, which stand elsewhere in the file, are left out; statistics of
-chunks and pages stay.
+A chunk's pages don't contain their position; only the footer does. So a new footer is made with the offsets in the new
+file. Page indexes and Parquet's own bloom filters, which are elsewhere in the file, are left out; statistics of chunks
+and pages stay.
 
 Source: parquet-format, src/main/thrift/parquet.thrift.
 """
@@ -20,24 +20,24 @@ from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.thrift_compact import BINARY, I32, I64, LIST, STRUCT, Items, Struct, decode_struct, encode_struct
 
 MAGIC: Final = b"PAR1"
-"""How Parquet files begin and end."""
+"""The first and last bytes of Parquet files."""
 FOOTER_TAIL: Final = 8
-"""Bytes behind the footer: its length and `MAGIC`."""
+"""Number of bytes after the footer: its length and `MAGIC`."""
 
 _UNMOVED_FIELDS: Final = {10, 14, 15}
-"""Of ColumnMetaData: index page, and where the Bloom filter stands."""
+"""Fields of ColumnMetaData: index page, and position of the bloom filter."""
 _DICTIONARY_PAGE: Final = 2
 _PAGES: Final = {0: 5, _DICTIONARY_PAGE: 7, 3: 8}
-"""Kinds of pages, each with the field of the page header that says how many values it has."""
+"""Page types, each with the page header's field that has its number of values."""
 _BY_DICTIONARY: Final = {2, 8}
-"""Numbers of the encodings by a dictionary."""
+"""Numbers of the dictionary encodings."""
 _NO_ITEMS: Final = (LIST, Items(STRUCT, []))
 CODECS: Final = {"uncompressed": 0, "snappy": 1, "gzip": 2, "lzo": 3, "brotli": 4, "lz4": 5, "zstd": 6, "lz4_raw": 7}
 """Numbers of compression codecs by name."""
 
 
 class NotMovableError(NotSupportedError):
-    """A Parquet file whose column chunks can't be moved as they are: it's read and written anew instead."""
+    """The column chunks of a Parquet file can't be copied; the file must be read and rewritten instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class ColumnChunk:
 
     Attributes:
         metadata: its ColumnMetaData.
-        start: offset of its first page in the file that it comes from.
-        length: bytes of its pages.
+        start: offset of its first page in the source file.
+        length: size of its pages in bytes.
     """
 
     metadata: Struct
@@ -66,14 +66,14 @@ class ColumnChunk:
 
     @property
     def only_dictionary(self) -> bool:
-        """Whether it's known that all its pages refer to a dictionary."""
+        """Whether all its pages certainly refer to a dictionary."""
         kinds = [(page[1][1], page[2][1]) for page in self.metadata.get(13, _NO_ITEMS)[1].values]
         data = [encoding for kind, encoding in kinds if kind != _DICTIONARY_PAGE]
         return bool(data) and all(encoding in _BY_DICTIONARY for encoding in data)
 
     @property
     def bounds(self) -> tuple[bytes, bytes] | None:
-        """The least and greatest value as they're encoded; None unless both are known exactly."""
+        """The encoded minimum and maximum; None unless both are known exactly."""
         kind, known = self.metadata.get(12, (STRUCT, {}))
         if kind != STRUCT or not all(known.get(number, (0, False))[1] is True for number in (7, 8)):
             return None
@@ -81,7 +81,7 @@ class ColumnChunk:
         return (low, high) if isinstance(low, bytes) and isinstance(high, bytes) else None
 
     def named(self, name: str) -> ColumnChunk:
-        """The same values as those of another top-level column of the same type."""
+        """Return a chunk with the same values for another top-level column of the same type."""
         return replace(self, metadata=self.metadata | {3: (LIST, Items(BINARY, [name.encode()]))})
 
 
@@ -90,7 +90,7 @@ class RowGroup:
     """One row group.
 
     Attributes:
-        num_rows: its rows.
+        num_rows: number of rows.
         chunks: its column chunks, in the order of the schema's leaves.
     """
 
@@ -100,7 +100,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
-    """The footer of a file whose chunks can be moved.
+    """The footer of a file whose chunks can be copied.
 
     Attributes:
         fields: the FileMetaData.
@@ -116,12 +116,12 @@ class ParquetFooter:
         return str(self.fields[6][1].decode("utf-8", "replace")) if 6 in self.fields else ""
 
     def has_schema_of(self, other: ParquetFooter) -> bool:
-        """Whether both files have the same columns, to the letter, and the same order of their bounds."""
+        """Return whether both files have exactly the same columns, and the same order of their bounds."""
         return all(self.fields.get(number) == other.fields.get(number) for number in (2, 7))
 
 
 def footer_length(tail: bytes, *, path: str | None = None) -> int:
-    """Bytes of a footer without its length and the magic behind it.
+    """Return the size of a footer without its length and the final magic.
 
     Args:
         tail: the file's last `FOOTER_TAIL` bytes.
@@ -129,7 +129,7 @@ def footer_length(tail: bytes, *, path: str | None = None) -> int:
 
     Raises:
         NotMovableError: the footer is encrypted.
-        CorruptError: it's no Parquet file.
+        CorruptError: it is not a Parquet file.
     """
     if tail[4:] == b"PARE":
         raise NotMovableError("the footer is encrypted", path=path)
@@ -139,16 +139,16 @@ def footer_length(tail: bytes, *, path: str | None = None) -> int:
 
 
 def decode_footer(data: bytes, file_bytes: int, *, path: str | None = None) -> ParquetFooter:
-    """The footer of a Parquet file, for its chunks to be moved.
+    """Parse the footer of a Parquet file in order to copy chunks.
 
     Args:
         data: the footer's bytes, `footer_length` of them.
-        file_bytes: size of the file: chunks lie before the footer.
+        file_bytes: size of the file; chunks lie before the footer.
         path: path of the file, for errors.
 
     Raises:
-        NotMovableError: columns are encrypted or lie in other files.
-        CorruptError: it is no footer, or chunks lie where they can't.
+        NotMovableError: columns are encrypted or in other files.
+        CorruptError: it is not a footer, or chunks have impossible positions.
     """
     fields, _ = decode_struct(data)
     most = file_bytes - FOOTER_TAIL - len(data)
@@ -167,14 +167,14 @@ def decode_footer(data: bytes, file_bytes: int, *, path: str | None = None) -> P
 
 
 def footer_in(content: pa.Buffer) -> ParquetFooter:
-    """The footer of a whole file in memory that was just written."""
+    """Return the footer of a file in memory that was just written."""
     length = footer_length(content[-FOOTER_TAIL:].to_pybytes())
     end = content.size - FOOTER_TAIL
     return decode_footer(content[end - length : end].to_pybytes(), content.size)
 
 
 def moved_groups(content: pa.Buffer) -> list[tuple[int, list[MovedChunk]]]:
-    """The row groups of a whole file in memory that was just written: rows and chunks of each."""
+    """Return the row groups of a file in memory that was just written: rows and chunks of each."""
     view = memoryview(content)
     return [
         (group.num_rows, [MovedChunk(chunk, view[chunk.start : chunk.start + chunk.length]) for chunk in group.chunks])
@@ -183,7 +183,7 @@ def moved_groups(content: pa.Buffer) -> list[tuple[int, list[MovedChunk]]]:
 
 
 def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) -> None:
-    """Walk through the pages of a chunk that is moved: they are as many bytes and values as the footer says.
+    """Check the pages of a chunk to copy: their bytes, number of values and checksums.
 
     Args:
         chunk: the chunk.
@@ -191,8 +191,8 @@ def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) 
         path: path of the file, for errors.
 
     Raises:
-        CorruptError: they aren't, or a page isn't what its checksum says.
-        NotMovableError: a page of another kind than the format's first.
+        CorruptError: they differ from the footer, or a page differs from its checksum.
+        NotMovableError: a page has a type that isn't in the format's first version.
     """
     name = ".".join(chunk.path)
     at = values = 0
@@ -221,10 +221,10 @@ def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class MovedChunk:
-    """A chunk on its way into another file.
+    """A chunk to write to another file.
 
     Attributes:
-        chunk: where it was.
+        chunk: its source.
         content: its pages.
     """
 
@@ -235,11 +235,11 @@ class MovedChunk:
 def assemble(
     model: ParquetFooter, groups: Iterable[tuple[int, Sequence[MovedChunk]]], key_values: Mapping[bytes, bytes]
 ) -> pa.Buffer:
-    """A Parquet file of column chunks.
+    """Build a Parquet file from column chunks.
 
     Args:
-        model: footer of a file of the same columns, by the same writer; its row groups don't matter.
-        groups: for each row group its rows and its chunks, in the order of the schema's leaves.
+        model: footer of a file with the same columns and writer; its row groups are ignored.
+        groups: for each row group its number of rows and its chunks, in the order of the schema's leaves.
         key_values: the footer's key-value metadata.
 
     Returns:
@@ -273,7 +273,7 @@ def assemble(
 
 
 def _moved(chunk: ColumnChunk, start: int) -> Struct:
-    """The ColumnMetaData of a chunk that stands elsewhere."""
+    """Return the ColumnMetaData of a chunk for another position."""
     fields = {number: value for number, value in chunk.metadata.items() if number not in _UNMOVED_FIELDS}
     for number in (9, 11):
         if number in fields:
@@ -289,7 +289,7 @@ def _row_group(group: Struct, most: int, path: str | None) -> RowGroup:
 
 
 def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
-    """A column chunk; `most` is the offset of the footer."""
+    """Return a column chunk; `most` is the offset of the footer."""
     if 8 in column or 9 in column:
         raise NotMovableError("columns are encrypted", path=path)
     if column.get(1, (0, b""))[1]:
@@ -308,7 +308,7 @@ def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
         raise NotMovableError("a column has an index page", path=path)
     if 11 in metadata:
         dictionary = _number_of(metadata, 11, I64)
-        if not len(MAGIC) <= dictionary < start < dictionary + length:  # some writers say 0 where there's none
+        if not len(MAGIC) <= dictionary < start < dictionary + length:  # some writers write 0 for none
             raise NotMovableError(f"a dictionary at {dictionary}, its data at {start}", path=path)
         start = dictionary
     if start < len(MAGIC) or start + length > most:
@@ -317,7 +317,7 @@ def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
 
 
 def _leaves(schema: Sequence[Struct], path: str | None) -> list[tuple[str, ...]]:
-    """Paths of the columns that hold values: elements of a schema come parents first."""
+    """Return the paths of leaf columns; in the schema parents precede their children."""
     leaves: list[tuple[str, ...]] = []
     open_parents: list[tuple[tuple[str, ...], int]] = []
     for element in schema:
@@ -351,7 +351,7 @@ def _list(fields: Struct, number: int, kind: int) -> list[Any]:
 
 
 def _struct_of(fields: Struct, number: int) -> Struct:
-    """A field that is a struct; raises KeyError where there's none, CorruptError where it is something else."""
+    """Return a struct field; raises KeyError if it is missing, CorruptError if it has another type."""
     kind, value = fields[number]
     if kind != STRUCT:
         raise CorruptError(f"field {number} of a Parquet struct has type {kind}, and {STRUCT} is expected")
@@ -360,7 +360,7 @@ def _struct_of(fields: Struct, number: int) -> Struct:
 
 
 def _number_of(fields: Struct, number: int, expected: int) -> int:
-    """A field that is a number of a type; raises KeyError where there's none, CorruptError where it is another."""
+    """Return a number field of a type; raises KeyError if it is missing, CorruptError if it has another type."""
     kind, value = fields[number]
     if kind != expected:
         raise CorruptError(f"field {number} of a Parquet struct has type {kind}, and {expected} is expected")

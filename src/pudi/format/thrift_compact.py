@@ -1,7 +1,7 @@
-"""Structs of Thrift's compact protocol, as Parquet's footers and page headers are: bytes in, fields out, and back.
+"""Decode and encode structs of Thrift's compact protocol, such as Parquet's footers and page headers.
 
-Nothing is known of the fields' meaning, so that whatever a struct holds comes out again byte for byte. Every length is
-compared with the bytes that are left, and depth is bounded: the bytes come from files that anyone may have written.
+Fields keep all their values, known or not, so encoding gives the same bytes again. Every length is compared with the
+remaining bytes, and depth is limited, since the files may come from anyone.
 
 Source: Apache Thrift, doc/specs/thrift-compact-protocol.md.
 """
@@ -28,10 +28,10 @@ STRUCT: Final = 12
 UUID: Final = 13
 
 MOST_DEPTH: Final = 24
-"""Structs and collections inside each other; a Parquet footer has nine."""
+"""Maximum nesting of structs and collections; a Parquet footer has nine levels."""
 
 Struct: TypeAlias = "dict[int, tuple[int, Any]]"
-"""Fields by id, in the order of the bytes: each its type code and its value.
+"""Fields by id, in the order of the bytes: type code and value of each.
 
 Values are `int` (integers), `bool`, `bytes` (texts, doubles, UUIDs), `Struct`, `Items` (lists and sets) and `Pairs`.
 """
@@ -55,7 +55,7 @@ class Pairs:
     """A map.
 
     Attributes:
-        kinds: type codes of keys and of values; zeros for an empty map, which says none.
+        kinds: type codes of keys and of values; zeros for an empty map, which has none.
         values: keys and values.
     """
 
@@ -64,17 +64,17 @@ class Pairs:
 
 
 def decode_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at an offset.
+    """Decode the struct at an offset.
 
     Args:
         data: the bytes; more may follow the struct.
         start: offset of the struct's first byte.
 
     Returns:
-        Its fields, and the offset behind it.
+        Its fields, and the offset after it.
 
     Raises:
-        CorruptError: the bytes are no struct: they end too early, or say what the protocol doesn't have.
+        CorruptError: the bytes are not a struct: they end too early, or have codes that the protocol lacks.
     """
     try:
         return _struct(data, start, 0)
@@ -83,7 +83,7 @@ def decode_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
 
 
 def encode_struct(struct: Struct) -> bytes:
-    """The bytes of a struct; fields in the order of the mapping."""
+    """Encode a struct; fields in the order of the mapping."""
     out = bytearray()
     _put_struct(out, struct)
     return bytes(out)
@@ -121,7 +121,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of any type but a boolean that is a struct's field, whose type is its value."""
+    """Encode the value of a struct's field of any type except a boolean, whose type is its value."""
     if kind in (I16, I32, I64):
         return _integer(data, at)
     if kind == BINARY:
@@ -174,7 +174,7 @@ def _pairs(data: bytes, at: int, depth: int) -> tuple[Pairs, int]:
 
 
 def _size(data: bytes, at: int, each: int) -> tuple[int, int]:
-    """How many things follow, of so many bytes each at least."""
+    """Decode the number of following items, each of at least some bytes."""
     count, at = _number(data, at)
     _check_room(data, at, count * each)
     return count, at
@@ -186,7 +186,7 @@ def _check_room(data: bytes, at: int, length: int) -> None:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number without sign, seven bits a byte."""
+    """Encode an unsigned number, seven bits per byte."""
     value = shift = 0
     while True:
         byte = data[at]

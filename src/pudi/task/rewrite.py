@@ -1,4 +1,4 @@
-"""The next version of a base file with as much as can be copied of the one before: only what changes is encoded."""
+"""Write the next version of a base file: copy what is unchanged, and encode only what changes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from pudi.schema import (
 )
 
 LEAST_ROWS = 20_000
-"""Rows of a file from which on looking for what can be copied takes less time than encoding all."""
+"""Number of rows of a file above which searching for unchanged parts is faster than encoding everything."""
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 NewMeta: TypeAlias = Callable[[str, int, int, "Column | None"], "Column"]
-"""Values of a meta field for new versions: of their number from the first on, how many, with which keys."""
+"""Makes a meta field's values for new versions, from their first number, count and keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RewrittenFile:
     Attributes:
         content: the file.
         num_rows: its rows.
-        laid: what became of the rows before that can have the new versions' keys.
+        laid: the outcome for old rows that may have keys of the new versions.
         keys: record keys of these rows.
     """
 
@@ -58,14 +58,14 @@ class RewrittenFile:
 
 @dataclass(slots=True)
 class _Group:
-    """What becomes of one row group.
+    """The outcome for one row group.
 
     Attributes:
         number: its number.
-        rows: how many rows it has.
-        keep: for each of them whether it stays.
-        taken: for each of them the new version in its place, or -1.
-        start: its first row among those that keys were compared with; -1 where none of its keys can have been met.
+        rows: number of rows.
+        keep: for each row whether it stays.
+        taken: for each row the new version that replaces it, or -1.
+        start: position of its first row among the rows whose keys were compared; -1 if none of its keys can match.
     """
 
     number: int
@@ -81,7 +81,7 @@ class _Group:
 
     @property
     def changed(self) -> bool:
-        """Whether a row goes or is replaced."""
+        """Whether a row is removed or replaced."""
         return not self.whole or bool(np.any(self.taken >= 0))
 
 
@@ -91,11 +91,11 @@ class FileRewriter:
 
     Args:
         reader: the file.
-        spec: the write: versions meet by key, and are never mixed.
+        spec: the write; versions meet by key and are never mixed.
         new_meta: makes meta fields.
 
     Raises:
-        NotMovableError: it's better read and written whole.
+        NotMovableError: the file should be read and rewritten as a whole.
     """
 
     reader: BaseFileReader
@@ -117,13 +117,13 @@ class FileRewriter:
         self._texts = self.reader.with_dictionaries(sorted(self._by_dictionary))
 
     def rewritten(self, rows: pa.Table) -> RewrittenFile | None:
-        """The next version; None when nothing changes.
+        """Return the next version; None if nothing changes.
 
         Args:
-            rows: new versions, each key once: record key and the table's columns, or keys alone of a delete.
+            rows: new versions without duplicate keys: record key and the table's columns, or only the keys of a delete.
 
         Raises:
-            NotMovableError: it's better read and written whole.
+            NotMovableError: the file should be read and rewritten as a whole.
             CorruptError: the file is damaged.
         """
         spec = self.spec
@@ -166,7 +166,7 @@ class FileRewriter:
         return groups
 
     def _parts(self, groups: Sequence[_Group], rows: pa.Table, inserted: np.ndarray) -> list[GroupPart]:
-        """The new file's rows. Inserts follow; to a small last row group they're added."""
+        """Yield the new file's rows. Inserts come last; they are added to a small last row group."""
         parts = []
         last = groups[-1] if groups and groups[-1].rows < MOST_GROUP_ROWS // 2 and len(inserted) else None
         for group in groups:
@@ -186,7 +186,7 @@ class FileRewriter:
         return parts
 
     def _replaced(self, group: _Group, rows: pa.Table) -> pa.Table:
-        """The columns of a row group that change, where no row comes or goes."""
+        """Return the changed columns of a row group without added or removed rows."""
         places = np.flatnonzero(group.taken >= 0)
         fresh = rows.take(pa.array(group.taken[places]))
         keys, columns, first = fresh[RECORD_KEY], {}, self._next(len(places))
@@ -210,7 +210,7 @@ class FileRewriter:
         return pa.table({name: columns[name] for name in self._schema.names if name in columns})
 
     def _anew(self, group: _Group, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
-        """All columns of a row group that rows leave or come to."""
+        """Return all columns of a row group with added or removed rows."""
         stay = np.flatnonzero(group.keep)
         taken = group.taken[stay]
         numbers = np.concatenate([taken[taken >= 0], inserted])
@@ -231,19 +231,19 @@ class FileRewriter:
         return pa.table(columns, names=self._schema.names)
 
     def _added(self, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
-        """A row group of inserts."""
+        """Return a row group of inserts."""
         fresh, first = rows.take(pa.array(inserted)), self._next(len(inserted))
         meta = [self.new_meta(name, first, len(inserted), fresh[RECORD_KEY]) for name in META_FIELDS]
         columns = [*meta, *(fresh[name] for name in self.spec.schema.names)]
         return pa.table(columns, names=self._schema.names)
 
     def _next(self, count: int) -> int:
-        """Number of the first of so many new versions, by which their sequence numbers go."""
+        """Return the number of the first of some new versions, for their sequence numbers."""
         first, self._made = self._made, self._made + count
         return first
 
     def _old(self, group: _Group, names: Sequence[str]) -> pa.Table:
-        """Columns of a row group; those that keys were compared with aren't read again."""
+        """Return columns of a row group; those read for the key comparison aren't read again."""
         held = [name for name in names if group.start >= 0 and name in self._compared.column_names]
         read = self._read(self._texts, [name for name in names if name not in held], [group.number])
         compared = self._compared.slice(max(group.start, 0), group.rows)
@@ -257,12 +257,12 @@ class FileRewriter:
 
 
 def laid_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array:
-    """A column of old and new versions.
+    """Combine old and new versions of a column.
 
     Args:
         old: values of the old rows.
-        new: values of the new versions, which count on from the old rows; None without any.
-        source: for each row of the result its number.
+        new: values of the new versions, numbered after the old rows; None without any.
+        source: number of the value for each row of the result.
     """
     column = whole(old)
     if new is not None:
@@ -272,7 +272,7 @@ def laid_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array
 
 
 def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Leave out of a dictionary what no row has, or it would grow from version to version."""
+    """Remove unused values from a dictionary; otherwise it would grow with every version."""
     codes = np.asarray(column.indices.fill_null(0))
     used = np.bincount(codes, minlength=len(column.dictionary)) > 0
     if used.all():
@@ -282,27 +282,27 @@ def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _is_same(old: Column, new: Column) -> bool:
-    """Whether columns have the same values to the bit; False where that isn't easily told."""
+    """Return whether columns have identical bits; False if that isn't easy to check."""
     old, new = whole(old), whole(new)
     if pt.is_dictionary(old.type):
         old = old.dictionary_decode()
     if old.type != new.type or pt.is_nested(old.type):
         return False
-    if pt.is_floating(old.type):  # zeros of both signs are equal, and no NaN is
+    if pt.is_floating(old.type):  # zeros of both signs compare equal, and NaN never does
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[old.type.bit_width]
         old, new = old.view(bits), new.view(bits)
     return bool(old.equals(new))
 
 
 def whole(column: Column) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as one chunk."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def cast_to(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """A column as another type; a dictionary as values or the other way round."""
+    """Return a column as another type; also converts between dictionary and values."""
     if column.type == target:
         return column
     if pt.is_dictionary(column.type) and not pt.is_dictionary(target):

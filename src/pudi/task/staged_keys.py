@@ -1,7 +1,7 @@
-"""Keys that a write adds to a file group and removes from it, staged in a file beside the markers.
+"""Stage the keys that a write adds to and removes from a file group, in a file beside the markers.
 
-The file holds one batch for each file group of the index, so that a later job reads its part alone. No key passes
-through the driver, on either engine.
+The file has one batch per file group of the index, so that a later job reads only its part. No key passes through the
+driver, on either engine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StagedKeys:
 
     Attributes:
         path: the file; empty if no keys change.
-        size: its bytes.
+        size: size of the file in bytes.
         partition: partition path of the file group that the keys belong to.
         shards: numbers of the index's file groups, in the order of the file's batches.
         records: number of keys for each of these.
@@ -46,11 +46,11 @@ class StagedKeys:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The batch of a file of staged keys that belongs to one file group of the index.
+    """The batch of a staged file for one file group of the index.
 
     Attributes:
         path: the file.
-        size: its bytes.
+        size: size of the file in bytes.
         batch: number of the batch.
         records: number of keys.
     """
@@ -78,7 +78,7 @@ def stage_keys(
         partition: partition path of the file group.
         location: the index's value for keys that exist from now on.
         numbers: the index's file group of each key, those of `new` before those of `gone`.
-        new: keys that exist from now on, each once.
+        new: keys that exist from now on, without duplicates.
         gone: keys that exist no more.
     """
     keys = pa.concat_arrays([new, gone])
@@ -127,7 +127,7 @@ def read_portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tup
     """Read keys with flags, and the location of those that exist, file by file.
 
     Raises:
-        CorruptError: a file doesn't hold the keys that it was written for.
+        CorruptError: a file has other keys than its task wrote.
     """
     for portion in portions:
         with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
