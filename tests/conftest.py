@@ -104,12 +104,13 @@ def metadata_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn; `spread` is Spark writing small partitions as it writes large ones.
 
-    Large ones: keys are found first, then records are spread over files.
+    Large ones: keys are found first, then records are spread over files. A record index is taken for a large one too.
     """
     if request.param == "local":
         return LocalEngine()
     if request.param == "spread":
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._WHOLE", None)
+        request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.lookups._SMALL_INDEX", 0)
     return SparkEngine(request.getfixturevalue("spark"))
 
 

@@ -49,7 +49,11 @@ class RecordKeys:
 
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
         """Return the positions of the keys in a slice, ascending."""
-        parts = self._places.get((file_slice.partition, file_slice.file_id))
+        return self.of(file_slice.partition, file_slice.file_id)
+
+    def of(self, partition: str, file_id: str) -> np.ndarray:
+        """Return the positions of the keys in a file group, ascending."""
+        parts = self._places.get((partition, file_id))
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,28 +12,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import FILE_ID
+from pudi.engine.spark.columns import FILE_ID, THERE
 from pudi.engine.spark.read_tasks import task_count
 from pudi.engine.spark.routing import salts
-from pudi.engine.spark.session import functions, in_workers, struct_type
+from pudi.engine.spark.session import column_in_workers, functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
 from pudi.index import Index
 from pudi.metadata.shards import RecordShards
+from pudi.metadata.table import map_parallel
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.task import KeySearch, key_finder
 from pudi.task.global_index import newer_than_stored
 from pudi.task.groups import groups_of
-from pudi.task.located import by_group
+from pudi.task.located import RecordKeys, by_group
 
 LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
 """Partition path, record key and file id: where a key is."""
 GONE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
 
 _BIN, _SALT = "_pudi_bin", "_pudi_salt"
+_NUMBER, _PLACE = "_pudi_number", "_pudi_at"
 _BIN_BYTES = 32 << 20
 _LEAST_BINS, _MOST_BINS = 2, 64
 _INDEX_WEIGHT = 4
 """Work of looking into a byte of an index, as bytes of a file that would take as long to read."""
+_SMALL_INDEX = 64 << 20
+"""Bytes of a record index up to which every task may read all of it."""
+_TASK_KEYS = 50_000
+"""Keys for which it's worth it."""
 _MOST_COPIES = 16_000_000
 """Keys that may be sent to tasks, copies counted; beyond, one join over the key columns of all files is better."""
 _COPY_BYTES, _FEW_COPIES = 400, 10_000
@@ -126,6 +132,32 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     tasks = task_count(shards, _INDEX_WEIGHT * sum(s.size for s in records.slices))
     placed = _salted(numbered, shards, tasks).select(_BIN, PARTITION_PATH, RECORD_KEY)
     return in_workers(placed, RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
+
+
+def is_small(records: RecordShards) -> bool:
+    """Whether every task may look into all of the record index, so that no exchange brings keys to its file groups."""
+    return sum(each.size for each in records.slices) <= _SMALL_INDEX
+
+
+def places_by_index(keyed: Any, records: RecordShards, slices: Sequence[FileSlice], count: int) -> Any:
+    """Records with the place of each one's key by the record index, as columns `THERE` and `FILE_ID`, null for none.
+
+    Only keys go through Python, and only numbers come back: records meet their places without a join.
+
+    Args:
+        keyed: frame of records.
+        records: the record index, over the whole table.
+        slices: the table's slices: a file group that isn't there any more has no records.
+        count: number of records.
+    """
+    sql = functions(keyed)
+    groups = tuple(dict.fromkeys((each.partition, each.file_id) for each in slices))
+    frame = keyed.coalesce(max(1, count // _TASK_KEYS))  # each task reads the index anew
+    number = column_in_workers(frame, PlaceNumbers(records, groups).run, "int", RECORD_KEY)
+    told = sql.lit(json.dumps([{THERE: partition, FILE_ID: file_id} for partition, file_id in groups]))
+    places = sql.from_json(told, f"ARRAY<STRUCT<{THERE}: STRING, {FILE_ID}: STRING>>")
+    placed = frame.withColumn(_NUMBER, number)
+    return placed.withColumn(_PLACE, sql.get(places, _NUMBER)).select(*keyed.columns, f"{_PLACE}.*")
 
 
 def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice], search: KeySearch) -> Any:
@@ -241,6 +273,34 @@ class RecordTasks:
                     texts = [pa.repeat(pa.scalar(text), len(hits)) for text in (partition, file_id)]
                     columns = [texts[0], keys.take(pa.array(hits)), texts[1]]
                     yield pa.RecordBatch.from_arrays(columns, schema=LOCATION_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNumbers:
+    """Looks keys up in all file groups of the record index.
+
+    Args:
+        records: the index, over the whole table.
+        groups: partition path and file id of the table's file groups.
+    """
+
+    records: RecordShards
+    groups: tuple[tuple[str, str], ...]
+
+    def run(self, batches: Sequence[pa.Array]) -> list[pa.Array]:
+        """Return for each key the number of the file group that holds it, -1 for none, batch by batch."""
+        coded = pc.dictionary_encode(pa.chunked_array(batches, pa.string()).combine_chunks())
+        found = RecordKeys(coded.dictionary, self.records, spread=_side_by_side)
+        numbers = np.full(len(coded.dictionary), -1, dtype=np.int32)
+        for group, (partition, file_id) in enumerate(self.groups):
+            numbers[found.of(partition, file_id)] = group
+        placed = numbers[np.asarray(coded.indices)]
+        ends = np.cumsum([len(batch) for batch in batches])[:-1]
+        return [pa.array(part) for part in np.split(placed, ends)]
+
+
+def _side_by_side(do: Callable[[Any], Any], each: Iterable[Any]) -> Iterable[Any]:
+    return map_parallel(do, list(each))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipimport
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import unquote
+
+import pyarrow as pa
 
 from pudi import errors
 from pudi.errors import (
@@ -37,6 +39,8 @@ _JAVA_OF_SPARK = {3: 8, 4: 17}
 
 _OBSERVED_SECONDS = 30
 """How long to wait for what Spark has observed, after the query."""
+_MOST_TEXTS = 200_000
+"""Texts that a task that makes a column of them holds at once."""
 
 _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
 
@@ -121,9 +125,41 @@ class _WorkerCode:
     code: Callable[[Iterable[Any]], Iterator[Any]]
 
     def run(self, batches: Iterable[Any]) -> Iterator[Any]:
-        _forget_zip_finders()
-        _keep_modules_from_collector()
+        prepare_worker()
         yield from self.code(batches)
+
+
+def column_in_workers(frame: Any, run: Callable[[Sequence[pa.Array]], Sequence[pa.Array]], kind: str, name: str) -> Any:
+    """A column that Arrow code in Python workers makes of a column of texts; the other columns stay in the JVM.
+
+    Args:
+        frame: the frame.
+        run: gets the texts of many records in batches, and returns the values of each batch.
+        kind: the column's type as Spark names it, that of a number.
+        name: the column of texts.
+    """
+    import pandas as pd  # noqa: PLC0415 - optional
+
+    def code(texts: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        prepare_worker()
+        held: list[pa.Array] = []
+        for series in texts:
+            held.append(pa.array(series, pa.string()))
+            if sum(map(len, held)) >= _MOST_TEXTS:
+                yield from (pd.Series(values.to_numpy()) for values in run(held))
+                held = []
+        if held:
+            yield from (pd.Series(values.to_numpy()) for values in run(held))
+
+    # Spark goes by the types, and doesn't find them by their names here
+    code.__annotations__ = {"texts": Iterator[pd.Series], "return": Iterator[pd.Series]}
+    return functions(frame).pandas_udf(code, kind)(name)
+
+
+def prepare_worker() -> None:
+    """What each task in a Python worker begins with."""
+    _forget_zip_finders()
+    _keep_modules_from_collector()
 
 
 def _forget_zip_finders() -> None:

@@ -12,21 +12,25 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.buckets import bucket_of
-from pudi.engine.spark.columns import DATA, FILE_ID, HASH
+from pudi.engine.spark.columns import DATA, FILE_ID, HASH, THERE
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     Bins,
+    is_small,
     look_up,
     look_up_records,
     older_than_stored,
+    places_by_index,
 )
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
+from pudi.filegroup import FileSlice
 from pudi.index import AnyBuckets
 from pudi.merge import DELETED
+from pudi.metadata.shards import RecordShards
 from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
 from pudi.schema.spark_types import quote
@@ -41,8 +45,8 @@ _HASH_BYTES, _LOCATION_BYTES = 32, 200
 _KEY_SCHEMA = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
 _PLACES = "_pudi_places"
 _OWN = "_pudi_own"
-_THERE = "_pudi_there"
 _MOVES = "_pudi_moves"
+_PLACED = "_pudi_placed"
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
         if search.index.is_global:
             return _everywhere(records, storage, lookups, search)
         located = _located(records, storage, lookups, search)
-        return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(_THERE))
+        return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(THERE))
 
 
 def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
@@ -140,7 +144,7 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
 
 
 def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
-    """Records with `_THERE` and `FILE_ID` of each place that holds their key, null where none does.
+    """Records with `THERE` and `FILE_ID` of each place that holds their key, null where none does.
 
     The join key is one long, which Spark looks up faster than texts. Texts are compared where longs are equal, and not
     by an equality, for which Spark would add a join key.
@@ -152,7 +156,7 @@ def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
     """
     keyed = records.keyed
     asked, at = "_pudi_asked", "_pudi_at"
-    texts = {RECORD_KEY: "_pudi_key_there", PARTITION_PATH: _THERE}
+    texts = {RECORD_KEY: "_pudi_key_there", PARTITION_PATH: THERE}
     hashed = f"xxhash64({', '.join(identity)})"
     there = located.selectExpr(f"{hashed} AS {at}", FILE_ID, *(f"{name} AS {other}" for name, other in texts.items()))
     there = _small(functions(keyed), there, sum(records.counts.values()) * _LOCATION_BYTES)
@@ -160,6 +164,15 @@ def _placed(records: SparkRecords, located: Any, *identity: str) -> Any:
     meets = functions(keyed).expr(f"{asked} = {at} AND {same}")
     found = keyed.selectExpr("*", f"{hashed} AS {asked}").join(there, meets, "left")
     return found.drop(asked, at, texts[RECORD_KEY])
+
+
+def _placed_by_index(records: SparkRecords, index: RecordShards, slices: Sequence[FileSlice]) -> Any:
+    """Records as `_placed` returns them, by a small record index over the whole table, kept as one struct."""
+    placed = places_by_index(records.keyed, index, slices, sum(records.counts.values()))
+    whole = f"STRUCT({', '.join(placed.columns)}) AS {_PLACED}"
+    return records.keep(placed.selectExpr(whole)).selectExpr(
+        *(f"{_PLACED}.{name} AS {name}" for name in placed.columns)
+    )
 
 
 def _everywhere(
@@ -170,9 +183,15 @@ def _everywhere(
     Unless a record moves to another partition, the outcome for a key in one place is independent of other places. So
     records are grouped by key and compared with stored ones only if the counts show a move.
     """
-    keyed, located = records.keyed, _located(records, storage, lookups, search)
+    keyed = records.keyed
+    if search.records is not None and is_small(search.records):
+        placed = _placed_by_index(records, search.records, [lookup.file_slice for lookup in lookups])
+        located = placed.where(f"{FILE_ID} IS NOT NULL").selectExpr(f"{THERE} AS {PARTITION_PATH}", RECORD_KEY, FILE_ID)
+    else:
+        located = _located(records, storage, lookups, search)
+        placed = _placed(records, located, RECORD_KEY)
     deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"
-    tagged = _kept(records, _placed(records, located, RECORD_KEY), search, deleted)
+    tagged = _kept(records, placed, search, deleted)
     if not search.moves or not tagged.movers:
         return tagged
     places = located.groupBy(RECORD_KEY).agg(
@@ -195,10 +214,10 @@ def _everywhere(
 
 def _kept(records: SparkRecords, found: Any, search: KeySearch, deleted: str) -> SparkTagged:
     """Records with a row for each place that holds their key, or one where none does, as if none moved."""
-    moves = f"NOT {deleted} AND coalesce({_THERE} != {PARTITION_PATH}, false)"
+    moves = f"NOT {deleted} AND coalesce({THERE} != {PARTITION_PATH}, false)"
     if search.operation is Operation.DELETE:  # nothing where the key is nowhere
         found, moves = found.where(f"{FILE_ID} IS NOT NULL"), "false"
-    place = f"coalesce({_THERE}, {PARTITION_PATH}) AS {PARTITION_PATH}"
+    place = f"coalesce({THERE}, {PARTITION_PATH}) AS {PARTITION_PATH}"
     tagged = found.selectExpr(*_carried(records.keyed), place, FILE_ID, f"{moves} AS {_MOVES}")
     return SparkTagged(records, tagged.drop(_MOVES), tagged.select(PARTITION_PATH, FILE_ID, HASH, _MOVES))
 
