@@ -76,23 +76,23 @@ SETTINGS_GOALS = {
 
 HEAD = """# Benchmarks
 
-Written by `make bench`, which runs everything below in one go; don't edit it by hand.
+`make bench` runs all benchmarks and writes this page; don't edit it by hand.
 
-**What is measured.** Generated trips (ten columns: a UUID as key, a timestamp as ordering, texts, doubles, a city of
-four as partition). In each round a contestant gets a new table: bulk insert, upsert of 10% of the keys spread over
-all files, upsert of 1% new keys, delete of 1%, an aggregate over all rows (count, max of a timestamp and of a text,
-sum), the same over `city = 'nyc' AND fare > 90`, the changes since the bulk insert, an upsert of one row. All
-contestants of a group take turns operation by operation. *Cold* is the first round in a process (its start and a
-Spark session's not counted), *warm* the median of the rounds after it. All reads must agree on rows and sum, else the
-bench fails.
+**What is measured.** The data are generated trips with ten columns: a UUID as key, a timestamp as ordering, texts,
+doubles, and one of four cities as partition. In each round every contestant gets a new table and runs: bulk insert,
+upsert of 10% of the keys spread over all files, upsert of 1% new keys, delete of 1%, an aggregate over all rows
+(count, max of a timestamp and of a text, sum), the same aggregate with `city = 'nyc' AND fare > 90`, the changes
+since the bulk insert, and an upsert of one row. The contestants of a group take turns for each operation. *Cold* is
+the first round in a process, without the start of the process and of the Spark session; *warm* is the median of the
+later rounds. All reads must return the same number of rows and the same sum, otherwise the bench fails.
 
-**How they are set.** Spark: two cores, four shuffle partitions, input read from Parquet by Spark within the time.
-Hudi: its defaults, so with its metadata table, but for a parallelism of four; its default codec is gzip, so it stands
-here with zstd too, which pudi, delta-rs (snappy by its default) and Delta Lake (snappy) need not be told. Delta Lake
-has no incremental read without its change feed, which costs writes, so it isn't asked for one. Local contestants get
-their input as Arrow tables in memory. Memory is the sum of what is resident in the process and its children (pages
-that Python workers share count for each), the largest seen in any round; a JVM keeps what it once had, up to its heap
-limit.
+**Settings.** Spark: two cores, four shuffle partitions; Spark reads the input from Parquet within the measured time.
+Hudi: its defaults, including the metadata table, with a parallelism of four. Hudi's default codec is gzip, so it also
+runs with zstd; pudi (zstd), delta-rs (snappy) and Delta Lake (snappy) run with their default codecs. Delta Lake can't
+read changes without its change data feed, which makes writes slower, so it skips that operation. Local contestants
+get their input as Arrow tables in memory. Memory is the resident memory of the process and its children together, at
+most in any round; memory that Python workers share counts for each of them, and a JVM keeps its heap up to the limit
+once it has grown.
 """
 
 
@@ -190,7 +190,7 @@ class Figures:
         ours, plain = (self.without_planning(op, pudi) for op in ("aggregate", "plain_scan"))
         if ours and plain:
             lines.append(
-                f"- Full-scan aggregate, planning left out: **{ours / plain:.2f} times** {tool} over the same files"
+                f"- Full-scan aggregate without planning: **{ours / plain:.2f} times** {tool} over the same files"
             )
             lines.append(f"  ({ours:.2f} s, {plain:.2f} s).")
         ours, plain = self.warm("bulk_insert", pudi), self.warm("plain_write", pudi)
@@ -253,7 +253,7 @@ class Figures:
         if scan and plain:
             lines.append(
                 verdict(
-                    "pudi on Spark, full scan, planning left out: of `spark.read.parquet`",
+                    "pudi on Spark, full scan without planning: of `spark.read.parquet`",
                     "≤ 1.1",
                     scan / plain,
                     scan / plain <= 1.1,

@@ -192,7 +192,7 @@ def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) 
 
     Raises:
         CorruptError: they differ from the footer, or a page differs from its checksum.
-        NotMovableError: a page has a type that isn't in the format's first version.
+        NotMovableError: a page has a type that pudi does not copy.
     """
     name = ".".join(chunk.path)
     at = values = 0
