@@ -40,6 +40,7 @@ def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
         mdt: the metadata table.
         requested: its instant.
     """
+    mdt.storage.delete([heartbeat_path(requested)])
     timeline = mdt.store.load()
     target = timeline.find(requested, Action.DELTACOMMIT)
     if target is None:
@@ -47,7 +48,6 @@ def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
     _unpublish(mdt, target)
     _take_out(mdt, requested, requested, _requests(mdt, target))
     mdt.store.discard(target)
-    mdt.storage.delete([heartbeat_path(requested)])
 
 
 def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
@@ -58,6 +58,7 @@ def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
         requested: the instant to undo.
         said_by: requested time of the rollback.
     """
+    mdt.storage.delete([heartbeat_path(requested)])
     timeline = mdt.store.load()
     target = timeline.find(requested, Action.DELTACOMMIT)
     rollback = timeline.find(said_by, Action.ROLLBACK)
@@ -78,7 +79,6 @@ def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
     commands = _take_out(mdt, requested, said_by, requests)
     if target is not None:
         mdt.store.discard(target)
-        mdt.storage.delete([heartbeat_path(requested)])
     metadata = _metadata(mdt, requested, rollback, requests, commands, began_ms)
     mdt.store.complete(rollback, encode_rollback_metadata(metadata))
 
