@@ -1,6 +1,6 @@
 """One timeline action, from request to completion or rollback.
 
-Each action is a module; here is what they share, so that a read loads no action.
+Each action is a module. This package exports what actions share, so that a read loads no action.
 """
 
 from pudi.action.committed_files import files_written, verify_committed_files, verify_committed_logs

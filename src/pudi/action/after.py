@@ -1,4 +1,4 @@
-"""What comes behind a completed commit: whatever fails there, the commit stands, and is told as done."""
+"""Run what follows a completed commit: if it fails, the commit stands and is reported as completed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def behind_commit(service: str, table: str, failed: dict[str, str] | None = None
     The next commit, or the next writer's repair, does what was left undone.
 
     Args:
-        service: what is done.
+        service: its name.
         table: the table's root.
         failed: where the error is noted by the service's name.
     """

@@ -22,7 +22,7 @@ def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: T
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         options: the writer's; those count that are given explicitly.
         timeline: the table's as the write begins with it; None loads it.
 

@@ -35,8 +35,8 @@ def build_for_new(meta: MetaClient, options: Options) -> None:
 
     Args:
         meta: the table, without commits.
-        options: those that it's made with; hoodie.metadata.enable=false says that it shall have none,
-            hoodie.metadata.index.column.stats.enable=false that it shall list files only.
+        options: the options of its creation. hoodie.metadata.enable=false means no metadata table,
+            hoodie.metadata.index.column.stats.enable=false means that it only lists files.
     """
     if not metadata_by_default(options):
         return

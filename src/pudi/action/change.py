@@ -1,4 +1,4 @@
-"""Update or delete records by predicate: only files that may hold such records are looked into and rewritten."""
+"""Update or delete records by predicate. Only files that may hold such records are read and rewritten."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def change_where(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the tasks.
         values: by column, SQL text of its new value or a constant that is no text; None deletes.
         where: SQL predicate; None for all records, which only an update takes.
         resolved: the writer's options.
-        since: the instant that what it reads must not have changed since; None for none.
+        since: the instant since which the records that it reads must not have changed; None for no condition.
 
     Returns:
         What was done, or None when the predicate is true for no record.

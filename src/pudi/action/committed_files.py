@@ -37,8 +37,8 @@ def verify_committed_files(
 ) -> None:
     """Refuse to go on without a file that only a loss or a cleaner can have taken away.
 
-    Reads and writes check the newest commit, whose metadata they have for the schema; to check every commit would
-    cost a request each.
+    Reads and writes check the newest commit, whose metadata they have read for the schema. To check every commit would
+    cost one request for each.
 
     Args:
         meta: the table.

@@ -1,4 +1,4 @@
-"""Make a table: check what it shall be, write its properties, the one step that makes it a table, index it."""
+"""Create a table: check the request, write the properties, which creates the table, and build its indexes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def create_table(
 
 
 def _check_no_timeline(meta: MetaClient) -> None:
-    """Refuse a place with commits of a table whose properties were lost: new ones would make its files ours."""
+    """Refuse a folder with the commits of a table whose properties were lost: a new table would take over its files."""
     files, _ = meta.storage.list_dir(meta.store.folder)
     if files:
         raise TableExistsError(

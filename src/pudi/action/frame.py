@@ -83,11 +83,11 @@ def pending(
     inflight: bytes | CommitMetadata = b"",
     failed: dict[str, str] | None = None,
 ) -> Iterator[Instant]:
-    """An inflight instant with a heartbeat. On an error it's taken back, unless it completed all the same.
+    """Yield an inflight instant with a heartbeat. On an error it is discarded, unless it completed.
 
     Args:
         meta: the table.
-        action: what is going to be done.
+        action: the action.
         options: the writer's.
         requested: content of the requested file.
         inflight: content of the inflight file.

@@ -55,7 +55,7 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
 def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequence[str]]) -> Index:
     """The index of a write that replaces file groups: with consistent hashing, their hashes get new ones.
 
-    A file id that was replaced would be taken for replaced if it came again.
+    The new ring has new file ids: readers would take an id that was replaced once for replaced.
 
     Args:
         meta: the table.
@@ -71,7 +71,7 @@ def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequenc
 def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
     """Write down the rings of `renewed_index`; they count once the instant has completed, as those of a resizing do.
 
-    Should it never, they stay behind, and nobody goes by them.
+    If that never happens, the files stay and are ignored.
     """
     if isinstance(index.buckets, ConsistentBuckets):
         for partition in sorted(partition for partition, ids in replaced.items() if ids):
@@ -121,7 +121,7 @@ def _folder(partition: str) -> str:
 
 
 def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable[str]) -> str | None:
-    """The name of a partition's hashing metadata that counts; None where there is none (loadMetadata)."""
+    """Return the name of the partition's valid hashing metadata; None if there is none (loadMetadata)."""
     found = sorted(names)
     rings = [name.removesuffix(HASHING_SUFFIX) for name in found if name.endswith(HASHING_SUFFIX)]
     committed = {name.removesuffix(COMMIT_SUFFIX) for name in found if name.endswith(COMMIT_SUFFIX)}
@@ -141,7 +141,7 @@ def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable
 
 
 def _in_use(meta: MetaClient, timeline: Timeline, partition: str, path: str) -> bool:
-    """Whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile)."""
+    """Return whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile)."""
     groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline, sizes=False).slices_of([partition])}
     if not groups:
         raise NotSupportedError(

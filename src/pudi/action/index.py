@@ -44,7 +44,7 @@ _MOVES = {
 _BY_RECORDS = {"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"}
 _SAMPLE_COMMITS = 10
 _SAMPLE_FILES = 16
-"""How many commits back files are looked for, and in how many of them keys, where few don't tell."""
+"""The number of commits to search for files, and of files to read keys from, if file names are not enough."""
 _SAMPLE_HASHES = 16
 """Hashes of keys after which one possible number of buckets is believed."""
 _SAMPLE_FIELDS = 30
@@ -102,8 +102,8 @@ def check_index(meta: MetaClient, options: Options) -> None:
 def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
     """The index to write a table by.
 
-    A table whose files are buckets has the bucket index whether an option says so or not. Its files also tell the
-    number of buckets: it divides the difference of every key's hash and its file's bucket.
+    A table whose files are buckets has the bucket index, with or without an option. Its files also state the number of
+    buckets: it divides the difference between the hash of every key and the bucket of its file.
 
     Raises:
         InvalidArgumentError: the options contradict each other or the table, so that keys would be lost: another
@@ -148,7 +148,7 @@ def _hash_fields(config: TableConfig, options: Options) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What a table's files say of buckets.
+    """What the files of a table reveal about buckets.
 
     Attributes:
         files: whether any were found.
@@ -173,7 +173,7 @@ class _Evidence:
         return self.divided and self.most < _PLAUSIBLE_BUCKETS and self.divisor > self.most
 
     def allows(self, count: int) -> bool:
-        """Whether there may be so many buckets."""
+        """Return whether a number of buckets is plausible."""
         return count > self.most and self.divisor % count == 0
 
     def counts(self) -> list[int]:
@@ -186,7 +186,7 @@ class _Evidence:
 
 @dataclass(frozen=True, slots=True)
 class _Finder:
-    """One look at a table."""
+    """Find the index of one table at one timeline."""
 
     meta: MetaClient
     timeline: Timeline
@@ -271,7 +271,7 @@ class _Finder:
         return Index(buckets=ConsistentBuckets(known[0] if given is None else int(given), fields, rings))
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
-        """Refuse buckets of other kinds, whose files by their names may be any."""
+        """Refuse buckets of other kinds: their files can have any name."""
         if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
             raise NotSupportedError(
                 "the table's buckets are numbered partition by partition; use Apache Hudi",
@@ -296,7 +296,7 @@ class _Finder:
         return seen
 
     def _hashes(self, file: BaseFile | LogFile, fields: tuple[str, ...]) -> np.ndarray:
-        """Different hashes of a file's first keys; none of one that was replaced and cleaned since."""
+        """Return distinct hashes of the first keys of a file; none if the file was replaced and cleaned meanwhile."""
         try:
             keys = self._logged(file) if isinstance(file, LogFile) else self._stored(file)
         except NotFoundError:

@@ -101,7 +101,7 @@ def _info(spec: IndexSpec, state: str, instant: str | None) -> IndexInfo:
 
 
 def split_options(given: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """A user's options: those of Hudi and pudi, and settings of an index, which have no such prefix."""
+    """Separate options of Hudi and pudi from the settings of an index, which have no such prefix."""
     options = {key: value for key, value in (given or {}).items() if key.startswith(KEY_PREFIXES)}
     return options, {key: value for key, value in (given or {}).items() if key not in options}
 

@@ -1,9 +1,9 @@
 """One run of a planned building of an index: it holds the table's lock for moments only, in which no job runs.
 
-It makes the index's file groups, and says in the properties, under the lock, that it's being built: from then on
-every commit puts its changes there. Without the lock it writes base files of what had been committed before. Under the
-lock again it completes. What is newest in a file group wins, and log files are newer than base files, so that nothing
-is left to catch up with; a commit of another writer that did not take part has the run begin anew.
+The run creates the file groups and states in the properties, under the lock, that the index is being built. From then
+on every commit writes its changes there. Without the lock the run writes base files of everything committed before.
+Under the lock again it completes. The newest entry of a key wins, and log files are newer than base files, so nothing
+has to be caught up with. If a commit of another writer did not take part, the run starts again.
 
 Source: RunIndexActionExecutor, AbstractIndexingCatchupTask.
 """
@@ -41,7 +41,7 @@ from pudi.timeline import Instant, Timeline
 _log = logging.getLogger(__name__)
 
 _RUNS = 5
-"""How often a run begins anew that other writers left behind."""
+"""The number of runs after which a build gives up because other writers don't take part."""
 _OPERATION = "INDEX"
 
 
@@ -55,7 +55,7 @@ class IndexRun(Timed):
 
     Attributes:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         instant: the indexing.
         resolved: the options.
         keeps_plan: whether the plan stays for others where the run fails.
@@ -147,7 +147,7 @@ class IndexRun(Timed):
                 beat.stop()
 
     def _free(self) -> Instant:
-        """The indexing as it is now, pending and run by nobody."""
+        """Return the indexing as it is now: pending, and run by nobody."""
         current = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
         options = WriteOptions.of(self.resolved)
         if current is None or current.is_completed or not is_dead_building(self.meta, current, options):
@@ -187,7 +187,7 @@ class IndexRun(Timed):
             raise ConflictError(wrong, table=self.meta.storage.root, instant=self.instant.requested)
 
     def _finish(self, builder: IndexBuilder, instant: Instant, filled: Stats) -> tuple[Instant, Stats]:
-        """Under the lock: see that all who committed meanwhile took part, then let readers use the index."""
+        """Check under the lock that all commits since the beginning took part, then publish the index."""
         meta, partition = self.meta, builder.work.spec.partition
         builder.catch_up(meta.store.load())
         with meta.lock:
@@ -206,7 +206,7 @@ class IndexRun(Timed):
             own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
             if own is None or own.is_completed:
                 raise _LeftBehind("the metadata table lost the index's delta commit", table=meta.storage.root)
-            if set(stats) - {partition}:  # what comes with it is to be kept in step from now on too, should we die
+            if set(stats) - {partition}:  # if this process dies, commits must maintain the companions too
                 building = {*config.metadata_partitions_inflight, *stats}
                 set_partitions(meta, ready=config.metadata_partitions, building=building)
             mdt.store.complete(own, metadata_deltacommit(stats, BULK_INSERT), also=list(stats))

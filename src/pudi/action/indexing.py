@@ -46,7 +46,7 @@ def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Op
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         spec: the index, as the user gives it.
         resolved: the options.
 
@@ -65,7 +65,7 @@ def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Op
 def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
     """Plan an index, for any process to build; arguments and errors as `create_index`.
 
-    A plan for the same index that nobody is at work on is replaced.
+    A plan for the same index that no process runs is replaced.
 
     Returns:
         The requested instant.
@@ -97,7 +97,7 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
 
 
 def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Collection[str]:
-    """Build an index beside a write or a repair, unless the table has it or gets it already.
+    """Build an index before a write or in a repair, unless the table has it or another process builds it.
 
     That of a table without commits is made under the table's lock, and leaves no instant on its timeline.
 
@@ -143,11 +143,11 @@ def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline:
 
 
 def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
-    """Build the indexes that are planned and that nobody is at work on, whoever planned them, oldest first.
+    """Run the plans of indexes that no process runs, whoever made them, oldest first.
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         resolved: the options.
 
     Raises:
@@ -173,7 +173,7 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> 
 
 
 def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
-    """Put a plan of one index each in the place of a plan of several, as Hudi's indexer makes them, run by nobody.
+    """Replace a plan of several indexes, as Hudi's indexer makes them, by one plan for each; no process runs them.
 
     Returns:
         The plans, that of the record index first, which others need.
@@ -224,7 +224,7 @@ def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
 
 
 def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
-    """Drop an index, or what is being built of it; with the statistics of columns those of partitions go.
+    """Drop an index, or the files of an unfinished build; partition statistics are dropped with column statistics.
 
     The properties say first that it's gone, then its files go, then its definition: no reader trusts half of it.
 
@@ -234,7 +234,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
         resolved: the options.
 
     Raises:
-        InvalidArgumentError: the table has no such index, or others need it.
+        InvalidArgumentError: the table has no such index, or another index needs it.
         ConflictError: another process is building it.
     """
     meta.reload()
@@ -291,7 +291,7 @@ def _check(meta: MetaClient, resolved: Options) -> None:
 
 
 def _with_metadata(meta: MetaClient, resolved: Options) -> None:
-    """Make the metadata table that an index is part of, where there is none; dead writers' instants go before."""
+    """Create the metadata table that an index needs, if there is none, after a rollback of dead writers."""
     reconcile_metadata(meta, resolved)
     repair(meta, WriteOptions.of(resolved))
     build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))

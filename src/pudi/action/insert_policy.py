@@ -1,4 +1,4 @@
-"""What inserts need to know of a table, and what they do with records whose key it holds."""
+"""The rules of inserts: whether they look up keys, and what happens to records whose key exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pudi.timeline import Timeline
 
 
 def is_uncounted(operation: Operation, index: Index, engine: Engine, timeline: Timeline) -> bool:
-    """Whether a write needs no plan: a bulk insert, into buckets where none of them can be there yet."""
+    """Return whether a write needs no plan: a bulk insert, unless it could add to existing buckets."""
     if operation is not Operation.BULK_INSERT or index.buckets is None:
         return operation is Operation.BULK_INSERT
     fresh = not any(instant.is_completed for instant in timeline.instants)
@@ -25,7 +25,7 @@ def is_uncounted(operation: Operation, index: Index, engine: Engine, timeline: T
 def adds_new_only(
     operation: Operation, options: WriteOptions, index: Index, slices: Iterable[FileSlice], table: str
 ) -> bool:
-    """Whether an insert leaves out or refuses records whose key the table holds, which lies in some slices.
+    """Return whether an insert drops or refuses records whose key exists in one of the slices.
 
     Raises:
         NotSupportedError: it is to, and the index can't tell.
@@ -46,7 +46,7 @@ def adds_new_only(
 
 
 def without_known(tagged: Any, options: WriteOptions, table: str) -> Any:
-    """The records whose key the table doesn't hold.
+    """Return the records whose key does not exist in the table.
 
     Raises:
         InvalidArgumentError: there are others, which are to be refused.

@@ -30,7 +30,7 @@ def merging_of(
         timeline: the whole active timeline.
         seen: the part of it that the reader sees.
         until: greatest requested time of log blocks that count; None for any.
-        among: the instants whose log blocks count, in incremental reads; None for all.
+        among: in incremental reads, the instants whose log blocks count; None for all.
 
     Raises:
         NotSupportedError: the table names a payload class that pudi doesn't know.
@@ -52,7 +52,7 @@ def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:
 
 
 def merging_of_deletes(meta: MetaClient, timeline: Timeline, operation: Operation) -> Merging | None:
-    """How a delete reads the records that it deletes, whose ordering values its log records have.
+    """Return how a delete reads the stored records whose ordering values its log records copy.
 
     None for other operations, in copy-on-write tables, and where no ordering value decides between versions. Where log
     files have no place for the values, or readers don't heed them, deletes go without, and a warning says what may

@@ -1,7 +1,7 @@
-"""Instants whose completed file is gone: what later instants were built on, against what the timeline has.
+"""Instants whose completed file is gone, found by comparing later instants with the timeline.
 
-A crash leaves a pending instant too, and one that was rolled back leaves nothing. What tells the difference is a
-completed instant that was built on what it wrote: nobody builds on what isn't completed.
+A crash also leaves a pending instant, and a rollback leaves nothing. The difference is a completed instant that builds
+on what the lost one wrote: no instant builds on one that isn't completed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _BOOTSTRAP = "0000000000000"
 
 @dataclass(frozen=True, slots=True)
 class LostInstant:
-    """An instant that had completed, and whose completed file is gone.
+    """An instant that had completed and whose completed file is gone.
 
     Attributes:
         requested: its requested time.
         proof: a completed instant that was built on it.
         through: what that one names: a file, or the instant itself.
-        pending: what is left of it on the timeline; None where nothing is.
+        pending: its pending instant on the timeline; None if there is none.
     """
 
     requested: str
@@ -50,7 +50,7 @@ class LostInstant:
 
     @property
     def text(self) -> str:
-        """What there is to say of it."""
+        """Describe it for a message."""
         left = "only pending files of it are left" if self.pending else "nothing of it is left on the timeline"
         return (
             f"the completed file of instant {self.requested} is gone ({left}): it had completed, since "
@@ -64,13 +64,14 @@ def find_lost(
 ) -> list[LostInstant]:
     """Instants that some completed ones were built on, and that aren't completed; oldest first.
 
-    Where nothing of one is left, it's told if it's no older than the active timeline, or nothing was ever archived.
+    An instant that left nothing is reported if it is not older than the active timeline, or if nothing was ever
+    archived.
 
     Args:
         meta: the table.
         timeline: its active timeline.
-        later: completed instants of it; what they say of themselves is read.
-        in_logs: whether to look into log files too, whose blocks say which base file they lie over.
+        later: completed instants of the timeline whose metadata is read.
+        in_logs: whether log files are read too: their blocks name the base file that they belong to.
         in_rows: whether to look for the rows of pending instants in what later compactions made, below version 8.
 
     Raises:
@@ -104,13 +105,13 @@ def refuse_losses(
 ) -> None:
     """Refuse to read without an instant that had completed.
 
-    Where writes are pending, what came after them is looked at; else only what is read anyway.
+    If writes are pending, later commits are read as well. Otherwise only the metadata is used that is read anyway.
 
     Args:
         meta: the table.
         timeline: its whole timeline.
-        read: completed instants whose metadata is read anyway, or at will.
-        after: time after which instants must have completed to matter to the reader; None for any.
+        read: completed instants whose metadata is known or free to read.
+        after: completion time after which an instant matters to the reader; None for all.
         until: greatest requested time of instants that matter to it; None for any.
 
     Raises:
@@ -133,7 +134,7 @@ def refuse_losses(
 
 
 def refuse_to_undo(meta: MetaClient, timeline: Timeline, target: Instant) -> None:
-    """Refuse to roll back what is left of an instant that had completed.
+    """Refuse to roll back the pending instant of one that had completed.
 
     Raises:
         CorruptError: a later instant was built on it.
@@ -197,9 +198,9 @@ def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
 
 
 def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant]) -> Iterator[tuple[str, str, bool]]:
-    """Pending writes whose rows a compaction took into base files, which it does with those of completed ones alone.
+    """Find pending writes whose rows a compaction put into base files: it only merges completed ones.
 
-    Below version 8 nothing else tells of them: log files are named by their slice's base, and say no more.
+    Below version 8 nothing else proves it: log files are named by the base of their slice only.
     """
     asked = {each for each, left in pending.items() if left.action in WRITE_ACTIONS and each < instant.requested}
     if (

@@ -32,7 +32,7 @@ class Clause:
     """A clause as the user wrote it.
 
     Attributes:
-        kind: what it does.
+        kind: what the clause does.
         values: SQL text or constant by column; None for all of the source's columns.
         condition: SQL predicate; None for all rows.
     """
@@ -50,7 +50,7 @@ class MergeRequest:
         on: names of columns that both sides have, or a condition of equalities; None for the table's key.
         clauses: in the user's order.
         source: what expressions call the source.
-        target: what they call the table.
+        target: the name of the table in the statement.
     """
 
     on: str | Sequence[str] | None
@@ -66,11 +66,11 @@ def merge(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the tasks.
         data: the source, in a form that the engine takes.
-        request: how, and what comes of it.
+        request: the statement.
         resolved: the writer's options.
-        since: the instant that what it reads must not have changed since; None for none.
+        since: the instant since which the records that it reads must not have changed; None for no condition.
 
     Returns:
         What was done, or None when no clause takes a row.

@@ -17,11 +17,11 @@ def rule_of(
 
     Args:
         meta: the table.
-        operation: what is done; of deletes, which carry keys alone, any version wins, and where versions don't meet
-            the table's rule isn't needed.
+        operation: the operation. For deletes, which only have keys, any version wins; if versions are not compared, the
+            table's rule isn't needed.
         options: the writer's.
         resolved: the same, by key.
-        everywhere: whether keys are looked for in the whole table.
+        everywhere: whether keys are looked up in the whole table.
         schema: the table's Avro schema as JSON.
 
     Raises:

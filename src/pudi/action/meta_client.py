@@ -49,7 +49,7 @@ _SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"
 
 @lru_cache(maxsize=16)  # a verb asks several times, and it's mostly the same
 def _check_schema(avro_json: str) -> None:
-    """Refuse a text that is no Avro schema of a table; whether its types are supported is for those who need them."""
+    """Refuse a text that is no Avro schema of a table. Whether its types are supported is checked later."""
     with suppress(NotSupportedError):
         avro_to_arrow(avro_json)
 
@@ -64,7 +64,7 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
     *LockSettings.declared,
     *MergeMemory.declared,
 )
-"""Options that a table is opened with: a verb that's given one of them opens it anew."""
+"""Options that a table is opened with. A verb with one of these options opens the table again."""
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class MetaClient:
         """Open the table at `path`.
 
         Raises:
-            TableNotFoundError: there is none.
+            TableNotFoundError: there is no table.
             NotSupportedError: it's of a kind that this release can't read.
             CorruptError: its properties can't be read.
         """
@@ -124,7 +124,7 @@ class MetaClient:
 
     @classmethod
     def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
-        """The table whose configuration is known already."""
+        """Return the client of a table whose properties are known."""
         given = resolve_only(options, OPENING_OPTIONS)
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
@@ -179,8 +179,7 @@ class MetaClient:
     ) -> FileSystemView:
         """File slices as a reader sees them; see `FileSystemView` and `listing`.
 
-        That they are whole is made sure by default for those who read log files, if any, of a table that isn't itself
-        a metadata table.
+        By default log files are checked to be whole, except in a metadata table.
         """
         listing = self.listing(timeline, opened)
         return FileSystemView(
@@ -209,7 +208,7 @@ class MetaClient:
         return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
 
     def check_listed(self, table: MetadataTable) -> None:
-        """Refuse to add to a metadata table whose list of files couldn't be read when it was asked for the last time.
+        """Refuse to add to a metadata table whose list of files was unreadable at the last request.
 
         Raises:
             CorruptError: it's so, and the metadata table is still the same.

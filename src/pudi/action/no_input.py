@@ -1,4 +1,4 @@
-"""Writes that take no records in: they work on what is in the table."""
+"""Writes without input records: they change what is in the table."""
 
 from __future__ import annotations
 

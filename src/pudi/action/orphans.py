@@ -1,7 +1,7 @@
-"""What writers that died left behind, and what nobody needs: found by listings, taken away under the table's lock.
+"""Files that dead writers left behind: found by listings, deleted under the table's lock.
 
-None of it does harm to readers: files of instants that never completed are never read. But it takes room, and a
-metadata table that's built anew of the folders must not list it.
+Readers ignore them, since they are of instants that never completed. But they take space, and a metadata table that is
+rebuilt from folders must not list them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pudi.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What lies about.
+    """What dead writers left behind.
 
     Attributes:
         data_files: data files of instants that aren't on the timeline and never completed.
         markers: folders of markers of instants that aren't pending and give no sign of life.
-        metadata: folders below the metadata table's that are none of its partitions: half built, or dropped.
+        metadata: folders of the metadata table that are none of its partitions: unfinished or dropped ones.
         backup: whether a change of the properties died half-way.
     """
 
@@ -48,7 +48,7 @@ class Orphans:
         return bool(self.data_files or self.markers or self.metadata or self.backup)
 
     def describe(self) -> Iterator[tuple[str, str]]:
-        """Path of each thing, and what it is."""
+        """Return the path of each item and its description."""
         for path in self.data_files:
             yield path, "a data file of an instant that never completed and is on the timeline no more"
         for path in self.markers:
@@ -60,7 +60,7 @@ class Orphans:
 
 
 def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Orphans:
-    """Look for them. What is listed is listed before the timeline is read: a writer at work is on it by then.
+    """Find orphans. Folders are listed before the timeline is read, so that the instants of live writers are on it.
 
     Args:
         meta: the table.
@@ -96,9 +96,9 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
 
 
 def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
-    """Data files of unknown instants, and these, not older than the active timeline: what is, may be archived.
+    """Return data files of instants that are neither on the timeline nor older than its start.
 
-    Below version 8 log files bear their base's instant, and blocks of many.
+    Older ones may be archived. Below version 8 log files bear their base's instant, and blocks of many.
     """
     known = {instant.requested for instant in timeline.instants}
     start = timeline.start or ""
@@ -112,7 +112,7 @@ def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> I
 
 
 def remove_orphans(meta: MetaClient) -> Orphans:
-    """Take away what lies about; what was."""
+    """Delete orphans and return what was deleted."""
     with meta.lock:
         found = find_orphans(meta)
         if found.backup:

@@ -1,4 +1,4 @@
-"""Make what is wrong in a metadata table anew: partitions named in, the same partitions built of the files out."""
+"""Rebuild partitions of the metadata table from the table's files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionRebuild:
-    """What was made anew, and what was only taken away.
+    """The result of a rebuild.
 
     Attributes:
-        built: partitions of the metadata table that were made anew.
+        built: rebuilt partitions of the metadata table.
         dropped: those that were taken away, and why they weren't made.
     """
 
@@ -57,21 +57,21 @@ def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
 def rebuild(
     meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], settle: Callable[[], object]
 ) -> PartitionRebuild:
-    """Take partitions of the metadata table away, and make them anew of the table's files.
+    """Delete partitions of the metadata table and build them again from the table's files.
 
     Writers may go on once they're gone: their commits take part in the building, see `IndexRun`. A crash leaves a table
     without the partitions: its readers list folders and read footers until they're made again.
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         options: the user's: how many file groups partitions get, and the like.
-        partitions: what is wrong; see `with_dependents`.
-        settle: called when they're gone and not made yet: rolls dead writers back, for which the metadata table must be
-            readable or gone.
+        partitions: the damaged partitions; see `with_dependents`.
+        settle: called after the deletion and before the build: it rolls back dead writers, for which the metadata table
+            must be readable or absent.
 
     Raises:
-        ConflictError: the metadata table is being compacted, or gets an index; or, below version 8, something is
+        ConflictError: the metadata table is being compacted or gets an index; or, below version 8, an instant is
             pending on the table, whose log files can't be told from others, or a compaction on the metadata table.
             Nothing was done.
     """
@@ -100,13 +100,13 @@ def rebuild(
 
 
 def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) -> None:
-    """Before a write: build indexes again whose entries another writer took back, of the table's files.
+    """Before a write, rebuild indexes whose entries another writer rolled back.
 
     Where that can't be done now, they stay as they are, which no reader uses: the next write tries again.
 
     Args:
         meta: the table, with its metadata table as it was opened for the write (`build_metadata`).
-        engine: who does the work.
+        engine: runs the jobs.
         options: the writer's.
 
     Raises:
@@ -136,7 +136,7 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
 
 
 def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
-    """Refuse to take partitions away that couldn't be made anew now, or that another process is at work on."""
+    """Refuse to delete partitions that could not be rebuilt now, or that another process works on."""
     dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}
     for instant, alive in pending_writes(meta, WriteOptions.of(options)):
         if FILES in doomed and instant.action is Action.INDEXING and alive is Liveness.ALIVE:
@@ -155,7 +155,7 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
 
 
 def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
-    """Take compactions of the metadata table back that nobody is at work on: they're planned over what will be gone."""
+    """Abort compactions of the metadata table that no process runs, whose plans name files that will be deleted."""
     try:
         mdt = open_metadata(meta)
     except (CorruptError, NotSupportedError):

@@ -31,12 +31,12 @@ def write(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the tasks.
         data: the records, in a form that the engine takes.
         operation: what to do with them.
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
-        since: the instant that what is written to must not have changed since; None for none.
+        since: the instant since which the written records must not have changed; None for no condition.
 
     Returns:
         What was done, or None when there are no records.

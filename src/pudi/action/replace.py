@@ -57,14 +57,14 @@ def overwrite(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the tasks.
         data: the records, in a form that the engine takes.
         operation: INSERT_OVERWRITE or INSERT_OVERWRITE_TABLE.
         resolved: the writer's options; hoodie.datasource.overwrite.mode=static without partitions means all of the
             table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
         partitions: partition paths that are replaced whether records fall into them or not, and no others.
         extra_metadata: more to say in the commit.
-        since: the instant that what is replaced must not have changed since; None for none.
+        since: the instant since which the replaced records must not have changed; None for no condition.
 
     Returns:
         What was done, or None when there was nothing to write and nothing to replace.
@@ -102,12 +102,12 @@ def delete_partitions(
 
     Args:
         meta: the table.
-        engine: who does the work; there is little to do.
+        engine: runs the tasks, if any.
         partitions: partition paths; those that aren't there are no error.
         where: in their place, a predicate over partition columns alone.
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
-        since: the instant that what is replaced must not have changed since; None for none.
+        since: the instant since which the replaced records must not have changed; None for no condition.
 
     Returns:
         What was done, or None when the partitions hold nothing.
@@ -147,7 +147,7 @@ def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:
 
 @dataclass
 class _Replace(Write):
-    """A write whose commit takes file groups out of the table.
+    """A write whose commit replaces file groups.
 
     Args:
         partitions: partition paths named by the caller.
@@ -241,7 +241,7 @@ class _DeletePartitions(WriteWithoutInput, _Replace):
         return encode_requested_replace_metadata(plan), profile
 
     def _chosen(self, timeline: Timeline, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
-        """The slices of partitions for whose records `where` is true."""
+        """Return the slices of partitions in which `where` is true for all records."""
         meta = self.meta
         schema, fields = meta.schema(timeline), meta.config.partition_fields
         bound = bind(parse(where), schema)

@@ -1,9 +1,9 @@
 """Writing again after another writer won: which verbs do, how often, after what pause.
 
-A conflict means that nothing of the write is visible, and an attempt plans from the table as it is by then. That's
-right for a verb whose input says what to do with whatever is there (an update, a merge, a delete by predicate), or that
-only adds. Records to upsert, or to put in place of others, may have been computed from what the other writer changed,
-and are written again only where the user says so.
+After a conflict nothing of the write is visible, and the next attempt plans from the new state. That is right for a
+verb that states what to do with existing records (an update, a merge, a delete by predicate), or that only adds
+records. Records to upsert, or to replace others, may have been computed from what the other writer changed. They are
+only written again if an option says so.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ class Retries:
     def of(cls, meta: MetaClient, options: WriteOptions, *, by_default: bool) -> Retries:
         """How often a write is repeated.
 
-        Where the user said that one process writes the table, a conflict shows that this isn't so, which is told at
-        once.
+        If the options state a single writer, a conflict disproves it and is reported at once.
 
         Args:
             meta: the table.

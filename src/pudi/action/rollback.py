@@ -53,7 +53,7 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         The timeline now, after the repair.
 
     Raises:
-        ConflictError: a pending write gives no sign of life but is too young to be taken for dead.
+        ConflictError: a pending write has no heartbeat but is too young to be considered dead.
         CorruptError: a pending write had completed: a later one was built on it, and its completed file is gone.
         NotSupportedError: a table service is pending that this release can't work around.
     """
@@ -74,7 +74,7 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
 
 
 def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
-    """What `repair` undoes: pending writes whose writer gives no sign of life, and goes on with: rollbacks.
+    """Return what `repair` handles: pending writes of dead writers, and pending rollbacks, which it completes.
 
     Raises:
         ConflictError: as `repair`.
@@ -86,7 +86,7 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
 
 
 def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:
-    """Whatever is pending on the timeline, and whether somebody is at work on it."""
+    """Return the pending instants of the timeline, each with the liveness of its process."""
     pending = meta.store.load().pending
     return [(each, _liveness(meta, each.requested, options, _last_touched(meta, each))) for each in pending]
 
@@ -115,7 +115,7 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
 
 
 def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
-    """Take a write of this very process back, as if it had never begun: no rollback instant tells of it.
+    """Discard a write of this process as if it had never begun: no rollback instant mentions it.
 
     Below version 8, where log files stay behind, a rollback tells a metadata table of them.
 
@@ -217,7 +217,7 @@ def _last_touched(meta: MetaClient, instant: Instant) -> int:
 
 
 def _resume(meta: MetaClient, rollback: Instant) -> None:
-    """Carry out a rollback whose writer died; its plan is in the requested file."""
+    """Complete a rollback whose writer died, by the plan in its requested file."""
     if rollback.state is State.REQUESTED:
         rollback = meta.store.start(rollback)
     path = meta.store.path(rollback, State.REQUESTED)
@@ -298,8 +298,8 @@ def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantI
 def _planned(meta: MetaClient, target: InstantInfo, request: RollbackRequest) -> list[str]:
     """The files that a plan names, relative to the root.
 
-    Plans hold absolute paths, which need not spell the root as we do (a link, `s3a` for `s3`), and are no more trusted
-    than any file: what counts is the partition and the name, and that the name is one of the instant's.
+    Plans contain absolute paths, which may name the root differently (a link, `s3a` instead of `s3`) and are not
+    trusted. Only partition and file name are used, and the name must be one of the instant's.
     """
     markers = Markers(meta.storage, target.commit_time)
     names = [path.rstrip("/").rpartition("/")[2] for path in request.files_to_be_deleted]

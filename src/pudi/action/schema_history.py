@@ -13,14 +13,14 @@ from pudi.timeline.instant import next_instant
 
 
 def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHistory | None:
-    """The schemas by which a table's files are read; None for a table without schema on read.
+    """Return the schemas by which a table's files are read; None for a table without schema on read.
 
     As in Hudi, schema on read is what the newest commit that can say a schema says; a commit without it ends it.
 
     Args:
         meta: the table.
         seen: the timeline as far as the read looks.
-        now: all of the active timeline, whose commits make schema files valid.
+        now: the whole active timeline, whose commits make schema files valid.
 
     Raises:
         CorruptError: a schema can't be read, or the schema files are gone.

@@ -1,4 +1,4 @@
-"""What a writer's options say of one write: how files are made and filled, whether versions of a key are combined."""
+"""The settings of one write from the writer's options: files, their sizes, and whether versions are combined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
 _SIZE_SAMPLE_COMMITS = 5
-"""How many commits back the size of a record is looked for."""
+"""The number of commits to search for an average record size."""
 
 
 def writable_schema(schema_json: str, table: str) -> pa.Schema:
@@ -41,7 +41,7 @@ def writable_schema(schema_json: str, table: str) -> pa.Schema:
 
 
 def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
-    """The table's schema after a write, as Avro; each column whose type the write changes is logged.
+    """Return the table's Avro schema after a write, and log each column whose type the write changes.
 
     Args:
         before: the schema before.
@@ -65,7 +65,9 @@ def combines(operation: Operation, options: WriteOptions) -> bool:
 
 
 def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]) -> FileOptions:
-    """How base files are written; with a bloom filter where options say so, or the table keeps those anyway.
+    """Return how base files are written.
+
+    They get a bloom filter if an option says so, or if the table stores filters anyway.
 
     Args:
         meta: the table.
@@ -124,8 +126,8 @@ def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_b
         meta: the table.
         options: the writer's.
         timeline: the table's commits.
-        record_bytes: what an average record takes in memory, where the engine knows: the least that a table without
-            commits to go by is told.
+        record_bytes: bytes of an average record in memory, if the engine knows; the lower bound for a table without
+            commits to estimate by.
     """
     recent = meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
     default = min(float(options.record_size_estimate), record_bytes or float("inf"))

@@ -60,7 +60,7 @@ def build_commit_metadata(
         operation: what was done.
         stats: the files that were written.
         schema_json: the table's schema as Avro.
-        history: the schemas by id, in a table that has such.
+        history: the schemas by id, in a table with schema on read.
         replaced: ids of the file groups that go out of the table, by partition path.
         extra: what else is to be said.
     """

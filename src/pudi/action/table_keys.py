@@ -48,7 +48,7 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
 
 
 def check_generated(keys: KeyGenerator, operation: Operation, options: WriteOptions, table: str) -> None:
-    """Refuse what a table with generated record keys can't do: nobody knows the key of a record that is to come.
+    """Refuse what is impossible with generated record keys: the key of a future record is unknown.
 
     Raises:
         NotSupportedError: an operation that finds records by key.

@@ -47,7 +47,7 @@ def verify(meta: MetaClient, resolved: Options, schema: SchemaSeen, check: Confl
     """Compare a write with what happened since it began.
 
     Args:
-        meta: the table; its properties are read again where another writer was here, who may have changed them.
+        meta: the table; its properties are read again if another writer may have changed them.
         resolved: the writer's options.
         schema: the table's as the write found it.
         check: what the write did.
@@ -55,7 +55,7 @@ def verify(meta: MetaClient, resolved: Options, schema: SchemaSeen, check: Confl
 
     Raises:
         ConflictError: another writer's commit contradicts it.
-        NotSupportedError: the table is no more of a kind that this release can write.
+        NotSupportedError: this release can't write the table any more.
     """
     check.run(now)
     if check.new_commits(now):

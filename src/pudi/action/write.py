@@ -74,18 +74,18 @@ _Plan: TypeAlias = WritePlan | tuple[PartitionTask, ...]
 
 @dataclass
 class Write(Timed):
-    """One attempt at a write, from the check of its input to its result; made anew for each.
+    """One attempt at a write, from the check of its input to its result; each attempt is a new object.
 
     Args:
         meta: the table.
-        engine: who does the work.
-        operation: what is done.
+        engine: runs the tasks.
+        operation: the operation.
         resolved: the writer's options.
         options: their typed view.
         extra_metadata: more to say in the commit.
         flagged: whether records come with a flag for deletes, see `WriteSpec`.
         failed: what failed behind the commit, by service.
-        since: the instant that what it touches must not have changed since; None for none.
+        since: the instant since which the touched records must not have changed; None for no condition.
     """
 
     meta: MetaClient
@@ -119,7 +119,7 @@ class Write(Timed):
         meta.reload()
         check_writable(meta.config, meta.storage.root, self.resolved)
         check_consistent(meta.config, self.resolved, meta.storage.root)
-        CompactionOptions.of(self.resolved)  # a wrong one is told before anything is written
+        CompactionOptions.of(self.resolved)  # report wrong options before anything is written
         first = meta.store.load()
         if self.since is not None:
             self.unchanged = unchanged_since(meta, first, self.since)
@@ -169,7 +169,7 @@ class Write(Timed):
     def _write_by(
         self, timeline: Timeline, schema_json: str, records: Any, *, counted: bool
     ) -> tuple[Instant, CommitMetadata] | None:
-        """Write and commit, after a look at records and table or without; None where there's nothing to do."""
+        """Write and commit, with or without counting and planning first; None if there is nothing to do."""
         if not counted:
             return self._commit(timeline, schema_json, records, None)
         tagged, plan = self._plan(timeline, records)
@@ -195,7 +195,7 @@ class Write(Timed):
 
     @property
     def _reads(self) -> Reads | None:
-        """Which partitions are read; None where what is written doesn't depend on what is there."""
+        """Return the partitions that the write reads; None if its result doesn't depend on existing records."""
         return None
 
     @property
@@ -220,7 +220,7 @@ class Write(Timed):
 
     @property
     def _everywhere(self) -> bool:
-        """Whether keys are looked for in the whole table."""
+        """Return whether keys are looked up in the whole table."""
         return self.index.is_global and self.operation in {Operation.UPSERT, Operation.DELETE}
 
     def _rule(self) -> MergeRule:
@@ -233,7 +233,7 @@ class Write(Timed):
         with self._phase("list"):
             slices = self._slices(timeline, None if self._everywhere else sorted(records.counts))
         shards = shards_for(meta, timeline, self.index)
-        self.index = replace(self.index, records=shards is not None)  # without one keys are looked for in files
+        self.index = replace(self.index, records=shards is not None)  # without the index, keys are looked up in files
         limits = None if self._everywhere or self.index.records else self.engine.whole_limits
         packs = self.operation is not Operation.DELETE and self.index.buckets is None
         new_only = adds_new_only(self.operation, self.options, self.index, slices, meta.storage.root)
@@ -261,7 +261,7 @@ class Write(Timed):
         return tagged, place(profile, slices, sizing, lambda number: new_file_id(unique, number), self._logs)
 
     def _next_schema(self, records: Any) -> str:
-        """The table's schema as this write leaves it; a flag beside the records is no column of the table."""
+        """Return the table's schema after this write; a flag beside the records is not a column of the table."""
         if self.flagged:
             return self.schema_before
         return next_schema(self.schema_before, records.schema, self.meta.config.name, self.meta.storage.root)
@@ -343,7 +343,7 @@ class Write(Timed):
         return self.engine.write(records, meta.storage, spec, plan) if plan.tasks else ()
 
     def _next_history(self, requested: str, schema_json: str) -> SchemaHistory | None:
-        """The schemas by id as this commit leaves them, in a table that has such (saveInternalSchema)."""
+        """Return the schemas by id after this commit, in a table that has them (saveInternalSchema)."""
         if self.history is None:
             return None
         current = self.history.current

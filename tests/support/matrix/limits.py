@@ -45,7 +45,7 @@ LIMITS = [
         ),
         ("gone",),
         "nothing was built on it, or only what doesn't say so: it looks like a write that died",
-        "A completed file that was deleted, and that no later instant was built on",
+        "A deleted completed file of an instant on which no later instant builds",
     ),
     Limit(
         ("* | completed *commit", "* | older completed *commit"),
@@ -69,7 +69,7 @@ LIMITS = [
         ("mor6* | log delete", "mor_v6_* | log *"),
         ("replaced by one of its size", "replaced"),
         "names of log files of version 6 don't say their instants, and their blocks are another file group's",
-        "in version 6, where names of log files don't say their instant, by one of another file group too",
+        "there also a log file that was replaced by one of another file group, or by a longer one",
     ),
     Limit(
         ("* | base *", "* | older base *"),

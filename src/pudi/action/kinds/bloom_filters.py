@@ -35,7 +35,7 @@ from pudi.task.check_files import FilesCheck, ToldOfFiles
 from pudi.task.staged_keys import portions_by_shard, staged_of
 
 _TASKS = 64
-"""Most tasks that look at files."""
+"""The maximum number of jobs that read files."""
 
 
 class BloomFilters(IndexKind):
@@ -67,7 +67,7 @@ class BloomFilters(IndexKind):
         return _Changes(commit, _of_commit(commit) if partitions else None)
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
-        """Leave out slices whose filters have none of the record keys that are asked for, if any are."""
+        """Prune slices whose filters contain none of the requested record keys."""
         if BLOOM_FILTERS not in read.table.partitions or plan.where is None or plan.history is not None:
             return plan
         keys = keys_asked(plan.where, read.meta, plan.schema)
@@ -86,7 +86,7 @@ class BloomFilters(IndexKind):
 
 
 def keeps_blooms(meta: MetaClient) -> bool:
-    """Whether the metadata table has the base files' bloom filters, so that each new file must have one."""
+    """Return whether the metadata table has the bloom filters of base files, so that each new file must have one."""
     return BLOOM_FILTERS in maintained_partitions(meta)
 
 

@@ -1,7 +1,7 @@
 """The building of one index: what its builder does, and how a partition of the metadata table is made.
 
-A builder determines the file groups of the partition, and writes their first base files. Between the two, writers may
-have begun to maintain the partition: what they change comes after the base files, whenever these are written.
+A builder determines the file groups of the partition and writes their first base files. Between the two, writers may
+start to maintain the partition. Their changes count as newer than the base files, whenever these are written.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Building:
 
 
 class NoEngine:
-    """Runs no jobs: for a table without files, whose indexes need none."""
+    """Refuses to run jobs: the indexes of a table without files need none."""
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Refuse them."""
@@ -81,10 +81,10 @@ class IndexBuilder(ABC):
 
     @abstractmethod
     def spec(self) -> IndexSpec:
-        """Return the index as its definition says it, by a look at the table; `work.spec` is as the user gave it.
+        """Return the full definition of the index, after a check of the table; `work.spec` is the user's request.
 
         Raises:
-            InvalidArgumentError: the table can't have such an index; nothing was written.
+            InvalidArgumentError: the table does not support such an index; nothing was written.
             NotSupportedError: this release can't make it.
         """
 
@@ -125,7 +125,7 @@ class IndexBuilder(ABC):
 
 
 def make_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Sequence[str]) -> None:
-    """Make a partition's folder and its file groups, each without records; what lay there goes first.
+    """Create the folder and the empty file groups of a partition, after the deletion of its old files.
 
     Every file group begins with a log file that holds nothing, so that it exists without records too.
 

@@ -26,9 +26,9 @@ from pudi.timeline import Timeline
 
 _BEAT_MS = 60_000
 _STAGE_BYTES = 128 << 20
-"""Approximate bytes of files whose keys one job reads."""
+"""Approximate number of bytes of files whose keys one job reads."""
 _PART_BYTES, _MOST_PARTS = 64 << 20, 4096
-"""Bytes of files whose keys one job compares if no index gives their distribution; and the maximum number of these
+"""Bytes of files whose keys one job compares if there is no index to divide them by, and the maximum number of these
 jobs."""
 
 

@@ -26,14 +26,14 @@ _FILE_BYTES, _MOST_FILES = 256 << 20, 256
 
 @dataclass(slots=True)
 class IndexCheck:
-    """What is compared, and what was found so far.
+    """The inputs of a check and its findings so far.
 
     Attributes:
         meta: the table.
         timeline: its timeline, as the check sees it.
         slices: the table's newest slices, as folders list them.
         runner: runs jobs.
-        opened: the metadata table of that moment; None where there is none that can be read.
+        opened: the metadata table at that moment; None if there is none or it can't be read.
         findings: what jobs found.
         compared: how many things of each kind were compared.
         keys_compared: whether the table's record keys were compared, so that duplicates were found.
@@ -66,7 +66,7 @@ class IndexCheck:
         return KeyCheck(self.runner, self.timeline, tuple(self.slices))
 
     def run(self, jobs: Sequence[FileJob]) -> None:
-        """Run jobs and note what they find."""
+        """Run jobs and collect their findings."""
         self.findings += self.runner.run(jobs)
 
     def compare_keys(self, index: RecordShards | None) -> None:

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexStaging:
-    """How a commit finds out what it changes in indexes that only its files tell of.
+    """How a commit finds its changes of indexes whose entries depend on the content of files.
 
     Attributes:
         engine: runs the jobs.
@@ -58,12 +58,12 @@ class IndexStaging:
 
 @dataclass(frozen=True, slots=True)
 class IndexedCommit:
-    """A commit whose changes indexes are to take over.
+    """A commit whose changes go into the indexes.
 
     Attributes:
         meta: the table.
         instant: the inflight instant.
-        written: what it did.
+        written: the commit's metadata.
         staging: how its files are read; None where it changes no file.
     """
 

@@ -26,7 +26,7 @@ class IndexRead:
     Attributes:
         meta: the table.
         table: its metadata table.
-        millis: columns whose statistics may be in milliseconds or microseconds: nobody knows.
+        millis: columns whose statistics may be in milliseconds or in microseconds.
     """
 
     meta: MetaClient
@@ -38,7 +38,7 @@ class IndexRead:
         return self.table.read(partition, keys=keys)
 
     def by_prefixes(self, partition: str, prefixes: Sequence[str]) -> pa.Table:
-        """Read the records of a partition of the metadata table whose keys begin with one of some texts."""
+        """Read the records of a partition of the metadata table whose keys start with one of the prefixes."""
         return self.table.read(partition, prefixes=prefixes)
 
 

@@ -31,7 +31,7 @@ def kind_of(partition: str) -> IndexKind:
     """Return the kind of index of a partition of the metadata table.
 
     Raises:
-        NotSupportedError: this release knows no such index.
+        NotSupportedError: this release has no such kind of index.
     """
     kind = find_kind(partition)
     if kind is None:
@@ -71,7 +71,7 @@ def companions_of(partition: str) -> tuple[str, ...]:
 
 
 def is_record_level(partition: str) -> bool:
-    """Return whether a partition has entries for single records, all of which readers rely on."""
+    """Return whether a partition has entries for single records, which are only useful if they are complete."""
     kind = find_kind(partition)
     return kind is not None and kind.is_record_level
 

@@ -21,7 +21,7 @@ class IndexRequest:
         kind: `record_index`, `column_stats`, `bloom_filters` or `secondary_index`.
         columns: the columns that it's made of.
         name: its name, where a table may have several of the kind.
-        expr: the function whose values statistics or bloom filters are kept of.
+        expr: the function whose values the index stores statistics or bloom filters of.
         settings: settings of the function by Hudi's names, such as `format`.
     """
 

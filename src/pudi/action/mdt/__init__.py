@@ -1,1 +1,1 @@
-"""Writing the metadata table: made, kept in step with its table, rolled back and compacted with it."""
+"""Writing the metadata table: creation, deltacommits, rollback and index definitions."""

@@ -47,7 +47,7 @@ _FIRST_SUFFIX = 10
 
 
 def reconcile_metadata(meta: MetaClient, options: Options) -> None:
-    """Before a write: take away what the user wants no more of the metadata table, and what was left half built.
+    """Before a write, delete what the options exclude from the metadata table, and unfinished partitions.
 
     Args:
         meta: the table; its configuration is that of before or after.
@@ -67,10 +67,10 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
 
 
 def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
-    """Before a write: make the metadata table that the user asks for, where there is none.
+    """Before a write, create the metadata table that the options ask for, if there is none.
 
-    Below version 8 not while a write is pending, whose log files can't be told from others, as in Hudi: then the next
-    writer makes it.
+    Below version 8 that waits for pending writes, whose log files can't be told from others, as in Hudi. The next
+    writer creates it then.
 
     Args:
         meta: the table.
@@ -78,9 +78,9 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
         timeline: the table's as the write begins with it; None loads it.
 
     Raises:
-        CorruptError: there is one that hasn't been kept in step.
+        CorruptError: the existing one lacks commits of the table.
     """
-    if FILES in meta.config.metadata_partitions:  # one that isn't what it says must not be gone on with
+    if FILES in meta.config.metadata_partitions:  # nothing may be added to a damaged one
         timeline = meta.store.load() if timeline is None else timeline
         meta.metadata_snapshot = timeline, meta.metadata_table(timeline)
         return
@@ -133,7 +133,7 @@ def drop_if_disturbed(meta: MetaClient, seen: Timeline, made: Collection[str]) -
         made: the partitions.
 
     Raises:
-        ConflictError: another process wrote, so that they may lack what it did.
+        ConflictError: another process wrote, so the partitions may lack its changes.
     """
     try:
         meta.store.refuse_strangers(None, seen)
@@ -161,7 +161,7 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
 
 
 def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
-    """Take planned compactions off the metadata table's timeline that nobody has begun, and whose files will be gone.
+    """Discard requested compactions of the metadata table whose files are about to be deleted.
 
     Below version 8 they stay: log files written since bear their instant, and would be of no slice without it.
     """
@@ -216,7 +216,7 @@ def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
 
 
 def _present(meta: MetaClient, timeline: Timeline) -> Changes:
-    """The data files that are there, but for those of pending instants, which tell of them when they complete."""
+    """Return the data files of the table, without those of pending instants, which are added when they complete."""
     pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
     files: dict[str, Mapping[str, int]] = {}
     listed = StorageListing(meta.storage).all_files()
@@ -253,8 +253,8 @@ def _counts(name: str, pending: Collection[str]) -> bool:
 def next_instant(meta: MetaClient, timeline: Timeline) -> str:
     """The instant at which another partition is made (generateUniqueInstantTime).
 
-    One whose place in the order of the active timeline is before all others must not come back once such were
-    archived: readers take what is older than the first instant for archived. So it's then one of now.
+    An instant before all others of the active timeline must not be used again after some were archived: readers
+    consider anything older than the first active instant archived. The current time is used in that case.
 
     Args:
         meta: the table.
@@ -274,7 +274,7 @@ def next_instant(meta: MetaClient, timeline: Timeline) -> str:
 
 
 def _known(meta: MetaClient) -> Timeline:
-    """The metadata table's timeline; an empty one if there is none."""
+    """Return the timeline of the metadata table; an empty one if there is none."""
     try:
         return open_metadata(meta).store.load()
     except TableNotFoundError:
@@ -282,7 +282,7 @@ def _known(meta: MetaClient) -> Timeline:
 
 
 def _unwanted(config: TableConfig, options: Options) -> set[str]:
-    """Partitions that the user wants no more, and those that are being built: by nobody, as far as is known."""
+    """Return the partitions that the options exclude, and those that are being built but by no known process."""
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     if metadata_switched_off(options):
         return known

@@ -75,7 +75,7 @@ def changed_groups(
         written: what the commit did.
         timeline: the table's, as the commit was planned by it.
         counts: whether a file may change what an index says.
-        asks_before: whether the slice before a file must be known, for which its partition is listed.
+        asks_before: whether the slice before a file must be known; its partition is listed then.
     """
     groups: dict[tuple[str, str], list[WriteStat]] = {}
     for partition, stats in written.partition_to_write_stats.items():

@@ -1,4 +1,4 @@
-"""The metadata table as a table of its own: opened where its table has one, made where it shall have one.
+"""The metadata table as a table of its own: opened if there is one, created otherwise.
 
 Source: FORMAT 7.1; HoodieBackedTableMetadataWriter.initializeMetaClient.
 """
@@ -66,7 +66,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
 
 
 def create_metadata(meta: MetaClient) -> MetaClient:
-    """Make a metadata table without partitions; what lies in its folder must have been removed."""
+    """Create a metadata table without partitions. Its folder must be empty."""
     storage = StorageBelow(meta.storage, METADATA_DIR)
     config = TableConfig.parse(_properties(meta.config), table=storage.root)
     create_properties(storage, config.to_properties(), meta.context)

@@ -103,7 +103,7 @@ def commit_changes(
 
 
 def metadata_deltacommit(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
-    """What a commit of the metadata table says of itself."""
+    """Return the commit metadata of a deltacommit of the metadata table."""
     return CommitMetadata(stats, extra_metadata={SCHEMA_KEY: _OWN_AVRO}, operation_type=operation)
 
 

@@ -81,7 +81,7 @@ def complete_with_metadata(
 
 @dataclass(slots=True)
 class _IndexWork:
-    """One attempt at a deltacommit of the metadata table: what is prepared before the lock, and completed under it."""
+    """One attempt at a deltacommit of the metadata table: prepared before the lock is taken, completed under it."""
 
     commit: IndexedCommit
     prepared_changes: Sequence[CommitChanges] = ()

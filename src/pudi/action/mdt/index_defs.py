@@ -1,4 +1,4 @@
-"""What the table says of its indexes beside their records: `.hoodie/.index_defs/index.json`.
+"""The definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
 
 Source: FORMAT 7.5; HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
 """

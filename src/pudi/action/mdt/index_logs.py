@@ -143,7 +143,8 @@ class IndexLogs:
     ) -> Mapping[str, tuple[WriteStat, ...]]:
         """Return the statistics of the log files that count, under the table's lock; delete the others.
 
-        Those of an index that another process dropped don't count, nor those of one whose entries were rolled back.
+        Log files of an index that another process dropped don't count, nor those of an index whose entries were rolled
+        back.
 
         Args:
             mdt: the metadata table.
@@ -199,7 +200,7 @@ def write_index_logs(
     """
     with mdt.lock:
         own = maintained_timeline(meta, mdt)
-        if own.find(requested, Action.DELTACOMMIT) is not None:  # an attempt whose indexes changed
+        if own.find(requested, Action.DELTACOMMIT) is not None:  # a failed attempt: its indexes changed
             discard_deltacommit(mdt, requested)
             own = maintained_timeline(meta, mdt)
         works = tuple(work for each in staged if (work := each.plan(mdt, own)).tasks)

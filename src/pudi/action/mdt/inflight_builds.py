@@ -1,4 +1,4 @@
-"""Indexes that are being built while writers go on: which ones these are to keep in step.
+"""Indexes that are being built while writers go on, and that commits maintain already.
 
 A building has made its file groups before it says in the properties that it's under way. From then on each commit puts
 its changes into them, as to partitions that are ready; the base files, whenever they come, hold what was before.
@@ -44,7 +44,7 @@ def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:
 
 
 def inflight_partitions(meta: MetaClient) -> Mapping[str, str]:
-    """Partitions that are being built and kept in step meanwhile, each with the instant of its building.
+    """Return the partitions that are being built and maintained by commits, each with the instant of its build.
 
     Raises:
         ConflictError: Hudi has just begun to build one and has not made its file groups yet.
@@ -67,7 +67,7 @@ def inflight_partitions(meta: MetaClient) -> Mapping[str, str]:
 
 
 def maintained_partitions(meta: MetaClient) -> tuple[str, ...]:
-    """The partitions of the metadata table that a commit keeps in step: those that are ready or being built."""
+    """Return the partitions of the metadata table that commits maintain: those that are ready or being built."""
     return (*meta.config.metadata_partitions, *inflight_partitions(meta))
 
 
@@ -91,7 +91,7 @@ def with_inflight_builds(own: Timeline, instants: Collection[str]) -> Timeline:
 
 
 def maintained_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
-    """The metadata table's timeline now, by which the file groups of all kept partitions are found."""
+    """Return the metadata table's timeline, in which the file groups of all maintained partitions are visible."""
     return with_inflight_builds(mdt.store.load(), set(inflight_partitions(meta).values()))
 
 

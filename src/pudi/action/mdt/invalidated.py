@@ -1,4 +1,4 @@
-"""Indexes that are said to be ready, and whose entries another writer took back: they aren't filled."""
+"""Indexes that are listed as ready although another writer rolled their entries back: commits add nothing to them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pudi.timeline import Timeline
 
 
 def is_invalidated(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence[FileSlice]) -> bool:
-    """Whether an index that lost all its entries gets no others, of which readers would think that they're all.
+    """Return whether an index lost all its entries: further ones would look complete to readers.
 
     Args:
         mdt: the metadata table.

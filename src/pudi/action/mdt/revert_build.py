@@ -24,7 +24,7 @@ from pudi.timeline import Instant
 
 
 def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Whether a pending indexing is surely run by nobody: none has begun, or its heartbeat is a dead one's.
+    """Return whether certainly no process runs a pending indexing: it has not begun, or its heartbeat is dead.
 
     Hudi's give none: what these have begun may be alive for as long as it likes.
 

@@ -1,4 +1,4 @@
-"""Undo a delta commit of the metadata table whose table's instant came to nothing (HoodieTableMetadataWriter.update).
+"""Roll back a deltacommit of the metadata table whose table's instant failed (HoodieTableMetadataWriter.update).
 
 Readers pass it over already, since the table's instant is not completed; but it must be gone before that instant is,
 or before it's tried again.
@@ -32,7 +32,7 @@ from pudi.timeline import Instant
 
 
 def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
-    """Take a delta commit back as if it had never been, pending or completed; nothing to do where there is none.
+    """Discard a pending or completed deltacommit as if it had never existed; does nothing if there is none.
 
     Called under the table's lock, while the table's own instant is pending: no reader takes the commit for valid.
 
@@ -121,7 +121,7 @@ def _unpublish(mdt: MetaClient, target: Instant) -> None:
 
 
 def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
-    """What is to be done about the log files that a delta commit may have written."""
+    """Return what a rollback does with the log files that a deltacommit may have written."""
     _, partitions = mdt.storage.list_dir("")
     requests = []
     for partition in sorted(p for p in partitions if not p.startswith(".")):

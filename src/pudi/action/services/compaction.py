@@ -94,7 +94,7 @@ class Compaction(PlannedService):
             repair(target.meta, target.write_options)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
-        """By the trigger of the options; in a metadata table never beside another plan."""
+        """Apply the trigger of the options; a metadata table has one plan at a time."""
         if target.is_metadata and is_any_planned(timeline):
             return False
         meta = target.meta
@@ -287,7 +287,7 @@ def is_compacted_after(meta: MetaClient, timeline: Timeline, instant: Instant) -
 
 
 def _inputs(operation: CompactionOperation, timeline: Timeline) -> set[str]:
-    """Return the instants whose files an operation reads, as far as file names tell."""
+    """Return the instants whose files an operation reads, according to file names."""
     instants = {operation.base_instant} if operation.base_file is not None else set()
     if timeline.rules.logs_name_their_commit:
         instants |= {log.instant for log in map(parse_log_file, operation.log_files) if log is not None}

@@ -164,7 +164,7 @@ def _undo(held: ServiceLease) -> None:
             timeline = meta.store.load()
             done = timeline.commit(instant.requested)
             own = set(held.own_files())
-            if done is not None:  # by this run, whose answer was lost, or by another one of the same plan
+            if done is not None:  # by this run, if the answer was lost, or by another run of the plan
                 stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
                 own -= {stat.path or "" for group in stats for stat in group}
             delete_for_good(meta.storage, sorted(own))

@@ -114,7 +114,7 @@ def _log_files(file_slice: FileSlice) -> int:
 
 
 def _is_due_on_metadata(mdt: MetaClient, timeline: Timeline, least: int) -> bool:
-    """Return whether enough deltacommits came after the last compaction, none of the newest being a log compaction."""
+    """Return whether enough deltacommits follow the last compaction, and none of the newest is a log compaction."""
     last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
     deltas = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
     if len(deltas) < least:

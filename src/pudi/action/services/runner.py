@@ -1,4 +1,4 @@
-"""Schedule and run table services, whatever the service and the table.
+"""Schedule and run table services: the same code for all services and for both kinds of table.
 
 A plan is made under the table's lock as a requested instant. Any process may lease and run it; if that process dies,
 the next one reverts the instant and runs the plan again. No job runs while the lock is held.

@@ -51,7 +51,7 @@ class TableService(ABC):
 
 
 class LockedService(TableService):
-    """A service whose work is small enough to be done while the table's lock is held."""
+    """A service with so little work that it runs while the table's lock is held."""
 
     @abstractmethod
     def run(self, target: ServiceTarget) -> bool:

@@ -67,7 +67,7 @@ class ColumnStats(IndexKind):
         return _Changes(commit, _of_commit(commit) if partitions else None)
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
-        """Leave out slices whose values are all beside what is asked for."""
+        """Prune slices whose column ranges exclude the predicate."""
         return skip_slices(plan, IndexSource(read.by_prefixes, frozenset(read.table.partitions), millis=read.millis))
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:

@@ -30,7 +30,7 @@ from pudi.task.index_stats import StatsTask
 from pudi.timeline import Timeline
 
 _TASKS = 64
-"""Most tasks that look at files."""
+"""The maximum number of jobs that read files."""
 _Run = Callable[[Sequence[FileJob]], Sequence[FileResult]]
 _FIRST_WITH_PARTITIONS = 8
 """The table version from which on there are statistics of partitions, where the table has some."""

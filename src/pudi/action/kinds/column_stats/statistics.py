@@ -78,17 +78,17 @@ def _spec_of(meta: MetaClient, schema: pa.Schema, defined: IndexSpec) -> StatsSp
 
 @dataclass(frozen=True, slots=True)
 class FileStatistics:
-    """Statistics of the files that one commit brings, and what they change.
+    """Statistics of the files of one commit, and the index records that change with them.
 
     Attributes:
         meta: the table.
         instant: its instant, about to be completed.
-        written: what it did.
+        written: the commit's metadata.
         partition: the partition of the metadata table that has statistics of files.
         spec: the columns.
         schema: their types.
         files: the statistics, rows of `STATS`.
-        named: the columns that the index's definition names; None where it names none of their kind.
+        named: the columns in the index's definition; None if the definition names no columns of this kind.
     """
 
     meta: MetaClient
@@ -114,7 +114,7 @@ class FileStatistics:
     def of_both(self, now: Timeline, table: MetadataTable) -> tuple[Changes | None, Changes | None]:
         """The changes to `column_stats` and to `partition_stats`; None for none.
 
-        Of partitions, those that files came to or went from are told anew, over all their files.
+        Statistics of partitions are computed again, over all files, for every partition that gained or lost files.
 
         Args:
             now: the timeline, under the lock.
@@ -175,7 +175,7 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
     Args:
         meta: the table.
         instant: its instant, about to be completed.
-        written: what it did; its write statistics hold those of each file's columns.
+        written: the commit's metadata; its write statistics contain those of each file's columns.
     """
     schema = with_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
     defined = defined_index(meta, COLUMN_STATS)
@@ -183,7 +183,7 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
     found = []
     for stat in _data_stats(written):
         own = stat.column_stats
-        if own is None:  # the metadata table began to have such while this was written
+        if own is None:  # the column statistics index is newer than this write's start
             file = data_file(stat)
             own = None if file is None else stats_of_file(meta.storage, file, spec)
         own = FILE_STATS.empty_table() if own is None else own
@@ -196,7 +196,7 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
 def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa.Schema) -> pa.Table:
     """Statistics of partitions over the files of their newest slices.
 
-    A column of which one of a partition's files has no statistics is left out there: nothing is known of it.
+    A column is left out in a partition if one of its files has no statistics of it: the range is unknown then.
 
     Args:
         stats: rows of `STATS`; those of other files don't count.

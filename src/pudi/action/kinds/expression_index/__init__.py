@@ -78,7 +78,7 @@ class ExpressionIndexes(IndexKind):
         yield replace(spec, method=method, function=settings.get(_EXPRESSION, "identity"), options=settings)
 
     def spec_of(self, partition: str, definition: Mapping[str, Any], version: int, table: str | None) -> IndexSpec:
-        """As for all kinds; its type says what is kept."""
+        """As for all kinds; the type states what is stored."""
         spec = super().spec_of(partition, definition, version, table)
         return replace(spec, method=str(definition.get("indexType") or ""))
 
@@ -97,7 +97,7 @@ class ExpressionIndexes(IndexKind):
         return _Changes(commit, staged)
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
-        """Leave out slices by the indexes whose expressions are asked for."""
+        """Prune slices by the indexes whose expressions the predicate contains."""
         found = []
         for spec in (defined_index(read.meta, n) for n in read.table.partitions if self.type.includes(n)):
             value = index_value(spec, plan.schema)
@@ -133,7 +133,7 @@ class _Changes(CommitChanges):
     staged: tuple[StagedExpression, ...]
 
     def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
-        """The records of each index; one that is newer is told that nothing is known of the files."""
+        """Return the records of each index. An index that is newer than the preparation gets none for these files."""
         commit = self.commit
         names = sorted(name for name in locked.maintained if ExpressionIndexes.type.includes(name))
         indexes = [defined_index(commit.meta, name) for name in names]

@@ -36,11 +36,11 @@ from pudi.timeline import Instant, Timeline
 _log = logging.getLogger(__name__)
 
 _TASKS = 64
-"""Most tasks that look at files."""
+"""The maximum number of jobs that read files."""
 
 
 def index_value(spec: IndexSpec, schema: pa.Schema) -> Call | Column | None:
-    """The expression of an index, bound; None where pudi doesn't know it, or the table has no such column.
+    """Return the bound expression of an index; None if pudi doesn't know it, or the table has no such column.
 
     Args:
         spec: the index.
@@ -53,7 +53,7 @@ def index_value(spec: IndexSpec, schema: pa.Schema) -> Call | Column | None:
 
 
 def expression_spec(spec: IndexSpec, schema: pa.Schema) -> ExpressionSpec | None:
-    """How an index is kept; None where it can't be told what it says of new files.
+    """Return how an index is maintained; None if pudi can't compute its values for new files.
 
     Args:
         spec: the index.
@@ -62,7 +62,7 @@ def expression_spec(spec: IndexSpec, schema: pa.Schema) -> ExpressionSpec | None
     value = index_value(spec, schema)
     if value is None or value.type is None or value_type(value.type) is None:
         return None
-    if spec.version == 1 and pa.types.is_decimal(value.type):  # of which version 1 has only some
+    if spec.version == 1 and pa.types.is_decimal(value.type):  # version 1 covers only some decimals
         return None
     if spec.method != BLOOM_FILTERS:
         return ExpressionSpec(spec.columns[0], value, spec.version)
@@ -92,7 +92,7 @@ class StagedExpression:
     Attributes:
         index: the index.
         spec: how it's kept; None where pudi doesn't know the expression.
-        kept: what is kept of the new files.
+        kept: the values of the new files.
     """
 
     index: IndexSpec
@@ -112,9 +112,9 @@ def stage_expressions(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         instant: the commit, not yet completed.
-        written: what it did.
+        written: the commit's metadata.
         timeline: as it was when the commit was planned.
         indexes: the indexes.
     """
@@ -144,7 +144,7 @@ def kept_of(
 
     Args:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         requested: requested time of the instant that it's for, which has a heartbeat.
         reading: how files are read.
         spec: the index.
@@ -174,13 +174,13 @@ def expression_changes(
 ) -> dict[str, Changes | None]:
     """The changes to expression indexes, by partition of the metadata table; under the table's lock.
 
-    What an index says of whole partitions is worked out anew for those that the commit touches. One that is being
-    built, or that another process made meanwhile, is told there that nothing is known of them.
+    Values of whole partitions are computed again for the partitions that the commit changes. An index that is being
+    built, or was created meanwhile, gets a record there that nothing is known.
 
     Args:
         meta: the table.
         instant: its instant, about to be completed.
-        written: what it did.
+        written: the commit's metadata.
         staged: what was found out before.
         now: the table's timeline.
         table: the metadata table as it is before this commit.
@@ -235,7 +235,7 @@ def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | 
 
 
 def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:
-    """What is kept of files as a table of `STATS`."""
+    """Return the statistics of files as a table of `STATS`."""
     found = [(each.partition, each.file, each.stats) for each in kept if each.stats is not None]
     return stats_of_files(found) if found else STATS.empty_table()
 

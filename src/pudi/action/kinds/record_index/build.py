@@ -45,7 +45,7 @@ class RecordIndexBuilder(IndexBuilder):
         return self.work.spec
 
     def groups(self) -> Sequence[str]:
-        """So many file groups as the records that the table has now, and shall have, need."""
+        """Return as many file groups as the expected number of records needs."""
         self._shards = self._counted(self.work.slices())
         return [shard_id(n, scope) for scope, count in sorted(self._shards.items(), key=str) for n in range(count)]
 

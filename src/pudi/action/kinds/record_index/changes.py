@@ -1,4 +1,4 @@
-"""The record index of a table: opened, kept in step with each commit, and made.
+"""The record index of a table: read by writers, and updated by each commit.
 
 Source: FORMAT 7.3 and 7.4; HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
 HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
-    """The record index of a table as a reader of a timeline sees it; None where there is none.
+    """Return the record index as a reader of a timeline sees it; None if the table has none.
 
     Args:
         meta: the table.
@@ -96,7 +96,7 @@ class StagedIndex:
 
     Attributes:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         instant: requested time of the commit.
         shards: how many file groups the index had by partition path when the keys were spread.
         keys: the files.
@@ -161,9 +161,9 @@ def stage_keys(
 
     Args:
         meta: the table.
-        engine: who does the work: no key passes this process.
+        engine: runs the jobs: no key passes through this process.
         instant: the commit, not yet completed.
-        written: what it did.
+        written: the commit's metadata.
         timeline: as it was when the commit was planned.
         index: the index that it was written by.
         options: the writer's.
@@ -209,7 +209,7 @@ def key_staging(meta: MetaClient, timeline: Timeline, requested: str, options: O
 
 @dataclass
 class _Tasks:
-    """What there is to look at in the files of one commit."""
+    """The jobs that read the changed keys of one commit."""
 
     meta: MetaClient
     instant: str
@@ -219,7 +219,7 @@ class _Tasks:
     staged: Collection[tuple[str, str]]
 
     def all(self) -> Iterator[KeyTask]:
-        """A task for each file group whose keys may have changed; not yet numbered."""
+        """Return a job for each file group whose keys may have changed; they are not numbered yet."""
         groups = changed_groups(self.meta, self.written, self.timeline, self._matters, _needs_before)
         for place, group in enumerate(groups):
             location = encode_location(group.partition, group.file_id, self._millis)
@@ -264,9 +264,9 @@ class _Tasks:
 
 
 def _needs_before(stat: WriteStat) -> bool:
-    """Whether a file's keys can be told only beside those that were there before it.
+    """Return whether the changed keys of a file can only be found by a comparison with the slice before it.
 
-    In an HFile, whose rows are sorted, new ones don't stand behind the others.
+    Rows of an HFile are sorted, so new ones are not at the end.
     """
     before = parse_base_file(stat.prev_base_file or "")
     return _is_log(stat) or (before is not None and bool(stat.num_deletes or before.extension == HFILE_EXTENSION))

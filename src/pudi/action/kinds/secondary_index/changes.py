@@ -60,7 +60,7 @@ class StagedSecondary:
 
     Attributes:
         meta: the table.
-        engine: who does the work.
+        engine: runs the jobs.
         instant: requested time of the commit.
         partition: the index's partition of the metadata table.
         count: how many file groups the index had when the keys were spread.
@@ -107,9 +107,9 @@ def stage_secondary(
 
     Args:
         meta: the table.
-        engine: who does the work: no key passes this process.
+        engine: runs the jobs: no key passes through this process.
         instant: the commit, not yet completed.
-        written: what it did.
+        written: the commit's metadata.
         timeline: as it was when the commit was planned.
         names: the indexes' partitions of the metadata table.
     """
