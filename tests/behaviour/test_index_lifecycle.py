@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
+import pudi.action.write as write_action
 from pudi.action import MetaClient
 from pudi.action.kinds.bloom_filters import BloomFiltersBuilder
 from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
@@ -17,7 +18,6 @@ from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
 from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
 from pudi.action.mdt.client import open_metadata
-from pudi.action.write import Write
 from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
@@ -138,15 +138,15 @@ def test_a_write_that_began_before_the_index(
     """It knew nothing of the index when it wrote its files, and puts its changes there all the same."""
     trips = made(tmp_path / "trips", layout)
     trips.upsert(table([trip(7, 11)]), options={"hoodie.metadata.enable": "true"})
-    write = Write._write_files
+    write = write_action._write_files
 
     def slow(*arguments: Any) -> object:
         written = write(*arguments)
-        monkeypatch.setattr(Write, "_write_files", write)
+        monkeypatch.setattr(write_action, "_write_files", write)
         pudi.Table(tmp_path / "trips").create_index(kind)
         return written
 
-    monkeypatch.setattr(Write, "_write_files", slow)
+    monkeypatch.setattr(write_action, "_write_files", slow)
     trips.upsert(table(trip(n, 12) for n in (0, 2, 31)))
     assert metadata_partitions(tmp_path / "trips") == sorted({"files", kind, *companions(kind, layout)})
     assert_kept(trips)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
-from pudi.action.no_input import WriteWithoutInput
+from pudi.action.place_records import latest_slices
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
-from pudi.concurrency import Reads
+from pudi.action.write import run_write
+from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
-from pudi.plan import Append, Change, FileTask, Operation, WritePlan, WriteSpec, plan_read
+from pudi.plan import Append, Change, FileTask, Operation, WritePlan, plan_read
 from pudi.plan.change import bind_assignments
-from pudi.task import Engine, FileResult
-from pudi.timeline import Timeline
+from pudi.task import Engine
 
 
 def change_where(
@@ -53,52 +52,40 @@ def change_where(
         raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
     operation = Operation.DELETE if values is None else Operation.UPSERT
     options = WriteOptions.of(resolved)
-    retries = Retries.of(meta, options, by_default=True)
-    return retries.run(
-        lambda: _Change(meta, engine, operation, resolved, options, {}, since=since, values=values, where=where).run(
-            None
-        )
+    request = WriteRequest(meta, engine, resolved, options, since=since)
+    place = partial(_place, values=values, where=where)
+    recipe = WriteRecipe(operation, place, take_nothing, is_noop=never, evolves=False)
+    return Retries.of(meta, options, by_default=True).run(lambda: run_write(request, recipe, None))
+
+
+def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
+    """Choose the file slices that may hold records of the predicate."""
+    meta, timeline, root = write.meta, write.timeline, write.table
+    config, schema = meta.config, meta.schema(timeline)
+    read = plan_read(
+        root,
+        schema,
+        wanted=(),
+        where=where,
+        meta_fields=True,
+        populated=True,
+        history=write.history if meta.merges_on_read else None,
+        merging=merging_of(meta, timeline, timeline),
+    )
+    fixed = (*config.record_key_fields, *config.partition_fields)
+    bound = None if values is None else bind_assignments(values, schema, schema, fixed, root)
+    with write.phases.phase("list"):
+        slices = read.with_slices(latest_slices(write, None), meta.keys).slices
+    return Placement(
+        records,
+        WritePlan(tuple(_task(number, each, meta) for number, each in enumerate(slices))),
+        write.index,
+        reads=partial(read.prune_partitions, keys=meta.keys),
+        change=Change(read, bound),
     )
 
 
-@dataclass
-class _Change(WriteWithoutInput):
-    values: Mapping[str, object] | None = None
-    where: str | None = None
-    _change: Change | None = None
-
-    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
-        meta = self.meta
-        root, config, schema = meta.storage.root, meta.config, meta.schema(timeline)
-        merging = merging_of(meta, timeline, timeline)
-        history = self.history if meta.merges_on_read else None
-        read = plan_read(
-            root,
-            schema,
-            wanted=(),
-            where=self.where,
-            meta_fields=True,
-            populated=True,
-            history=history,
-            merging=merging,
-        )
-        fixed = (*config.record_key_fields, *config.partition_fields)
-        values = None if self.values is None else bind_assignments(self.values, schema, schema, fixed, root)
-        self._change = Change(read, values)
-        with self._phase("list"):
-            slices = read.with_slices(self._slices(timeline, None), meta.keys).slices
-        return records, WritePlan(tuple(self._task(n, s) for n, s in enumerate(slices)))
-
-    @property
-    def _reads(self) -> Reads | None:
-        assert self._change is not None
-        return partial(self._change.read.prune_partitions, keys=self.meta.keys)
-
-    def _task(self, number: int, file_slice: FileSlice) -> FileTask:
-        if self.meta.merges_on_read:
-            return FileTask(number, file_slice.partition, file_slice.file_id, append=Append(file_slice))
-        return FileTask(number, file_slice.partition, file_slice.file_id, file_slice.base_file)
-
-    def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
-        assert self._change is not None
-        return self.engine.change(self.meta.storage, spec, plan.tasks, self._change)
+def _task(number: int, file_slice: FileSlice, meta: MetaClient) -> FileTask:
+    if meta.merges_on_read:
+        return FileTask(number, file_slice.partition, file_slice.file_id, append=Append(file_slice))
+    return FileTask(number, file_slice.partition, file_slice.file_id, file_slice.base_file)

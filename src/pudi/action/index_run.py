@@ -27,7 +27,7 @@ from pudi.action.mdt.revert_build import complete_index, is_dead_building, rever
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.action.services.runner import run_on_metadata_table
-from pudi.action.timed import Timed
+from pudi.action.timed import Phases
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
@@ -50,7 +50,7 @@ class _LeftBehind(PudiError):
 
 
 @dataclass(slots=True)
-class IndexRun(Timed):
+class IndexRun:
     """The run of one plan.
 
     Attributes:
@@ -68,11 +68,14 @@ class IndexRun(Timed):
     resolved: Options
     keeps_plan: bool = True
     runs_services: bool = True
-    phases: dict[str, float] = field(default_factory=dict)
+    phases: Phases = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.phases = Phases.of(self.meta, _OPERATION.lower())
 
     def run(self) -> CommitResult:
         """Build it; see `pudi.action.indexing.create_index`."""
-        meta, began = self.meta, self.meta.context.clock.monotonic()
+        meta = self.meta
         for _ in range(_RUNS):
             try:
                 done, stats = self._once()
@@ -83,8 +86,7 @@ class IndexRun(Timed):
             with behind_commit(CLEAN_UP, meta.storage.root, failed):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
-            result = CommitResult.of(done, written, meta.context.clock.monotonic() - began, self.phases)
-            self._log_result(result)
+            result = self.phases.result(done, written)
             if self.runs_services:
                 run_on_metadata_table(meta, self.engine, self.resolved, failed)
             return replace(result, failed_services=failed)
@@ -95,10 +97,6 @@ class IndexRun(Timed):
             instant=self.instant.requested,
         )
 
-    @property
-    def _name(self) -> str:
-        return _OPERATION.lower()
-
     def _once(self) -> tuple[Instant, Stats]:
         with self._claimed() as (pending, plan):
             if pending.is_completed:
@@ -107,12 +105,12 @@ class IndexRun(Timed):
             work = Building(self.meta, self.engine, self.resolved, spec, self.meta.store.load(), pending.requested)
             builder = registry.kind_of(spec.partition).builder(work)
             builder.work = replace(work, spec=builder.spec())
-            with self._phase("count"):
+            with self.phases.phase("count"):
                 groups = builder.groups()
             instant = self._begin(builder, groups, pending)
-            with self._phase("write"):
+            with self.phases.phase("write"):
                 filled = builder.fill()
-            with self._phase("commit"):
+            with self.phases.phase("commit"):
                 return self._finish(builder, instant, filled)
 
     @contextmanager

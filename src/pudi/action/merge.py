@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
+from pudi.action.place_records import place_by_key
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
 from pudi.action.schema_history import read_history
-from pudi.action.write import Write
-from pudi.concurrency import Reads
+from pudi.action.write import run_write
+from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
@@ -60,7 +61,7 @@ class MergeRequest:
 
 
 def merge(
-    meta: MetaClient, engine: Engine, data: Any, request: MergeRequest, resolved: Options, since: str | None = None
+    meta: MetaClient, engine: Engine, data: Any, merging: MergeRequest, resolved: Options, since: str | None = None
 ) -> CommitResult | None:
     """Merge a source into a table in one commit.
 
@@ -68,7 +69,7 @@ def merge(
         meta: the table.
         engine: runs the tasks.
         data: the source, in a form that the engine takes.
-        request: the statement.
+        merging: the statement.
         resolved: the writer's options.
         since: the instant since which the records that it reads must not have changed; None for no condition.
 
@@ -82,66 +83,37 @@ def merge(
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
         ChangedSinceError: the table has changed since `since`; nothing was written.
     """
-    root, options = meta.storage.root, WriteOptions.of(resolved)
-    source, columns = engine.merge_source(data, root)
-
-    def attempt() -> CommitResult | None:
-        return _attempt(meta, engine, source, columns, request, resolved, options, since)
-
-    return Retries.of(meta, options, by_default=True).run(attempt)
+    request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), since=since)
+    source, columns = engine.merge_source(data, meta.storage.root)
+    attempt = partial(_attempt, request, merging, source, columns)
+    return Retries.of(meta, request.options, by_default=True).run(attempt)
 
 
-def _attempt(
-    meta: MetaClient,
-    engine: Engine,
-    source: Any,
-    columns: pa.Schema,
-    request: MergeRequest,
-    resolved: Options,
-    options: WriteOptions,
-    since: str | None,
-) -> CommitResult | None:
+def _attempt(request: WriteRequest, merging: MergeRequest, source: Any, columns: pa.Schema) -> CommitResult | None:
+    meta = request.meta
     meta.reload()
-    check_writable(meta.config, meta.storage.root, resolved)
+    check_writable(meta.config, meta.storage.root, request.resolved)
     timeline = meta.store.load()
-    join = _Binder(meta, meta.schema(timeline), columns, request).join(timeline)
-    made = engine.merge_rows(source, meta.storage, join)
+    join = _Binder(meta, meta.schema(timeline), columns, merging).join(timeline)
+    made = request.engine.merge_rows(source, meta.storage, join)
+    place = partial(_place, seen=timeline, read=made.read)
     try:
-        write = _Merge(
-            meta,
-            engine,
-            Operation.UPSERT,
-            resolved,
-            options,
-            {},
-            flagged=True,
-            since=since,
-            seen=timeline,
-            read=made.read,
-        )
-        return write.run(made.data)
+        return run_write(request, WriteRecipe(Operation.UPSERT, place, flagged=True, evolves=False), made.data)
     finally:
         made.release()
 
 
-@dataclass
-class _Merge(Write):
-    seen: Timeline | None = None
-    read: ReadPlan | None = None
-
-    @property
-    def _reads(self) -> Reads | None:
-        return None if self.read is None else partial(self.read.prune_partitions, keys=self.meta.keys)
-
-    def _plan(self, timeline: Timeline, records: Any) -> Any:
-        changed = set() if self.seen is None else set(self.seen.commits) ^ set(timeline.commits)
-        if changed:
-            raise ConflictError(
-                f"another writer changed the table while source and table were compared, by commit "
-                f"{max(changed).requested}; nothing of this merge is visible; retry",
-                table=self.meta.storage.root,
-            )
-        return super()._plan(timeline, records)
+def _place(write: WriteSnapshot, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:
+    """Place the merged rows, unless the table changed since they were computed."""
+    changed = set(seen.commits) ^ set(write.timeline.commits)
+    if changed:
+        raise ConflictError(
+            f"another writer changed the table while source and table were compared, by commit "
+            f"{max(changed).requested}; nothing of this merge is visible; retry",
+            table=write.table,
+        )
+    placed = place_by_key(write, records)
+    return placed if read is None else replace(placed, reads=partial(read.prune_partitions, keys=write.meta.keys))
 
 
 class _Binder:

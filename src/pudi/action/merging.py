@@ -11,7 +11,7 @@ from pudi.plan import Operation
 
 
 def rule_of(
-    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, everywhere: bool, schema: str
+    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, is_global: bool, schema: str
 ) -> MergeRule:
     """The rule of a write.
 
@@ -21,7 +21,7 @@ def rule_of(
             table's rule isn't needed.
         options: the writer's.
         resolved: the same, by key.
-        everywhere: whether keys are looked up in the whole table.
+        is_global: whether keys are looked up in the whole table.
         schema: the table's Avro schema as JSON.
 
     Raises:
@@ -35,7 +35,7 @@ def rule_of(
     if not meets and not combines(operation, options):
         return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
     rule = merge_rule(config, resolved, table=root, avro_schema=schema)
-    if everywhere and (rule.mixes or rule.binlog or rule.batches_by_order):
+    if is_global and (rule.mixes or rule.binlog or rule.batches_by_order):
         raise NotSupportedError(
             "a global index with partial updates, a merger or a change stream's payload class: versions of "
             f"a record would have to meet across partitions; use {IndexOptions.index_type}=SIMPLE, BLOOM or BUCKET",

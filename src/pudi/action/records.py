@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.place_records import place_by_key
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
-from pudi.action.write import Write
+from pudi.action.write import run_write
+from pudi.action.write_recipe import WriteRecipe, WriteRequest
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.plan import Operation
@@ -55,5 +57,6 @@ def write(
         raise NotSupportedError(reason, table=root)
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
     records = engine.repeatable(data, root) if retries.some else data
-    extra = dict(extra_metadata or {})
-    return retries.run(lambda: Write(meta, engine, operation, resolved, options, extra, since=since).run(records))
+    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since)
+    recipe = WriteRecipe(operation, place_by_key)
+    return retries.run(lambda: run_write(request, recipe, records))

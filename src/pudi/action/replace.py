@@ -7,21 +7,21 @@ removes their files later (SparkInsertOverwriteCommitActionExecutor, SparkDelete
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.after import CLEAN_UP, behind_commit
-from pudi.action.hashing import reconcile_hash_rings, renewed_index, write_rings
+from pudi.action.hashing import renewed_index
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
-from pudi.action.no_input import WriteWithoutInput
+from pudi.action.place_records import latest_slices, place_records
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
-from pudi.action.write import Write
-from pudi.concurrency import Reads
+from pudi.action.write import run_write
+from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, bind, columns, evaluate, parse
@@ -33,11 +33,10 @@ from pudi.format import (
     encode_requested_replace_metadata,
 )
 from pudi.plan import Operation, ReadPlan, WritePlan
-from pudi.plan.write import WriteSpec
 from pudi.record import check_paths, partition_values
 from pudi.schema import with_meta_fields
-from pudi.task import Engine, FileResult, SliceReader
-from pudi.timeline import NO_COMMIT, Instant, Timeline
+from pudi.task import Engine, SliceReader
+from pudi.timeline import NO_COMMIT
 
 STATIC = "STATIC"
 """The value of hoodie.datasource.overwrite.mode that isn't the default."""
@@ -78,15 +77,12 @@ def overwrite(
         chosen = options.static_partitions
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
-    extra = dict(extra_metadata or {})
+    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since)
+    place, is_noop = partial(_place_anew, partitions=chosen), partial(_is_noop, partitions=chosen)
+    recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)
     records = engine.repeatable(data, meta.storage.root) if retries.some else data
-
-    def attempt() -> CommitResult | None:
-        job = _Overwrite(meta, engine, operation, resolved, options, extra, since=since, partitions=chosen)
-        return job.run(records)
-
-    return retries.run(attempt)
+    return retries.run(lambda: run_write(request, recipe, records))
 
 
 def delete_partitions(
@@ -125,16 +121,10 @@ def delete_partitions(
             table=root,
         )
     chosen = None if partitions is None else _paths(partitions, root)
-    operation, options = Operation.DELETE_PARTITION, WriteOptions.of(resolved)
-    extra = dict(extra_metadata or {})
-
-    def attempt() -> CommitResult | None:
-        job = _DeletePartitions(
-            meta, engine, operation, resolved, options, extra, since=since, partitions=chosen, where=where
-        )
-        return job.run(None)
-
-    return Retries.of(meta, options, by_default=False).run(attempt)
+    request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), dict(extra_metadata or {}), since)
+    place = partial(_place_deletes, partitions=chosen, where=where)
+    recipe = WriteRecipe(Operation.DELETE_PARTITION, place, take_nothing, is_noop=never, evolves=False)
+    return Retries.of(meta, request.options, by_default=False).run(lambda: run_write(request, recipe, None))
 
 
 def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:
@@ -145,141 +135,121 @@ def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:
     return paths
 
 
-@dataclass
-class _Replace(Write):
-    """A write whose commit replaces file groups.
-
-    Args:
-        partitions: partition paths named by the caller.
-    """
-
-    partitions: tuple[str, ...] | None = None
-    _groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def _replaced(self) -> Mapping[str, tuple[str, ...]]:
-        return self._groups
-
-    @property
-    def _reads(self) -> Reads:
-        whole = self.operation is Operation.INSERT_OVERWRITE_TABLE
-        return lambda partitions: [each for each in partitions if whole or each in self._groups]
-
-    def _take_out(self, partitions: Iterable[str], slices: Sequence[FileSlice]) -> None:
-        """Note the file groups of `slices`; partitions without any are named too, as Hudi does."""
-        by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
-        for file_slice in slices:
-            by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
-        self._groups = {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
-        self.index = renewed_index(self.meta, self.index, self._groups)
-
-    def _write_files(self, records: Any, spec: WriteSpec, plan: Any) -> Sequence[FileResult]:
-        write_rings(self.meta, spec.instant, self.index, self._groups)
-        return super()._write_files(records, spec, plan)
-
-    def _commit(
-        self, timeline: Timeline, schema_json: str, records: Any, plan: Any
-    ) -> tuple[Instant, CommitMetadata] | None:
-        done = super()._commit(timeline, schema_json, records, plan)
-        if done is not None:
-            with behind_commit(CLEAN_UP, self.meta.storage.root, self.failed):
-                reconcile_hash_rings(self.meta, done[0].requested, self.index, self._groups)
-        return done
-
-
-@dataclass
-class _Overwrite(_Replace):
-    _counts: Mapping[str, int] = field(default_factory=dict)
-
-    def _is_noop(self, records: Any) -> bool:
-        self._counts = records.counts
-        if self.partitions is None:
-            return self.operation is Operation.INSERT_OVERWRITE and not records.counts
-        outside = sorted(set(records.counts) - set(self.partitions))
-        if outside:
-            raise InvalidArgumentError(
-                f"records fall into partition {outside[0]!r}, which is not among those to overwrite: "
-                f"{', '.join(map(repr, self.partitions))}",
-                table=self.meta.storage.root,
-            )
-        return False
-
-    def _slices(self, timeline: Timeline, partitions: Sequence[str] | None) -> list[FileSlice]:
-        """None: records go to new file groups. On the way the file groups to replace are noted."""
-        named = list(partitions or ()) if self.partitions is None else list(self.partitions)
-        whole = self.operation is Operation.INSERT_OVERWRITE_TABLE
-        self._take_out(named, super()._slices(timeline, None if whole else named))
-        return []
-
-    def _pending_contents(self) -> tuple[bytes, CommitMetadata]:
-        profile = CommitMetadata(
-            partition_to_write_stats={
-                partition: (WriteStat(file_id="", prev_commit=NO_COMMIT, num_inserts=count),)
-                for partition, count in self._counts.items()
-            },
-            operation_type=self.operation.value,
+def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> bool:
+    """Whether an overwrite has no records and names no partitions; refuses records of other partitions."""
+    if partitions is None:
+        return write.operation is Operation.INSERT_OVERWRITE and not records.counts
+    outside = sorted(set(records.counts) - set(partitions))
+    if outside:
+        raise InvalidArgumentError(
+            f"records fall into partition {outside[0]!r}, which is not among those to overwrite: "
+            f"{', '.join(map(repr, partitions))}",
+            table=write.table,
         )
-        return encode_requested_replace_metadata(RequestedReplaceMetadata()), profile
+    return False
 
 
-@dataclass
-class _DeletePartitions(WriteWithoutInput, _Replace):
-    where: str | None = None
+def _place_anew(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
+    """Place the records of an overwrite in new file groups, which replace the partitions' present ones."""
+    named = sorted(records.counts) if partitions is None else list(partitions)
+    whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
+    with write.phases.phase("list"):
+        replaced = _file_groups(named, latest_slices(write, None if whole else named))
+    anew = replace(write, index=renewed_index(write.meta, write.index, replaced))
+    profile = CommitMetadata(
+        partition_to_write_stats={
+            partition: (WriteStat(file_id="", prev_commit=NO_COMMIT, num_inserts=count),)
+            for partition, count in records.counts.items()
+        },
+        operation_type=write.operation.value,
+    )
+    return replace(
+        place_records(anew, records, []),
+        reads=partial(_partitions_read, replaced=replaced, whole=whole),
+        replaced=replaced,
+        requested=encode_requested_replace_metadata(RequestedReplaceMetadata()),
+        inflight=profile,
+    )
 
-    def _plan(self, timeline: Timeline, records: Any) -> tuple[Any, WritePlan]:
-        with self._phase("list"):
-            slices = self._slices(timeline, self.partitions)
-            if self.where is not None:
-                slices = self._chosen(timeline, slices, self.where)
-        self._take_out((), slices)
-        return records, WritePlan(())
 
-    def _pending_contents(self) -> tuple[bytes, CommitMetadata]:
-        operation = self.operation.value
-        plan = RequestedReplaceMetadata(operation_type=operation, extra_metadata={}, version=1)
-        profile = CommitMetadata(operation_type=operation)
-        return encode_requested_replace_metadata(plan), profile
+def _place_deletes(
+    write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None, where: str | None
+) -> Placement:
+    """Choose the file groups that a delete of partitions takes out of the table; it writes no files."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, partitions)
+        if where is not None:
+            slices = _chosen(write, slices, where)
+    replaced, operation = _file_groups((), slices), write.operation.value
+    plan = RequestedReplaceMetadata(operation_type=operation, extra_metadata={}, version=1)
+    return Placement(
+        records,
+        WritePlan(()),
+        renewed_index(write.meta, write.index, replaced),
+        reads=partial(_partitions_read, replaced=replaced, whole=False),
+        replaced=replaced,
+        requested=encode_requested_replace_metadata(plan),
+        inflight=CommitMetadata(operation_type=operation),
+    )
 
-    def _chosen(self, timeline: Timeline, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
-        """Return the slices of partitions in which `where` is true for all records."""
-        meta = self.meta
-        schema, fields = meta.schema(timeline), meta.config.partition_fields
-        bound = bind(parse(where), schema)
-        others = sorted(columns(bound) - set(fields))
-        if others:
-            raise InvalidArgumentError(
-                f"{others[0]!r} is no partition column ({', '.join(fields)} are); to delete single records, use "
-                f"delete(where={where!r})",
-                table=meta.storage.root,
-            )
-        by_partition: dict[str, list[FileSlice]] = {}
-        for file_slice in slices:
-            by_partition.setdefault(file_slice.partition, []).append(file_slice)
-        merging = merging_of(meta, timeline, timeline)
-        history = self.history if meta.merges_on_read else None
-        read = ReadPlan(
-            meta.storage.root, with_meta_fields(schema), tuple(columns(bound)), history=history, merging=merging
+
+def _file_groups(partitions: Iterable[str], slices: Sequence[FileSlice]) -> dict[str, tuple[str, ...]]:
+    """Return ids of file groups by partition path; `partitions` without any are named too, as Hudi does."""
+    by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
+    return {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
+
+
+def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], whole: bool) -> list[str]:
+    """Return the partitions whose records a replacement takes out, so that it must know them all."""
+    return [each for each in partitions if whole or each in replaced]
+
+
+def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
+    """Return the slices of partitions in which `where` is true for all records."""
+    meta, timeline = write.meta, write.timeline
+    schema, fields = meta.schema(timeline), meta.config.partition_fields
+    bound = bind(parse(where), schema)
+    others = sorted(columns(bound) - set(fields))
+    if others:
+        raise InvalidArgumentError(
+            f"{others[0]!r} is no partition column ({', '.join(fields)} are); to delete single records, use "
+            f"delete(where={where!r})",
+            table=meta.storage.root,
         )
-        reader = SliceReader(meta.storage, read)
-        verdicts = {p: self._verdict(p, group, bound, schema, reader) for p, group in by_partition.items()}
-        return [s for s in slices if verdicts[s.partition]]
+    by_partition: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition, []).append(file_slice)
+    merging = merging_of(meta, timeline, timeline)
+    history = write.history if meta.merges_on_read else None
+    read = ReadPlan(write.table, with_meta_fields(schema), tuple(columns(bound)), history=history, merging=merging)
+    reader = SliceReader(meta.storage, read)
+    verdicts = {p: _verdict(write, p, group, bound, schema, reader) for p, group in by_partition.items()}
+    return [s for s in slices if verdicts[s.partition]]
 
-    def _verdict(
-        self, partition: str, slices: Sequence[FileSlice], where: Expr, schema: pa.Schema, reader: SliceReader
-    ) -> bool:
-        """Whether `where` is true for a partition: by its path, or, where that can't tell, by its records."""
-        known = partition_values(partition, self.meta.keys, schema) or {}
-        if columns(where) <= known.keys():
-            row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
-            return bool(evaluate(where, row)[0].as_py())
-        found: set[bool] = set()
-        for file_slice in slices:
-            for batch in reader.read(file_slice):
-                found |= set(pc.fill_null(evaluate(where, batch), False).unique().to_pylist())
-        if len(found) > 1:
-            raise NotSupportedError(
-                f"where is true for some records of partition {partition!r} and not for others, as different values "
-                "share the folder; use delete(where=…)",
-                table=self.meta.storage.root,
-            )
-        return found == {True}
+
+def _verdict(
+    write: WriteSnapshot,
+    partition: str,
+    slices: Sequence[FileSlice],
+    where: Expr,
+    schema: pa.Schema,
+    reader: SliceReader,
+) -> bool:
+    """Whether `where` is true for a partition: by its path, or, where that can't tell, by its records."""
+    known = partition_values(partition, write.meta.keys, schema) or {}
+    if columns(where) <= known.keys():
+        row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
+        return bool(evaluate(where, row)[0].as_py())
+    found: set[bool] = set()
+    for file_slice in slices:
+        for batch in reader.read(file_slice):
+            found |= set(pc.fill_null(evaluate(where, batch), False).unique().to_pylist())
+    if len(found) > 1:
+        raise NotSupportedError(
+            f"where is true for some records of partition {partition!r} and not for others, as different values "
+            "share the folder; use delete(where=…)",
+            table=write.table,
+        )
+    return found == {True}

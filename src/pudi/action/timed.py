@@ -5,34 +5,54 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
+from pudi.context import Clock
 from pudi.context.progress import phase
+from pudi.format import CommitMetadata
+from pudi.timeline import Instant
 
 _log = logging.getLogger(__name__)
 
 
-class Timed:
-    """An action that tells how long each of its phases took; a phase may come more than once."""
+@dataclass(slots=True)
+class Phases:
+    """How long each phase of one action takes; a phase may come more than once.
 
-    meta: MetaClient
-    phases: dict[str, float]
+    Attributes:
+        table: the table's root.
+        action: the action's name in the log and in progress reports.
+        clock: the table's clock.
+        began: when the action began, on that clock.
+        seconds: by phase.
+    """
 
-    @property
-    def _name(self) -> str:
-        """The action's name in the log and in progress reports."""
-        raise NotImplementedError
+    table: str
+    action: str
+    clock: Clock
+    began: float
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, meta: MetaClient, action: str) -> Phases:
+        """The phases of an action on a table that begins now."""
+        clock = meta.context.clock
+        return cls(meta.storage.root, action, clock, clock.monotonic())
 
     @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        clock, root = self.meta.context.clock, self.meta.storage.root
-        began = clock.monotonic()
-        with phase(root, self._name, name):
+    def phase(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        began = self.clock.monotonic()
+        with phase(self.table, self.action, name):
             yield
-        seconds = clock.monotonic() - began
-        self.phases[name] = self.phases.get(name, 0.0) + seconds
-        _log.info("table %s: %s: %s took %.2f s", root, self._name, name, seconds)
+        seconds = self.clock.monotonic() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        _log.info("table %s: %s: %s took %.2f s", self.table, self.action, name, seconds)
 
-    def _log_result(self, result: CommitResult) -> None:
-        _log.info("table %s: %s", self.meta.storage.root, result)
+    def result(self, done: Instant, written: CommitMetadata) -> CommitResult:
+        """Return the result of the completed action, and log it."""
+        result = CommitResult.of(done, written, self.clock.monotonic() - self.began, self.seconds)
+        _log.info("table %s: %s", self.table, result)
+        return result

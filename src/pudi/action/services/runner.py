@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pudi.action.after import METADATA_TABLE, behind_commit
 from pudi.action.frame import Completion, complete_action
@@ -23,7 +23,7 @@ from pudi.action.services import registry
 from pudi.action.services.lease import ServiceLease, is_available, lease
 from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
-from pudi.action.timed import Timed
+from pudi.action.timed import Phases
 from pudi.config import CompactionOptions, Options
 from pudi.format import CommitMetadata, State
 from pudi.task import Engine
@@ -221,33 +221,26 @@ def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: 
 
 
 @dataclass(slots=True)
-class _Execution(Timed):
+class _Execution:
     """One run of a plan."""
 
     service: PlannedService
     target: ServiceTarget
     meta: MetaClient
-    phases: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def _name(self) -> str:
-        return self.service.name
 
     def run(self, instant: Instant) -> CommitResult:
         meta, target = self.meta, self.target
-        began = meta.context.clock.monotonic()
+        phases = Phases.of(meta, self.service.name)
         with lease(meta, instant, target.write_options) as held:
             run = self.service.open(target, held)
-            with self._phase("write"):
+            with phases.phase("write"):
                 results = target.run_jobs(held.instant.requested, run.jobs(), run.operations)
             stats = [result.stat for result in results if result.stat is not None]
-            with self._phase("commit"):
+            with phases.phase("commit"):
                 held.keep([stat.path or "" for stat in stats])
                 metadata = run.metadata(stats)
                 done = self._complete(held, run, metadata)
-        result = CommitResult.of(done, metadata, meta.context.clock.monotonic() - began, self.phases)
-        self._log_result(result)
-        return replace(result, failed_services=held.failed)
+        return replace(phases.result(done, metadata), failed_services=held.failed)
 
     def _complete(self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata) -> Instant:
         meta, instant = self.meta, held.instant

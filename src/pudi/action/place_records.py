@@ -1,0 +1,117 @@
+"""Decide which files the records of a write go to: look up their keys, then fill file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pudi.action.committed_files import files_written, verify_committed_files
+from pudi.action.hashing import make_rings
+from pudi.action.insert_policy import adds_new_only, without_known
+from pudi.action.kinds.record_index.changes import shards_for
+from pudi.action.log_merging import merging_of
+from pudi.action.spec import sizing
+from pudi.action.write_recipe import Placement, WriteSnapshot
+from pudi.errors import ConflictError, NotFoundError
+from pudi.filegroup import FileSlice
+from pudi.format import new_file_id
+from pudi.index import Index
+from pudi.metadata.shards import RecordShards
+from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
+from pudi.plan.write import NO_INSERTS, Sizing
+from pudi.task import KeySearch
+from pudi.task.tag import lookups_in
+
+
+def place_by_key(write: WriteSnapshot, records: Any) -> Placement:
+    """Place records among the latest file slices of the partitions that they may belong to."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, None if write.is_global else sorted(records.counts))
+    return place_records(write, records, slices)
+
+
+def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice]) -> Placement:
+    """Place records among given file slices: tag them with the slice of their key, then assign the others.
+
+    A large input of a partition stays untagged where the engine takes whole partitions: their tasks tag it.
+
+    Args:
+        write: the attempt.
+        records: its records.
+        slices: the slices that may hold their keys.
+
+    Raises:
+        InvalidArgumentError: an insert refuses known keys, and there are some.
+        NotSupportedError: an insert is to look for known keys, and the index can't.
+    """
+    meta, engine, operation = write.meta, write.engine, write.operation
+    shards = shards_for(meta, write.timeline, write.index)
+    index = replace(write.index, records=shards is not None)  # without one keys are looked for in files
+    packs = operation is not Operation.DELETE and index.buckets is None
+    new_only = adds_new_only(operation, write.options, index, slices, write.table)
+    make_rings(meta, operation, index, records.counts)
+    limits = None if write.is_global or index.records else engine.whole_limits
+    if limits is not None and records.counts and not new_only:
+        whole = whole_partitions(records.counts, slices, _sizing(write, records) if packs else NO_INSERTS, limits)
+        if whole is not None:
+            return Placement(records, whole, index)
+    with write.phases.phase("tag"):
+        looks = (operation.looks_up or new_only) and index.buckets is None
+        search = _search(write, records, index, shards)
+        tagged = engine.tag(records, meta.storage, lookups_in(slices, index) if looks else [], search)
+        if new_only:
+            tagged = without_known(tagged, write.options, write.table)
+        profile: WriteProfile = tagged.profile
+    if index.buckets is not None:
+        ids = meta.context.new_id
+        plan = place_buckets(profile, slices, operation, index.buckets, ids, write.table, write.logs)
+        return Placement(tagged, plan, index)
+    if operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+        profile = WriteProfile(profile.updates, {})
+    unique = meta.context.new_id()
+    sizes = _sizing(write, records) if any(profile.inserts.values()) else NO_INSERTS
+    plan = place(profile, slices, sizes, lambda number: new_file_id(unique, number), write.logs)
+    return Placement(tagged, plan, index)
+
+
+def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> list[FileSlice]:
+    """Return the latest slices of some partitions, None for all; the newest commit's files are verified to be there.
+
+    Raises:
+        ConflictError: another writer removed some meanwhile.
+        CorruptError: a file of the newest commit is lost.
+    """
+    meta = write.meta
+    view = meta.view(write.timeline)
+    try:
+        slices = view.all_slices() if partitions is None else view.slices_of(partitions)
+    except NotFoundError as error:
+        if meta.store.load() == write.timeline:  # it wasn't another writer
+            raise
+        raise ConflictError(
+            f"another writer changed the table while this write was planned ({error.message}); retry",
+            table=write.table,
+        ) from error
+    newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
+    seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
+    verify_committed_files(meta, view, slices, seen)
+    return slices
+
+
+def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:
+    merging = merging_of(write.meta, write.timeline, write.timeline) if write.is_global else None
+    return KeySearch(
+        index=index,
+        operation=write.operation,
+        rule=write.rule,
+        schema=records.schema,
+        merging=merging,
+        history=write.history,
+        positions=write.logs is not None and write.logs.positions,
+        records=shards,
+    )
+
+
+def _sizing(write: WriteSnapshot, records: Any) -> Sizing:
+    return sizing(write.meta, write.options, write.timeline, records.record_bytes)

@@ -1,0 +1,226 @@
+"""What the verbs of writing differ in: a recipe says how records are taken in and where they go.
+
+`pudi.action.write` runs a recipe. The verbs make theirs in `records`, `change`, `merge` and `replace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.spec import log_options
+from pudi.action.timed import Phases
+from pudi.action.verify import SchemaSeen
+from pudi.concurrency import Reads, Unchanged
+from pudi.config import Options, WriteOptions
+from pudi.format import CommitMetadata
+from pudi.index import Index
+from pudi.merge import MergeRule
+from pudi.plan import Change, LogOptions, Operation, PartitionTask, WritePlan
+from pudi.plan.write import with_flag
+from pudi.record import KeyGenerator
+from pudi.schema import avro_to_arrow, without_meta_fields
+from pudi.schema.internal import SchemaHistory
+from pudi.task import Engine
+from pudi.task.engine import InputSpec
+from pudi.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What a caller asks for, whatever the verb.
+
+    Attributes:
+        meta: the table.
+        engine: runs the tasks.
+        resolved: the writer's options.
+        options: their typed view.
+        extra_metadata: more to say in the commit.
+        since: the instant since which what the write touches must not have changed; None for no condition.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    resolved: Options
+    options: WriteOptions
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshot:
+    """The table as one attempt at a write sees it, and the rules that the attempt goes by.
+
+    Attributes:
+        request: what the caller asks for.
+        recipe: how the verb does it.
+        phases: times the phases.
+        timeline: the table's timeline; before the input is taken that of the first look, later the repaired one.
+        schema_seen: the table's schema.
+        schema_after: Avro schema, as JSON text, that the commit will state.
+        history: the schemas by id; None in a table without schema on read.
+        index: how record keys are found.
+        rule: how versions of a record are merged.
+        keys: the key generator.
+        unchanged: checks that nothing changed since `WriteRequest.since`; None for no condition.
+    """
+
+    request: WriteRequest
+    recipe: WriteRecipe
+    phases: Phases
+    timeline: Timeline
+    schema_seen: SchemaSeen
+    schema_after: str
+    history: SchemaHistory | None
+    index: Index
+    rule: MergeRule
+    keys: KeyGenerator
+    unchanged: Unchanged | None
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+        return self.request.meta
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the tasks."""
+        return self.request.engine
+
+    @property
+    def options(self) -> WriteOptions:
+        """The writer's options."""
+        return self.request.options
+
+    @property
+    def operation(self) -> Operation:
+        """What is done."""
+        return self.recipe.operation
+
+    @property
+    def table(self) -> str:
+        """The table's root."""
+        return self.meta.storage.root
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns without meta fields, as the attempt found them."""
+        return without_meta_fields(avro_to_arrow(self.schema_seen.text))
+
+    @property
+    def logs(self) -> LogOptions | None:
+        """How log files are written; None in a copy-on-write table."""
+        return log_options(self.meta, self.options)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether keys are looked up in the whole table."""
+        return looks_up_globally(self.operation, self.index)
+
+
+def looks_up_globally(operation: Operation, index: Index) -> bool:
+    """Return whether an operation looks its keys up in the whole table."""
+    return index.is_global and operation in {Operation.UPSERT, Operation.DELETE}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the records of a write go; decided before its instant exists.
+
+    Attributes:
+        records: the records, tagged with their tasks.
+        plan: the files to write, or the partitions whose tasks find out the files; None if the engine decides while it
+            writes (a bulk insert).
+        index: the index by which the files are written.
+        reads: which partitions the write reads; None if what it writes doesn't depend on the table's records.
+        replaced: ids of the file groups that the commit replaces, by partition path; None for a plain commit.
+        change: the change of the records that are there; None if the write brings records.
+        requested: content of the requested file.
+        inflight: content of the inflight file.
+    """
+
+    records: Any
+    plan: WritePlan | tuple[PartitionTask, ...] | None
+    index: Index
+    reads: Reads | None = None
+    replaced: Mapping[str, tuple[str, ...]] | None = None
+    change: Change | None = None
+    requested: bytes = b""
+    inflight: bytes | CommitMetadata = b""
+
+    @property
+    def replaces_some(self) -> bool:
+        """Whether a file group is replaced."""
+        return any((self.replaced or {}).values())
+
+
+def take_records(write: WriteSnapshot, data: Any) -> Any:
+    """Return the caller's records, checked and with their keys."""
+    operation = write.operation
+    spec = InputSpec(
+        table=write.table,
+        schema=with_flag(write.schema) if write.recipe.flagged else write.schema,
+        keys=write.keys,
+        keys_only=operation is Operation.DELETE,
+        combine=write.rule if write.is_global else None,
+        fill_missing=write.options.fill_missing,
+        ordering=write.meta.config.ordering_fields,
+        buckets=write.index.fixed_buckets if operation is Operation.BULK_INSERT else None,
+    )
+    return write.engine.prepare(data, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class NoRecords:
+    """Stands in for the records of a write that takes none."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    record_bytes: float | None = None
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+
+def take_nothing(write: WriteSnapshot, data: Any) -> NoRecords:
+    """Return no records: the write changes what is in the table."""
+    return NoRecords()
+
+
+def without_records(write: WriteSnapshot, records: Any) -> bool:
+    """Return whether there are no records."""
+    return not records.counts
+
+
+def never(write: WriteSnapshot, records: Any) -> bool:
+    """Return that only the placement can tell whether there is something to do."""
+    return False
+
+
+_Take: TypeAlias = Callable[[WriteSnapshot, Any], Any]
+_IsNoop: TypeAlias = Callable[[WriteSnapshot, Any], bool]
+_Place: TypeAlias = Callable[[WriteSnapshot, Any], Placement]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecipe:
+    """A verb of writing.
+
+    Attributes:
+        operation: what is done, by Hudi's name.
+        place: decides which files the records go to, and which file groups are replaced.
+        take: takes the caller's data in; returns records with counts by partition path.
+        is_noop: tells by the records whether there is nothing to do; raises if they don't fit the verb.
+        flagged: whether records come with a flag for deletes, see `WriteSpec`.
+        evolves: whether the records' columns may extend the table's schema.
+    """
+
+    operation: Operation
+    place: _Place
+    take: _Take = take_records
+    is_noop: _IsNoop = without_records
+    flagged: bool = False
+    evolves: bool = True
