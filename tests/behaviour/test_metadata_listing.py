@@ -60,7 +60,7 @@ def _requests(meta: MetaClient, storage: CountingStorage) -> int:
 def test_a_listing_keeps_to_its_request_budget(path: Path) -> None:
     opened = client(path)
     storage = CountingStorage(opened.storage)
-    meta = MetaClient.of(storage, opened.config, {}, opened.context)
+    meta = MetaClient.of(storage, opened.properties, {}, opened.context)
     logs = len(list((path / ".hoodie" / "metadata" / "files").glob(".files-*")))
     # its timeline, a folder, a base file by one or two reads, log files; on local disks the commits that built this
     # and other partitions, which no log file here tells of

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.action import MetaClient, TableProperties
 from pudi.action.properties import read_properties
 from pudi.action.single_key import names_single_key
 from pudi.config import Options, TableConfig
@@ -255,7 +255,7 @@ def test_how_older_tables_name_a_single_key(spark: Any, tmp_path: Path, new_enco
     context = Context()
     storage = open_storage(str(table.path), None, context=context)
     config = TableConfig.parse(read_properties(storage, context), table=storage.root)
-    meta = MetaClient.of(storage, config, {}, context)
+    meta = MetaClient.of(storage, TableProperties(config), {}, context)
     assert config.version == 8
     assert names_single_key(meta, meta.store.load(), Options()) is not new_encoding
     option = "hoodie.write.complex.keygen.new.encoding"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from pudi.action.build_new import build_for_new
-from pudi.action.index import check_index_options
-from pudi.action.meta_client import MetaClient
+from pudi.action.find_index import check_index_options
+from pudi.action.meta_client import MetaClient, TableProperties
 from pudi.action.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
@@ -71,7 +71,7 @@ def create_table(
     check_readable(config, storage.root)
     check_writable(config, storage.root, resolved)
     check_index_options(config, resolved, storage.root)
-    meta = MetaClient.of(storage, config, options, context)
+    meta = MetaClient.of(storage, TableProperties(config), options, context)
     check_key_types(meta.keys, columns, table=storage.root)
     _check_ordering(columns, config.ordering_fields, storage.root)
     check_delete_marker(config.delete_marker, columns, table=storage.root)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.after_commit import CLEAN_UP, after_commit
+from pudi.action.commit_steps import add_partitions
 from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort
 from pudi.action.schema_history import write_history
-from pudi.action.steps import add_partitions
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, PudiError, RefusedError
@@ -69,7 +69,7 @@ def complete_action(
     if done.history is not None:
         write_history(meta, instant.requested, done.history)
     completed = complete_with_metadata(meta, instant, done.written, done.check, done.seen, done.staging, done.action)
-    with behind_commit(CLEAN_UP, meta.storage.root, failed):
+    with after_commit(CLEAN_UP, meta.storage.root, failed):
         Markers(meta.storage, instant.requested).delete()
     return completed
 
@@ -113,7 +113,7 @@ def pending(
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
             _undo(meta, instant)
         raise
-    with behind_commit(CLEAN_UP, meta.storage.root, failed):
+    with after_commit(CLEAN_UP, meta.storage.root, failed):
         for heart in hearts:
             heart.stop(delete=CLEAN_UP not in (failed or {}))
 

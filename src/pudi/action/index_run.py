@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, IndexBuilder, Stats, add_groups, make_groups
 from pudi.action.mdt.build import set_partitions
@@ -25,9 +25,9 @@ from pudi.action.mdt.index_defs import defined_index, delete_definition
 from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.mdt.revert_build import complete_index, is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
+from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.services.runner import run_on_metadata_table
-from pudi.action.timed import Phases
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
@@ -83,7 +83,7 @@ class IndexRun:
                 _log.warning("the building of an index begins anew: %s", error)
                 continue
             failed: dict[str, str] = {}
-            with behind_commit(CLEAN_UP, meta.storage.root, failed):
+            with after_commit(CLEAN_UP, meta.storage.root, failed):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
             result = self.phases.result(done, written)
@@ -140,7 +140,7 @@ class IndexRun:
             raise
         for beat in beats:  # all of them, before what may fail
             beat.stop(delete=False)
-        with behind_commit(CLEAN_UP, meta.storage.root):
+        with after_commit(CLEAN_UP, meta.storage.root):
             for beat in beats:
                 beat.stop()
 

@@ -68,37 +68,56 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
 
 
 @dataclass(slots=True)
+class TableProperties:
+    """A table's properties as they were last read. All clients that one `Table` makes for its verbs share them.
+
+    Attributes:
+        config: the properties.
+    """
+
+    config: TableConfig
+
+
+@dataclass(slots=True)
+class OpenedMetadata:
+    """What one client has opened of the metadata table, so that later steps of an action needn't open it again.
+
+    Attributes:
+        table: the metadata table as the last write opened it, and the table's timeline that it belongs to.
+        client: the metadata table as a table of its own, and what it depends on (`open_metadata`).
+        listing: the files that it lists.
+    """
+
+    table: tuple[Timeline, MetadataTable] | None = None
+    client: tuple[object, MetaClient] | None = None
+    listing: KeptListing = field(default_factory=KeptListing)
+
+
+@dataclass(frozen=True, slots=True)
 class MetaClient:
     """Access to one table.
 
     Args:
         storage: the table's files.
-        config: its properties.
+        properties: its properties.
         context: clock, ids and chance.
         lock: its lock.
         store: its timeline.
         memory: how much of it merging one slice may take.
         by_position: whether reads may match log records with base rows by position.
         reads_metadata: whether files are listed through its metadata table, where it has one.
-        metadata_snapshot: the metadata table as the last write opened it, and the table's timeline that it belongs to;
-            later steps of that write use it.
-        metadata_client: the metadata table as a table of its own, once it was opened, and what that depended on
-            (`open_metadata`).
-        origin: the client that this one was made from for a single verb; it learns of changed properties too.
+        opened: what has been opened of its metadata table.
     """
 
     storage: Storage
-    config: TableConfig
+    properties: TableProperties
     context: Context
     lock: Lock
     store: TimelineStore
     reads_metadata: bool = True
     memory: MergeMemory = field(default_factory=MergeMemory)
     by_position: bool = True
-    metadata_snapshot: tuple[Timeline, MetadataTable] | None = field(default=None, repr=False, compare=False)
-    metadata_client: tuple[object, MetaClient] | None = field(default=None, repr=False, compare=False)
-    origin: MetaClient | None = field(default=None, repr=False, compare=False)
-    _listed: KeptListing = field(default_factory=KeptListing, repr=False, compare=False)
+    opened: OpenedMetadata = field(default_factory=OpenedMetadata, repr=False, compare=False)
 
     @classmethod
     def open(
@@ -120,11 +139,14 @@ class MetaClient:
         storage = storage or open_storage(path, storage_options, context=context)
         config = TableConfig.parse(read_properties(storage, context), table=storage.root)
         check_readable(config, storage.root)
-        return cls.of(storage, config, options, context)
+        return cls.of(storage, TableProperties(config), options, context)
 
     @classmethod
-    def of(cls, storage: Storage, config: TableConfig, options: Mapping[str, str], context: Context) -> MetaClient:
+    def of(
+        cls, storage: Storage, properties: TableProperties, options: Mapping[str, str], context: Context
+    ) -> MetaClient:
         """Return the client of a table whose properties are known."""
+        config = properties.config
         given = resolve_only(options, OPENING_OPTIONS)
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
@@ -135,17 +157,20 @@ class MetaClient:
         store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, tolerance)
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
         reads_metadata = not metadata_switched_off(given)
-        return cls(storage, config, context, lock, store, reads_metadata, memory, by_position)
+        return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position)
 
     def for_verb(self, options: Mapping[str, str]) -> MetaClient:
         """A client of the same table with the options of one verb."""
-        client = MetaClient.of(self.storage, self.config, options, self.context)
-        client.origin = self
-        return client
+        return MetaClient.of(self.storage, self.properties, options, self.context)
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
         return MetaClient.open(self.storage.root, None, options, self.context, self.storage)
+
+    @property
+    def config(self) -> TableConfig:
+        """The table's properties as they were last read."""
+        return self.properties.config
 
     @property
     def is_metadata(self) -> bool:
@@ -203,9 +228,9 @@ class MetaClient:
         folders = StorageListing(self.storage)
         if not self.reads_metadata or FILES not in self.config.metadata_partitions:
             return folders
-        if opened is None and self.metadata_snapshot is not None and self.metadata_snapshot[0] is timeline:
-            opened = self.metadata_snapshot[1]
-        return MetadataListing(lambda: self.metadata_table(timeline), folders, self._listed, opened)
+        if opened is None and self.opened.table is not None and self.opened.table[0] is timeline:
+            opened = self.opened.table[1]
+        return MetadataListing(lambda: self.metadata_table(timeline), folders, self.opened.listing, opened)
 
     def check_listed(self, table: MetadataTable) -> None:
         """Refuse to add to a metadata table whose list of files was unreadable at the last request.
@@ -213,9 +238,10 @@ class MetaClient:
         Raises:
             CorruptError: it's so, and the metadata table is still the same.
         """
-        if self._listed.damage is None or self._listed.damage[0] != table.stamp:
+        damage = self.opened.listing.damage
+        if damage is None or damage[0] != table.stamp:
             return
-        error = self._listed.damage[1]
+        error = damage[1]
         raise CorruptError(
             "the metadata table's list of files is damaged, and nothing more is added to it; have it made anew (`pudi "
             f"repair`), or taken away ({MetadataOptions.enabled}=false): {error.message}",
@@ -238,9 +264,7 @@ class MetaClient:
 
     def update_config(self, config: TableConfig) -> None:
         """Take over the table's properties as they were read or changed."""
-        self.config = config
-        if self.origin is not None:
-            self.origin.update_config(config)
+        self.properties.config = config
 
     def schema_json(self, timeline: Timeline) -> str:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from pudi.action.committed_files import files_written, verify_committed_files
-from pudi.action.hashing import make_rings
+from pudi.action.hash_rings import make_rings
 from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.kinds.record_index.changes import shards_for
 from pudi.action.log_merging import merging_of
-from pudi.action.spec import sizing
 from pudi.action.write_recipe import Placement, WriteSnapshot
+from pudi.action.write_settings import sizing
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import FileSlice
 from pudi.format import new_file_id

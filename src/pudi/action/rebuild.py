@@ -113,9 +113,9 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
         NotFoundError: a file of the table is gone.
         CorruptError: one can't be read.
     """
-    if meta.metadata_snapshot is None:
+    if meta.opened.table is None:
         return
-    table = meta.metadata_snapshot[1]
+    table = meta.opened.table[1]
     # what an index of records lacks is missed for good; without statistics only more files are read
     record_level = any(map(kinds.is_record_level, table.partitions))
     lost = table.ever_invalidated if record_level else table.invalidated
@@ -126,7 +126,7 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
     except ConflictError as error:
         _log.warning("table %s: %s can't be made anew now: %s", meta.storage.root, ", ".join(sorted(lost)), error)
         return
-    meta.metadata_snapshot = None
+    meta.opened.table = None
     _log.warning(
         "table %s: another writer had rolled back what indexes hold; made anew: %s; taken away: %s",
         meta.storage.root,

@@ -10,11 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.build_indexes import build_wanted
+from pudi.action.commit_steps import build_commit_metadata, reconcile_markers
+from pudi.action.find_index import find_index, key_scope
 from pudi.action.frame import Completion, complete_action, pending
-from pudi.action.hashing import reconcile_hash_rings, write_rings
-from pudi.action.index import find_index, key_scope
+from pudi.action.hash_rings import reconcile_hash_rings, write_rings
 from pudi.action.insert_policy import is_uncounted
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.kinds.kind import IndexStaging
@@ -23,20 +24,19 @@ from pudi.action.log_merging import merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.mdt.written_keys import WrittenKeys
-from pudi.action.merging import rule_of
+from pudi.action.phases import Phases
 from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
 from pudi.action.schema_history import read_history
 from pudi.action.services.runner import run_after_commit
 from pudi.action.single_key import names_single_key
-from pudi.action.spec import combines, file_options, next_schema, writable_schema
-from pudi.action.steps import build_commit_metadata, reconcile_markers
 from pudi.action.table_keys import check_generated, key_generator
-from pudi.action.timed import Phases
-from pudi.action.unchanged import planned, unchanged_since
-from pudi.action.verify import SchemaSeen, verify
+from pudi.action.unchanged_since import planned, unchanged_since
+from pudi.action.verify_commit import SchemaSeen, verify
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, looks_up_globally
+from pudi.action.write_rule import rule_of
+from pudi.action.write_settings import combines, file_options, next_schema, writable_schema
 from pudi.concurrency import ConflictCheck
 from pudi.config import CompactionOptions, check_consistent, check_writable
 from pudi.format import Action, CommitMetadata
@@ -163,7 +163,7 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
             completion = Completion(metadata, check, write.timeline, spec.history, staging)
             done = complete_action(meta, instant, completion, failed)
     if placed.replaced:
-        with behind_commit(CLEAN_UP, write.table, failed):
+        with after_commit(CLEAN_UP, write.table, failed):
             reconcile_hash_rings(meta, done.requested, placed.index, placed.replaced)
     return done, metadata
 

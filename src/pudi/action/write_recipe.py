@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.spec import log_options
-from pudi.action.timed import Phases
-from pudi.action.verify import SchemaSeen
+from pudi.action.phases import Phases
+from pudi.action.verify_commit import SchemaSeen
+from pudi.action.write_settings import log_options
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
 from pudi.format import CommitMetadata

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient
-from pudi.action.index import check_index
+from pudi.action.find_index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -25,15 +25,15 @@ from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
     from pudi.action import alter as alter_action
-    from pudi.action import change as change_action
-    from pudi.action import records as records_action
-    from pudi.action import replace as replace_action
+    from pudi.action import change_where as change_action
+    from pudi.action import replace_partitions as replace_action
+    from pudi.action import write_records as records_action
     from pudi.schema import changes
 else:
     alter_action = lazy_module("pudi.action.alter")
-    change_action = lazy_module("pudi.action.change")
-    records_action = lazy_module("pudi.action.records")
-    replace_action = lazy_module("pudi.action.replace")
+    change_action = lazy_module("pudi.action.change_where")
+    records_action = lazy_module("pudi.action.write_records")
+    replace_action = lazy_module("pudi.action.replace_partitions")
     changes = lazy_module("pudi.schema.changes")
 
 _TO_COME = frozenset(

@@ -14,15 +14,15 @@ from pudi.plan import Operation
 from pudi.task import Engine, InputSpec
 
 if TYPE_CHECKING:
-    from pudi.action import change as change_action
+    from pudi.action import change_where as change_action
     from pudi.action import merge as merge_action
-    from pudi.action import replace as replace_action
+    from pudi.action import replace_partitions as replace_action
     from pudi.engine.spark import engine as spark_engine
     from pudi.table import merge as merge_builder
 else:
-    change_action = lazy_module("pudi.action.change")
+    change_action = lazy_module("pudi.action.change_where")
     merge_action = lazy_module("pudi.action.merge")
-    replace_action = lazy_module("pudi.action.replace")
+    replace_action = lazy_module("pudi.action.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
     merge_builder = lazy_module("pudi.table.merge")
 

@@ -82,7 +82,7 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
     """
     if FILES in meta.config.metadata_partitions:  # nothing may be added to a damaged one
         timeline = meta.store.load() if timeline is None else timeline
-        meta.metadata_snapshot = timeline, meta.metadata_table(timeline)
+        meta.opened.table = timeline, meta.metadata_table(timeline)
         return
     if not metadata_wanted(options):
         return

@@ -5,7 +5,7 @@ Source: FORMAT 7.1; HoodieBackedTableMetadataWriter.initializeMetaClient.
 
 from __future__ import annotations
 
-from pudi.action.meta_client import MetaClient
+from pudi.action.meta_client import MetaClient, TableProperties
 from pudi.action.properties import create_properties, read_properties
 from pudi.config import MetadataOptions, TableConfig
 from pudi.errors import CorruptError, TableNotFoundError
@@ -32,8 +32,8 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         CorruptError: it isn't there, or its properties can't be read or contradict the table's.
     """
     depends = _depends(meta.config)
-    if meta.metadata_client is not None and meta.metadata_client[0] == depends:
-        return meta.metadata_client[1]
+    if meta.opened.client is not None and meta.opened.client[0] == depends:
+        return meta.opened.client[1]
     storage = StorageBelow(meta.storage, METADATA_DIR)
     try:
         config = TableConfig.parse(read_properties(storage, meta.context), table=meta.storage.root)
@@ -61,7 +61,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
             table=meta.storage.root,
         )
     opened = _client(meta, storage, config)
-    meta.metadata_client = depends, opened
+    meta.opened.client = depends, opened
     return opened
 
 
@@ -71,7 +71,7 @@ def create_metadata(meta: MetaClient) -> MetaClient:
     config = TableConfig.parse(_properties(meta.config), table=storage.root)
     create_properties(storage, config.to_properties(), meta.context)
     opened = _client(meta, storage, config)
-    meta.metadata_client = _depends(meta.config), opened
+    meta.opened.client = _depends(meta.config), opened
     return opened
 
 
@@ -85,7 +85,7 @@ def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> Met
     folder = rules.folder(config.timeline_path)
     history = rules.history(config.timeline_path, config.archive_path, config.history_path)
     store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, rules.layout)
-    return MetaClient(storage, config, meta.context, meta.lock, store)
+    return MetaClient(storage, TableProperties(config), meta.context, meta.lock, store)
 
 
 def _properties(config: TableConfig) -> dict[str, str]:

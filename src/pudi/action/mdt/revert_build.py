@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.mdt.build import drop_partitions, set_partitions
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.inflight_builds import partitions_of, plan_of
@@ -94,7 +94,7 @@ def complete_index(meta: MetaClient, instant: Instant, written: Iterable[str]) -
     until = newest[0].requested if newest else ""
     done = encode_index_commit([IndexedPartition(each.partition, until or each.until) for each in plan])
     completed = meta.store.complete(instant, done)
-    with behind_commit(CLEAN_UP, meta.storage.root):
+    with after_commit(CLEAN_UP, meta.storage.root):
         for storage in (open_metadata(meta).storage, meta.storage):
             storage.delete([heartbeat_path(instant.requested)])
     return completed

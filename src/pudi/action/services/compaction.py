@@ -25,7 +25,7 @@ from pudi.action.schema_history import read_history
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, PlannedService
 from pudi.action.services.target import ServiceTarget
-from pudi.action.spec import file_options
+from pudi.action.write_settings import file_options
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError

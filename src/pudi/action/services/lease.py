@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pudi.action.after import CLEAN_UP, behind_commit
+from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
@@ -121,7 +121,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and held is not None:
             _undo(held)
         raise
-    with behind_commit(CLEAN_UP, meta.storage.root):
+    with after_commit(CLEAN_UP, meta.storage.root):
         heart.stop(delete=CLEAN_UP not in held.failed)  # by it the next one finds markers that are still there
 
 

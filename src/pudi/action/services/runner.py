@@ -12,18 +12,18 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from pudi.action.after import METADATA_TABLE, behind_commit
+from pudi.action.after_commit import METADATA_TABLE, after_commit
 from pudi.action.frame import Completion, complete_action
 from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.meta_client import MetaClient
+from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
 from pudi.action.services import registry
 from pudi.action.services.lease import ServiceLease, is_available, lease
 from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
-from pudi.action.timed import Phases
 from pudi.config import CompactionOptions, Options
 from pudi.format import CommitMetadata, State
 from pudi.task import Engine
@@ -153,7 +153,7 @@ def run_after_commit(meta: MetaClient, engine: Engine, options: Options, failed:
         failed: collects errors by service.
     """
     for service in _enabled(target := ServiceTarget.of_table(meta, engine, options)):
-        with behind_commit(service.name, meta.storage.root, failed):
+        with after_commit(service.name, meta.storage.root, failed):
             _run_inline(service, target, meta.store.load())
     run_on_metadata_table(meta, engine, options, failed)
 
@@ -166,7 +166,7 @@ def run_on_metadata_table(meta: MetaClient, engine: Engine, options: Options, fa
     """
     if not meta.config.metadata_partitions:
         return
-    with behind_commit(METADATA_TABLE, meta.storage.root, failed):
+    with after_commit(METADATA_TABLE, meta.storage.root, failed):
         target = ServiceTarget.of_metadata_table(meta, engine, options)
         timeline = target.load_timeline()
         for service in _enabled(target):

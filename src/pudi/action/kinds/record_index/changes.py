@@ -73,7 +73,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
-    if meta.metadata_snapshot is not None and RECORD_INDEX in meta.metadata_snapshot[1].ever_invalidated:
+    if meta.opened.table is not None and RECORD_INDEX in meta.opened.table[1].ever_invalidated:
         return None
     if shards.ranges and shards.partitioned == index.is_global:
         kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")

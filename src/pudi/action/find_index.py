@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.hashing import read_rings
+from pudi.action.hash_rings import read_rings
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, Options, TableConfig

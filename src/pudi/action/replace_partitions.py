@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action.hashing import renewed_index
+from pudi.action.hash_rings import renewed_index
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.place_records import latest_slices, place_records
@@ -69,7 +69,7 @@ def overwrite(
         What was done, or None when there was nothing to write and nothing to replace.
 
     Raises:
-        InvalidArgumentError: a record falls outside of `partitions`; otherwise as `pudi.action.records.write`.
+        InvalidArgumentError: a record falls outside of `partitions`; otherwise as `pudi.action.write_records.write`.
     """
     options = WriteOptions.of(resolved)
     chosen = None if partitions is None else _paths(partitions, meta.storage.root)

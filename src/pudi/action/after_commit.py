@@ -9,14 +9,14 @@ from contextlib import contextmanager
 _log = logging.getLogger(__name__)
 
 CLEAN_UP, METADATA_TABLE = "clean-up", "metadata table"
-"""What may fail behind a commit, as `CommitResult.failed_services` names it."""
+"""What may fail after a commit, as `CommitResult.failed_services` names it."""
 
 
 @contextmanager
-def behind_commit(service: str, table: str, failed: dict[str, str] | None = None) -> Iterator[None]:
-    """Do something behind a commit; where it fails, tell the log with the traceback, and go on.
+def after_commit(service: str, table: str, failed: dict[str, str] | None = None) -> Iterator[None]:
+    """Do something after a commit. If it fails, log the error with its traceback, and go on.
 
-    The next commit, or the next writer's repair, does what was left undone.
+    The next commit or the next writer's repair does what was left undone.
 
     Args:
         service: its name.
@@ -27,7 +27,7 @@ def behind_commit(service: str, table: str, failed: dict[str, str] | None = None
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the commit is done
         _log.warning(
-            "table %s: the commit stands, but the %s behind it failed, and will be tried again after the next: %s",
+            "table %s: the commit stands, but the %s after it failed, and will be tried again after the next: %s",
             table,
             service,
             error,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.spec import combines
+from pudi.action.write_settings import combines
 from pudi.config import IndexOptions, Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.merge import MergeMode, MergeRule, merge_rule
