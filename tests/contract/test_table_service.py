@@ -85,7 +85,7 @@ def test_a_user_schedules_it_by_name_and_runs_it(tmp_path: Path, service: CountS
     trips = _create(tmp_path / "trips")
     trips.insert(table([trip(0, 1)]))
     instant = trips.schedule("count")
-    assert [each.instant for each in trips.doctor().pending] == [instant]
+    assert [(each.instant, each.blocks) for each in trips.doctor().pending] == [(instant, "later counts")]
     shown = CliRunner().invoke(app, ["doctor", str(tmp_path / "trips")])
     assert instant is not None and instant in shown.output
     [done] = trips.run_pending()

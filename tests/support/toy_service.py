@@ -73,6 +73,7 @@ class CountService(PlannedService):
     """Plans all slices every few commits."""
 
     name = "count"
+    blocks = "later counts"
     action = Action.LOGCOMPACTION  # the toy takes the place of a service that is not registered meanwhile
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.action.orphans import find_orphans
 from pudi.action.rollback import pending_writes
+from pudi.action.services.registry import planned_services
 from pudi.concurrency import Liveness
 from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
@@ -32,14 +33,12 @@ _BLOCKS = {
     Action.DELTACOMMIT: "archiving of later instants, and compactions of the metadata table",
     Action.REPLACECOMMIT: "archiving of later instants, and compactions of the metadata table",
     Action.CLUSTERING: "writes to its file groups, and all writes by pudi",
-    Action.COMPACTION: "cleaning of its log files, and archiving",
-    Action.LOGCOMPACTION: "cleaning of its log files, and archiving",
     Action.INDEXING: "cleaning and archiving of the metadata table",
     Action.ROLLBACK: "writes, until it is resumed",
     Action.RESTORE: "writes, until it is resumed",
     Action.CLEAN: "later cleans, until it is resumed",
 }
-"""What waits for an action that is pending."""
+"""What waits for a pending action that is no service's."""
 
 
 def examine(meta: MetaClient, options: Options) -> Diagnosis:
@@ -150,7 +149,13 @@ def _pending(meta: MetaClient, options: Options) -> Iterator[Pending]:
         except InvalidArgumentError:
             age = 0
         action, state = instant.action.value, instant.state.name.lower()
-        yield Pending(instant.requested, action, state, age, alive.value, _BLOCKS.get(instant.action, ""))
+        yield Pending(instant.requested, action, state, age, alive.value, _blocked_by(instant.action))
+
+
+def _blocked_by(action: Action) -> str:
+    """Return what waits for a pending action."""
+    service = next((each for each in planned_services() if each.action is action), None)
+    return _BLOCKS.get(action, "") if service is None else service.blocks
 
 
 def _future(meta: MetaClient, timeline: Timeline, tolerance_ms: int) -> FutureInstants | None:

@@ -65,6 +65,7 @@ class Compaction(PlannedService):
 
     name = "compaction"
     action = Action.COMPACTION
+    blocks = "cleaning of its log files, and archiving"
 
     def inline(self, target: ServiceTarget) -> Inline:
         """By hoodie.compact.inline and hoodie.compact.schedule.inline."""

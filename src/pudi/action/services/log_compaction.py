@@ -32,6 +32,7 @@ class LogCompaction(Compaction):
 
     name = "log_compaction"
     action = Action.LOGCOMPACTION
+    blocks = "cleaning of its log files, and archiving"
 
     def inline(self, target: ServiceTarget) -> Inline:
         """By hoodie.log.compaction.inline; in a metadata table always, since Hudi may have planned some."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pudi.action.kinds.registry import KINDS
+from pudi.action.kinds.request import IndexRequest
 from pudi.action.services.archive import Archive
 from pudi.action.services.clean import Clean
 from pudi.action.services.compaction import Compaction
@@ -42,8 +44,8 @@ def service_named(name: str, table: str) -> PlannedService:
         if name.replace("_", "") == service.name.replace("_", ""):
             return service
     known = ", ".join(service.name for service in planned_services())
+    indexes = ", ".join(kind.name for kind in KINDS if kind.accepts(IndexRequest(kind.name)))
     raise NotSupportedError(
-        f"the table service {name!r} is not supported: this release plans {known}, and builds of the indexes "
-        "record_index, column_stats and bloom_filters",
+        f"the table service {name!r} is not supported: this release plans {known}, and builds of the indexes {indexes}",
         table=table,
     )

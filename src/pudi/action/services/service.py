@@ -96,9 +96,11 @@ class PlannedService(TableService):
 
     Attributes:
         action: the action of its instants.
+        blocks: what waits while an instant of the action is pending, as `Table.doctor` says it.
     """
 
     action: Action
+    blocks: str
 
     @abstractmethod
     def check(self, target: ServiceTarget) -> None:
