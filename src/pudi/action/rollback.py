@@ -9,7 +9,7 @@ from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.commit_hook import discard_metadata, rollback_metadata
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
+from pudi.action.rollback_logs import absolute, block_requests, roll_back_blocks
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
@@ -136,7 +136,7 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
         delete_for_good(meta.storage, files)
         if dead:
             delete_for_good(meta.storage, unmarked_files(meta.storage, target.requested, meta.store.layout))
-        take_blocks_back(meta.storage, target.requested, target.requested, blocks)
+        roll_back_blocks(meta.storage, target.requested, target.requested, blocks)
         discard_metadata(meta, target.requested)
         meta.store.discard(target)
         markers.delete()
@@ -156,7 +156,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())
     blocks = [] if known else block_requests(meta.storage, markers.appended())
-    take_blocks_back(meta.storage, instant, instant, blocks)
+    roll_back_blocks(meta.storage, instant, instant, blocks)
     markers.delete()
     meta.storage.delete([beat.path])
 
@@ -244,7 +244,7 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
     delete_for_good(meta.storage, doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
-    commands = take_blocks_back(meta.storage, target.commit_time, rollback.requested, blocks)
+    commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
     deleted: dict[str, tuple[str, ...]] = {}
     failed: dict[str, dict[str, int]] = {}
     for request in plan.rollback_requests:

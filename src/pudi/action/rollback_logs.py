@@ -42,7 +42,7 @@ def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackReque
     return requests
 
 
-def take_blocks_back(
+def roll_back_blocks(
     storage: Storage, target: str, said_by: str, requests: Iterable[RollbackRequest]
 ) -> dict[str, dict[str, int]]:
     """Write a rollback block for each file group that may hold blocks of a failed write.

@@ -219,8 +219,8 @@ def _plain(value: pa.Scalar, kind: pa.DataType) -> int | bytes:
         return _unscaled(value.as_py(), kind.scale)
     if pt.is_temporal(kind):
         return int(value.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).as_py())
-    held = value.as_py()
-    return held.encode() if isinstance(held, str) else held if isinstance(held, bytes) else int(held)
+    stored = value.as_py()
+    return stored.encode() if isinstance(stored, str) else stored if isinstance(stored, bytes) else int(stored)
 
 
 def _unscaled(value: Decimal, scale: int) -> int:

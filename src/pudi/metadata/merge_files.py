@@ -64,12 +64,12 @@ def entries_of(maps: pa.Array | pa.ChunkedArray) -> Entries:
     lists = maps.cast(pa.list_(pa.struct([("key", _MAP.key_type), ("value", _MAP.item_type)])))
     owner = np.asarray(pc.list_parent_indices(lists)).astype(np.int64)
     items = pc.list_flatten(lists)
-    held = pc.struct_field(items, "value")
+    stored = pc.struct_field(items, "value")
     return Entries(
         owner,
         pc.struct_field(items, "key"),
-        np.asarray(pc.struct_field(held, "size")).astype(np.int64),
-        np.asarray(pc.struct_field(held, "isDeleted")).astype(bool),
+        np.asarray(pc.struct_field(stored, "size")).astype(np.int64),
+        np.asarray(pc.struct_field(stored, "isDeleted")).astype(bool),
     )
 
 

@@ -126,8 +126,8 @@ class _State:
 
     def _check(self, which: np.ndarray, newer: _State, at: np.ndarray, facts: _Facts) -> None:
         """Make bounds unknown if the types differ, as after a change of the column's type."""
-        held = [(side[which], other[at]) for side in (self.low, self.high) for other in (newer.low, newer.high)]
-        for old, new in held:
+        stored = [(side[which], other[at]) for side in (self.low, self.high) for other in (newer.low, newer.high)]
+        for old, new in stored:
             a, b = facts.kind[old], facts.kind[new]
             values = (facts.low[old] >= 0) & (facts.low[new] >= 0)
             self.unknown[which] |= (a < 0) | (b < 0) | (values & (a != b))
@@ -145,9 +145,9 @@ def merged_stats(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.T
     single = _State.of(rows.num_rows)
     everyone = np.arange(rows.num_rows)
     single.last, single.low, single.high = everyone, everyone.copy(), everyone.copy()
-    held = rows[_STATS.name]
+    stored = rows[_STATS.name]
     for place, name in enumerate(_COUNTS):
-        single.counts[:, place] = np.asarray(pc.fill_null(pc.struct_field(held, name), 0))
+        single.counts[:, place] = np.asarray(pc.fill_null(pc.struct_field(stored, name), 0))
     count = int(codes.max()) + 1
     whole, logs = _State.of(count), _State.of(count)
     for turn in merge_rounds(codes, np.flatnonzero(of_base)):
@@ -161,8 +161,8 @@ def merged_stats(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray) -> pa.T
 
 def _records(rows: pa.Table, state: _State, which: np.ndarray) -> pa.Table:
     last = pa.array(state.last[which])
-    held = rows[_STATS.name].combine_chunks()
-    parts = {field.name: part for field, part in zip(_STATS.type, held.flatten(), strict=True)}
+    stored = rows[_STATS.name].combine_chunks()
+    parts = {field.name: part for field, part in zip(_STATS.type, stored.flatten(), strict=True)}
     made = {name: part.take(last) for name, part in parts.items()}
     made["minValue"] = parts["minValue"].take(pa.array(state.low[which]))
     made["maxValue"] = parts["maxValue"].take(pa.array(state.high[which]))

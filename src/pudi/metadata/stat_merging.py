@@ -63,7 +63,7 @@ def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     known &= np.asarray(bounds[0].is_null()) & np.asarray(bounds[1].is_null())
     for type_, said in _distinct(types, info):
         rows = (types == type_) & np.asarray(pc.fill_null(pc.equal(info, said), False) if said else info.is_null())
-        low, high = (_in_type(held.filter(pa.array(rows)), ValueType(type_), said, kind) for held in bounds)
+        low, high = (_in_type(stored.filter(pa.array(rows)), ValueType(type_), said, kind) for stored in bounds)
         if low is None or high is None:
             continue
         known[rows] |= _sound(low, high)
@@ -170,12 +170,12 @@ def _sound(low: pa.Array, high: pa.Array) -> _Mask:
     return some
 
 
-def _in_type(held: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType) -> pa.Array | None:
+def _in_type(stored: pa.Array, type_: ValueType, info: str | None, kind: pa.DataType) -> pa.Array | None:
     """Convert bounds to the column's type; None if they may not be bounds there."""
     try:
         if type_ == ValueType.LONG and pa.types.is_timestamp(kind):  # version 1; the caller excludes milliseconds
             type_ = ValueType.LOCAL_TIMESTAMP_MICROS if kind.tz is None else ValueType.TIMESTAMP_MICROS
-        values = typed(held, type_, info)
+        values = typed(stored, type_, info)
         if values is None or values.type == kind:
             return values
         if pa.types.is_decimal(values.type) and pa.types.is_decimal(kind):
@@ -204,8 +204,8 @@ def _outermost(values: pa.Array, groups: npt.NDArray[np.int64], count: int, *, l
     valid = np.asarray(values.is_valid())
     rows = pa.table({"group": groups[valid], "value": values.filter(pa.array(valid))})
     ordered = rows.take(pc.sort_indices(rows, [("group", "ascending"), ("value", "ascending")]))
-    held = np.asarray(ordered["group"])
-    edges = np.flatnonzero(np.diff(held, append=count) if last else np.diff(held, prepend=-1))
+    stored = np.asarray(ordered["group"])
+    edges = np.flatnonzero(np.diff(stored, append=count) if last else np.diff(stored, prepend=-1))
     places = np.full(count, -1, dtype=np.int64)
-    places[held[edges]] = edges
+    places[stored[edges]] = edges
     return ordered["value"].combine_chunks().take(pa.array(places, mask=places < 0))

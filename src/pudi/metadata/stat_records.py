@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.records import RECORD_SCHEMA, RecordType
-from pudi.metadata.stat_values import decimal_bytes, decimals_of, floats_of, held_floats, held_integers, integers_of
+from pudi.metadata.stat_values import decimal_bytes, decimals_of, floats_of, integers_of, stored_floats, stored_integers
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
 
 STATS: Final = pa.schema(
@@ -71,12 +71,12 @@ def stats_of_files(files: Iterable[tuple[str, str, pa.Table]]) -> pa.Table:
     Args:
         files: partition path, name and `FILE_STATS` of each.
     """
-    held = list(files)
-    if not held:
+    stored = list(files)
+    if not stored:
         return STATS.empty_table()
-    whole = pa.concat_tables([stats for _, _, stats in held]).combine_chunks()
-    of = pa.array(np.repeat(np.arange(len(held)), [stats.num_rows for _, _, stats in held]))
-    texts = [pa.array([each[place] for each in held], pa.string()).take(of) for place in (0, 1)]
+    whole = pa.concat_tables([stats for _, _, stats in stored]).combine_chunks()
+    of = pa.array(np.repeat(np.arange(len(stored)), [stats.num_rows for _, _, stats in stored]))
+    texts = [pa.array([each[place] for each in stored], pa.string()).take(of) for place in (0, 1)]
     no = pa.array(np.zeros(len(of), dtype=bool))
     return pa.Table.from_arrays([*texts, *whole.columns, no, no], schema=STATS)
 
@@ -171,17 +171,17 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
     Returns:
         A table of `STATS`. Values of an invalid type become null, which means unknown.
     """
-    held = _whole(records["ColumnStatsMetadata"])
-    known = held.is_valid()
-    of = pa.repeat("", len(held)) if partitions is None else partitions
+    stored = _whole(records["ColumnStatsMetadata"])
+    known = stored.is_valid()
+    of = pa.repeat("", len(stored)) if partitions is None else partitions
     if not pc.all(known).as_py():
-        held, of = held.filter(known), of.filter(known)
-    said = pc.struct_field(held, "valueType")
+        stored, of = stored.filter(known), of.filter(known)
+    said = pc.struct_field(stored, "valueType")
     kinds = np.array(pc.fill_null(pc.struct_field(said, "typeOrdinal"), 0), dtype=np.int64)
     kinds[(kinds < 0) | (kinds > max(ValueType))] = ValueType.NULL
-    ranges = [pc.struct_field(held, name) for name in ("minValue", "maxValue")]
+    ranges = [pc.struct_field(stored, name) for name in ("minValue", "maxValue")]
     types, info = _types(kinds, pc.struct_field(said, "additionalInfo"), ranges)
-    text = {name: pc.fill_null(pc.struct_field(held, name), "") for name in ("fileName", "columnName")}
+    text = {name: pc.fill_null(pc.struct_field(stored, name), "") for name in ("fileName", "columnName")}
     counts = ("nullCount", "valueCount", "totalSize", "totalUncompressedSize")
     return pa.Table.from_arrays(
         [
@@ -191,8 +191,8 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
             pa.array(types.astype(np.int8)),
             info,
             *(_unwrapped(side, types) for side in ranges),
-            *(pc.fill_null(pc.struct_field(held, name), -1) for name in counts),
-            *(pc.struct_field(held, name) for name in ("isDeleted", "isTightBound")),
+            *(pc.fill_null(pc.struct_field(stored, name), -1) for name in counts),
+            *(pc.struct_field(stored, name) for name in ("isDeleted", "isTightBound")),
         ],
         schema=STATS,
     )
@@ -213,8 +213,8 @@ def _records(keys: pa.Array, kinds: np.ndarray, stats: pa.Table, version: int) -
         "isTightBound": _whole(stats["tight"]),
         "valueType": pa.nulls(count, _VALUE_TYPE) if version == 1 else _value_types(stats),
     }
-    held = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
-    columns = {"key": keys, "type": pa.array(kinds), "ColumnStatsMetadata": held}
+    stored = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
+    columns = {"key": keys, "type": pa.array(kinds), "ColumnStatsMetadata": stored}
     return pa.Table.from_arrays(
         [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in RECORD_SCHEMA], schema=RECORD_SCHEMA
     )
@@ -227,28 +227,28 @@ def _value_types(stats: pa.Table) -> pa.Array:
 
 def _wrapped(stats: pa.Table, side: str, version: int) -> pa.Array:
     """Encode minimum or maximum as a union."""
-    held, kinds = _whole(stats[side]), np.asarray(stats["type"])
-    valid = np.asarray(held.is_valid())
+    stored, kinds = _whole(stats[side]), np.asarray(stats["type"])
+    valid = np.asarray(stored.is_valid())
     branches: dict[str, tuple[np.ndarray, pa.Array]] = {}
-    taken = np.zeros(len(held), dtype=bool)
+    taken = np.zeros(len(stored), dtype=bool)
     if version == 1:
         dates, decimals = (valid & (kinds == kind) for kind in (ValueType.DATE, ValueType.DECIMAL))
-        branches["DateWrapper"] = dates, _scattered(integers_of(held.filter(pa.array(dates))), dates, pa.int32())
-        branches["DecimalWrapper"] = decimals, _v1_decimals(held, _whole(stats["info"]), decimals)
+        branches["DateWrapper"] = dates, _scattered(integers_of(stored.filter(pa.array(dates))), dates, pa.int32())
+        branches["DecimalWrapper"] = decimals, _v1_decimals(stored, _whole(stats["info"]), decimals)
         taken = dates | decimals
     for name, of in _INTEGERS.items():
         here = valid & np.isin(kinds, of) & ~taken
-        branches[name] = here, _scattered(integers_of(held.filter(pa.array(here))), here, _branch(name))
+        branches[name] = here, _scattered(integers_of(stored.filter(pa.array(here))), here, _branch(name))
     for name, of in _FLOATS.items():
         here = valid & np.isin(kinds, of)
-        branches[name] = here, _scattered(floats_of(held.filter(pa.array(here))), here, _branch(name))
+        branches[name] = here, _scattered(floats_of(stored.filter(pa.array(here))), here, _branch(name))
     for name, of in _BYTES.items():
         here = valid & np.isin(kinds, of) & ~taken
-        branches[name] = here, pc.if_else(pa.array(here), held, pa.scalar(b"", pa.binary())).cast(_branch(name))
-    children, some = [], np.zeros(len(held), dtype=bool)
+        branches[name] = here, pc.if_else(pa.array(here), stored, pa.scalar(b"", pa.binary())).cast(_branch(name))
+    children, some = [], np.zeros(len(stored), dtype=bool)
     for field in _RANGE:
         if field.name not in branches:
-            children.append(pa.nulls(len(held), field.type))
+            children.append(pa.nulls(len(stored), field.type))
             continue
         here, values = branches[field.name]
         children.append(pa.StructArray.from_arrays([values], fields=list(field.type), mask=pa.array(~here)))
@@ -267,13 +267,13 @@ def _scattered(values: np.ndarray, here: np.ndarray, kind: pa.DataType) -> pa.Ar
     return pa.array(every).cast(kind, safe=False)
 
 
-def _v1_decimals(held: pa.Array, info: pa.Array, here: np.ndarray) -> pa.Array:
-    whole = pa.nulls(len(held), V1_DECIMAL)
+def _v1_decimals(stored: pa.Array, info: pa.Array, here: np.ndarray) -> pa.Array:
+    whole = pa.nulls(len(stored), V1_DECIMAL)
     for said in pc.unique(info.filter(pa.array(here))).to_pylist():
         rows = here & np.asarray(pc.fill_null(pc.equal(info, said), False))
         kind = arrow_type(ValueType.DECIMAL, said)
         if kind is not None:
-            values = decimals_of(held.filter(pa.array(rows)), kind).cast(V1_DECIMAL)
+            values = decimals_of(stored.filter(pa.array(rows)), kind).cast(V1_DECIMAL)
             whole = pc.replace_with_mask(whole, pa.array(rows), values)
     return pc.fill_null(whole, pa.scalar(0, V1_DECIMAL))
 
@@ -300,12 +300,12 @@ def _unwrapped(side: pa.Array, types: np.ndarray) -> pa.Array:
             continue
         values = pc.struct_field(branch, "value").filter(pa.array(here))
         if name in _FLOATS:
-            held = held_floats(values)
+            stored = stored_floats(values)
         elif name == "DecimalWrapper":
-            held = decimal_bytes(values)
+            stored = decimal_bytes(values)
         else:
-            held = values.cast(pa.binary()) if name in _BYTES else held_integers(values)
-        whole = pc.replace_with_mask(whole, pa.array(here), held)
+            stored = values.cast(pa.binary()) if name in _BYTES else stored_integers(values)
+        whole = pc.replace_with_mask(whole, pa.array(here), stored)
     return whole
 
 

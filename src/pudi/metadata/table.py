@@ -288,15 +288,15 @@ class MetadataTable:
 
 def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadRequest) -> list[Block]:
     """Decode log blocks. Records of one schema are decoded together, since most blocks have few records."""
-    held: dict[int, pa.Table] = {}
+    stored: dict[int, pa.Table] = {}
     for number, block in enumerate(blocks):
         if block.kind is BlockKind.HFILE:
-            held[number] = wanted.entries(open_bytes(block.content, path=block.path or ""))
+            stored[number] = wanted.entries(open_bytes(block.content, path=block.path or ""))
         elif block.kind is not BlockKind.DELETE:
             raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
     rows: dict[int, pa.Table] = {}
-    for schema in dict.fromkeys(block_schema(blocks[number]) for number in held):
-        own = {number: entries for number, entries in held.items() if block_schema(blocks[number]) == schema}
+    for schema in dict.fromkeys(block_schema(blocks[number]) for number in stored):
+        own = {number: entries for number, entries in stored.items() if block_schema(blocks[number]) == schema}
         parts = [own] if sum(each.nbytes for each in own.values()) <= _TOGETHER else [{n: own[n]} for n in own]
         for part in parts:
             rows.update(_decoded(part, [blocks[number].path or "" for number in part], schema, columns))
@@ -307,18 +307,18 @@ def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadReques
 
 
 def _decoded(
-    held: Mapping[int, pa.Table], paths: Sequence[str], schema: str, columns: Sequence[str]
+    stored: Mapping[int, pa.Table], paths: Sequence[str], schema: str, columns: Sequence[str]
 ) -> dict[int, pa.Table]:
     """Decode entries of one schema, split by the number of entries in each block."""
     try:
-        whole = decode_entries(pa.concat_tables(held.values()).combine_chunks(), schema, columns, path=paths[0])
+        whole = decode_entries(pa.concat_tables(stored.values()).combine_chunks(), schema, columns, path=paths[0])
     except CorruptError:
-        if len(held) > 1:  # then decoding each block by itself raises an error with its path
-            for (number, entries), path in zip(held.items(), paths, strict=True):
+        if len(stored) > 1:  # then decoding each block by itself raises an error with its path
+            for (number, entries), path in zip(stored.items(), paths, strict=True):
                 _decoded({number: entries}, [path], schema, columns)
         raise
-    ends = np.cumsum([entries.num_rows for entries in held.values()]).tolist()
-    return {n: whole.slice(end - held[n].num_rows, held[n].num_rows) for n, end in zip(held, ends, strict=True)}
+    ends = np.cumsum([entries.num_rows for entries in stored.values()]).tolist()
+    return {n: whole.slice(end - stored[n].num_rows, stored[n].num_rows) for n, end in zip(stored, ends, strict=True)}
 
 
 def map_parallel(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback_logs import absolute, block_requests, take_blocks_back
+from pudi.action.rollback_logs import absolute, block_requests, roll_back_blocks
 from pudi.errors import NotFoundError
 from pudi.format import (
     Action,
@@ -177,4 +177,4 @@ def _take_out(
     doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
     delete_for_good(mdt.storage, doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
-    return take_blocks_back(mdt.storage, requested, said_by, blocks)
+    return roll_back_blocks(mdt.storage, requested, said_by, blocks)
