@@ -10,6 +10,7 @@ import pytest
 
 import pudi
 from pudi.concurrency.table_lock import TableLock
+from pudi.context import Storage
 from pudi.engine.local import LocalEngine as Local
 from support.damage import misplace_a_key
 from support.engines import Engine, SparkEngine, per_engine
@@ -59,10 +60,10 @@ def watch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobWatch]
         calls = [0]
         run = Local._map
 
-        def counted(self: Local, function: Callable[[Any], Any], items: Any) -> list[Any]:
+        def counted(self: Local, storage: Storage, function: Callable[[Any], Any], items: Any) -> list[Any]:
             items = list(items)
             calls[0] += len(items)
-            return run(self, function, items)
+            return run(self, storage, function, items)
 
         monkeypatch.setattr(Local, "_map", counted)
         found = JobWatch(lambda: calls[0])

@@ -15,7 +15,6 @@ from pudi.format import (
     encode_partition_metadata,
     partition_metadata_path,
 )
-from pudi.metadata.table import map_parallel
 from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
@@ -43,7 +42,7 @@ def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat
         depth = len(partition.split("/")) if partition else 0
         content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())
         files.append((partition_metadata_path(partition), content))
-    map_parallel(add, files)
+    meta.context.executor.map(add, files)
 
 
 def build_commit_metadata(

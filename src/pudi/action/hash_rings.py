@@ -17,7 +17,6 @@ from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError
 from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
-from pudi.metadata.table import map_parallel
 from pudi.plan import Operation
 from pudi.timeline import Timeline
 
@@ -48,7 +47,9 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
         names.setdefault(partition, []).append(name)
     chosen = {p: _valid(meta, timeline, p, each) for p, each in names.items()}
     files = [(partition, f"{_folder(partition)}/{name}") for partition, name in chosen.items() if name is not None]
-    rings = map_parallel(lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files)
+    rings = meta.context.executor.map(
+        lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files
+    )
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
 

@@ -63,15 +63,20 @@ class _MachineLock:
             RefusedError: this user may not write there, or the disk is full.
             UnavailableError: the file can't be locked for another reason.
         """
-        left = max(0.0, deadline - self._context.clock.monotonic())
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=left, poll_interval=self._settings.poll_s(0.01))
-        except filelock.Timeout:
-            return False
-        except OSError as error:
-            raise system_error(error, "the lock file can't be locked", table=self._table, path=LOCAL_LOCK) from error
-        return True
+        clock = self._context.clock
+        while True:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self._lock.acquire(blocking=False)
+            except filelock.Timeout:
+                if clock.monotonic() >= deadline:
+                    return False
+                clock.sleep(self._settings.poll_s(0.01))
+            except OSError as error:
+                why = "the lock file can't be locked"
+                raise system_error(error, why, table=self._table, path=LOCAL_LOCK) from error
+            else:
+                return True
 
     def release(self) -> None:
         """Unlock it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pudi.context import Context, Storage
+from pudi.context import Context, Storage, Timer
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotFoundError, PudiError
 from pudi.format import MaxBytes, heartbeat_path
@@ -34,7 +34,7 @@ parent asks for it."""
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The heartbeat file of one instant, kept fresh by a thread until stopped (HoodieHeartbeatClient).
+    """The heartbeat file of one instant, kept fresh by a timer until stopped (HoodieHeartbeatClient).
 
     In Hudi the file is empty and only its age counts. pudi writes the process id into it, so that other processes on
     the same machine notice at once that the writer is gone.
@@ -42,7 +42,7 @@ class Heartbeat:
     Args:
         storage: the table's files.
         instant: requested time.
-        context: source of its id.
+        context: source of its id and timer.
         interval_ms: time between two signs of life.
     """
 
@@ -50,8 +50,7 @@ class Heartbeat:
     instant: str
     context: Context
     interval_ms: int
-    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
-    _thread: threading.Thread | None = field(default=None, init=False, repr=False)
+    _timer: Timer | None = field(default=None, init=False, repr=False)
     _id: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,27 +60,23 @@ class Heartbeat:
         """Give the first sign of life and go on giving them in the background."""
         _alive_here.add(self._id)  # before the file is there for this process' threads to see
         self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
-        self._thread = threading.Thread(target=self._beat, name=f"pudi-heartbeat-{self.instant}", daemon=True)
-        self._thread.start()
+        every = self.context.executor.every
+        self._timer = every(self.interval_ms / 1000, self._beat, f"heartbeat-{self.instant}")
 
     def stop(self, *, delete: bool = True) -> None:
         """End the signs of life and, unless the writer is to be found dead, take the file away.
 
         Waits for a beat that is being written: it would make the file again after it was deleted.
         """
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._timer is not None:
+            self._timer.stop()
         _alive_here.discard(self._id)
         if delete:
             self.storage.delete([heartbeat_path(self.instant)])
 
     def _beat(self) -> None:
-        while not self._stopped.wait(self.interval_ms / 1000):
-            try:
-                self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
-            except PudiError:  # the next beat may get through; if none does, the heartbeat expires as it should
-                continue
+        with suppress(PudiError):  # the next beat may get through; if none does, the heartbeat expires as it should
+            self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
 
 
 class Liveness(Enum):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pudi.concurrency.table_lock import TableLock
 from pudi.config import LockSettings
-from pudi.context import Context, Storage
+from pudi.context import Context, Storage, Timer
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import TABLE_LOCK, MaxBytes
 from pudi.storage import canonical_root, replacing
@@ -70,12 +70,12 @@ def _corrupt(table: str, why: str) -> CorruptError:
 class StorageBasedLock(TableLock):
     """The lock of Hudi's StorageBasedLockProvider, shared with writers of Hudi that use it.
 
-    While it's held a thread renews it; when its holder dies it runs out by itself.
+    While it's held a timer renews it; when its holder dies it runs out by itself.
 
     Args:
         storage: the table's files, in a store with conditional writes.
         settings: how long to wait, validity, time between renewals.
-        context: clock and ids.
+        context: clock, ids and timer.
 
     Raises:
         NotSupportedError: the store has no conditional writes.
@@ -95,7 +95,7 @@ class StorageBasedLock(TableLock):
         self._owner = Context().new_id()  # never seeded: two writers with one seed are still two
         self._state = threading.Lock()
         self._held: tuple[StorageLockData, str] | None = None
-        self._renewal: tuple[threading.Event, threading.Thread] | None = None
+        self._renewal: Timer | None = None
 
     def verify(self) -> None:
         """Check the clock: a lock that was renewed in time is held.
@@ -132,10 +132,7 @@ class StorageBasedLock(TableLock):
             if holder is None:
                 break
             self._wait(deadline, 0.2, holder)
-        stop = threading.Event()
-        thread = threading.Thread(target=self._keep_renewing, args=(stop,), name="pudi-lock-renewal", daemon=True)
-        self._renewal = (stop, thread)
-        thread.start()
+        self._renewal = self._context.executor.every(self._settings.renew_s, self.renew, "lock-renewal")
 
     def _try(self) -> str | None:
         """Try once; return None if the lock is ours, otherwise its owner."""
@@ -168,9 +165,7 @@ class StorageBasedLock(TableLock):
 
     def _release(self) -> None:
         if self._renewal is not None:
-            stop, thread = self._renewal
-            stop.set()
-            thread.join()
+            self._renewal.stop()
             self._renewal = None
         with self._state:
             held, self._held = self._held, None
@@ -193,11 +188,6 @@ class StorageBasedLock(TableLock):
             if found.owner != self._owner or found.expired:
                 raise
         return self._store.replace(STORAGE_LOCK, data.to_bytes(), newer)
-
-    def _keep_renewing(self, stop: threading.Event) -> None:
-        while not stop.wait(self._settings.renew_s):
-            if not self.renew():
-                return
 
     def _fresh(self) -> StorageLockData:
         return StorageLockData(False, self._context.clock.now_ms() + self._settings.validity_s * 1000, self._owner)

@@ -62,7 +62,7 @@ class TableLock(ABC):
         """
         clock = self._context.clock
         deadline = clock.monotonic() + self._settings.wait_ms / 1000
-        if not self._slot.mutex.acquire(timeout=self._settings.wait_ms / 1000):
+        if not self._context.executor.acquire(self._slot.mutex, self._settings.wait_ms / 1000):
             raise self._not_free("another thread of this process")
         if self._slot.depth == 0:
             try:

@@ -1,18 +1,23 @@
-"""What time is it: the clock, ids and chance, and the protocols of storage and locks that everything above shares."""
+"""Time, ids, chance and threads, and the protocols of storage and locks that everything above shares."""
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
 from pudi.context.collector import collector_held
+from pudi.context.executor import Executor, Mutex, ThreadExecutor, Timer
 from pudi.context.lock import Lock, OneProcessLock
 from pudi.context.storage import FileInfo, Storage
 
 __all__ = [
     "Clock",
     "Context",
+    "Executor",
     "FileInfo",
     "Lock",
     "ManualClock",
+    "Mutex",
     "OneProcessLock",
     "Storage",
     "SystemClock",
+    "ThreadExecutor",
+    "Timer",
     "collector_held",
 ]

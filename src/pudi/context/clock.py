@@ -1,4 +1,4 @@
-"""Clock, ids and chance: the only source of non-determinism, handed in so that tests can replay anything."""
+"""Clock, ids and chance, with the executor the only sources of non-determinism: tests hand in others and replay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from pudi.context.executor import Executor, ThreadExecutor
 
 
 class Clock(Protocol):
@@ -75,10 +77,12 @@ class Context:
     Attributes:
         clock: the time.
         seed: seed of ids and chance; None takes them from the operating system.
+        executor: runs functions in parallel and at times.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
+    executor: Executor = field(default_factory=ThreadExecutor)
     _chance: random.Random = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,6 @@ HoodieAppendHandle.close).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
@@ -15,9 +14,6 @@ from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import CommitMetadata, Layout, MaxBytes, decode_commit_metadata, parse_log_file
 from pudi.timeline import Instant, Timeline, TimelineStore, open_archive
-
-_AT_ONCE = 16
-"""Commits that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +248,8 @@ def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) 
 def _all_extents(store: TimelineStore, instants: Sequence[Instant]) -> list[Extents | None]:
     """What each instant wrote; those on the active timeline are read side by side."""
     active = [instant for instant in instants if not instant.archived]
-    found: dict[Instant, Extents | None] = {}
-    if len(active) > 1:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(active)), thread_name_prefix="pudi-stats") as pool:
-            extents = pool.map(lambda instant: _read_extents(store, instant), active)
-            found = dict(zip(active, extents, strict=True))
+    extents = store.context.executor.map(lambda instant: _read_extents(store, instant), active)
+    found = dict(zip(active, extents, strict=True))
     return [found[each] if each in found else _read_extents(store, each) for each in instants]
 
 

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from pudi.context import FileInfo, Storage
 from pudi.format import HOODIE_DIR, PARTITION_METADATA
-
-_T = TypeVar("_T")
-_AT_ONCE = 16
-"""Listings that wait for answers at the same time."""
-_MANY = 4 * _AT_ONCE
-"""Folders above which the first is listed alone, to see whether its listing waits."""
-
-
-def _at_once(listing: Callable[[str], _T], folders: Sequence[str]) -> list[_T]:
-    """A listing of each folder: one after the other as long as they come without waiting, the rest side by side.
-
-    What a disk has in memory comes faster so: threads that compute only get into each other's way.
-    """
-    done: list[_T] = []
-    if len(folders) > _MANY or len(folders) == 1:
-        began, computed = time.perf_counter(), time.thread_time()
-        while len(done) < len(folders):
-            done.append(listing(folders[len(done)]))
-            if time.thread_time() - computed < (time.perf_counter() - began) / 2:
-                break
-    rest = folders[len(done) :]
-    if rest:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(rest)), thread_name_prefix="pudi-list") as pool:
-            done += pool.map(listing, rest)
-    return done
+from pudi.storage import executor_of
 
 
 class FileListing(Protocol):
@@ -84,12 +58,13 @@ class StorageListing:
     def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
         """Files directly in some partitions: one listing for each."""
         names = list(partitions)
-        return dict(zip(names, _at_once(self.files, names), strict=True))
+        return dict(zip(names, executor_of(self.storage).map(self.files, names, while_quick=True), strict=True))
 
     def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
         """Files of every partition: one listing of the root's own files and one for each folder in it."""
         files, folders = self.storage.list_dir("")
-        below = _at_once(lambda f: list(self.storage.list(f)), [f for f in folders if f != HOODIE_DIR])
+        others = [folder for folder in folders if folder != HOODIE_DIR]
+        below = executor_of(self.storage).map(lambda f: list(self.storage.list(f)), others, while_quick=True)
         return self._by_partition([files, *below])
 
     @staticmethod

@@ -6,7 +6,6 @@ Every byte that a completed instant wrote must be there, see `log_checks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
@@ -16,7 +15,7 @@ from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, d
 from pudi.filegroup.slices import LogFile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_source import StoredLog
-from pudi.storage import read_tail
+from pudi.storage import executor_of, read_tail
 
 _ROLLBACK = "0"
 """COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
@@ -26,9 +25,6 @@ _SMALL, _TAIL = 64 << 10, 8 << 20
 
 _SLACK = 64 << 20
 """Number of bytes by which a file may exceed its listed size; longer files are refused."""
-
-_AT_ONCE = 16
-"""Files that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
 
 def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None) -> Iterator[LogBlock]:
     if hold is None:
-        contents = _contents(storage, logs)
+        contents = executor_of(storage).map(lambda log: storage.read(log.path), logs)
         found = [decoded(log, data, scope.committed) for log, data in zip(logs, contents, strict=True)]
     else:
         found = list(_decoded(storage, logs, hold, scope.committed))
@@ -158,13 +154,6 @@ def read_content(storage: Storage, block: LogBlock) -> LogBlock:
         return block
     assert block.path is not None
     return block.holding(storage.read_ranges(block.path, [(block.unread.start, block.unread.total)])[0])
-
-
-def _contents(storage: Storage, logs: Sequence[LogFile]) -> list[bytes]:
-    if len(logs) <= 1:
-        return [storage.read(log.path) for log in logs]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(logs)), thread_name_prefix="pudi-logs") as pool:
-        return list(pool.map(lambda log: storage.read(log.path), logs))
 
 
 def _decoded(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,19 +28,15 @@ from pudi.metadata.merge import Block, folded, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.stated_slices import check_slice
 from pudi.metadata.validity import missing, scope_of, tells_of
-from pudi.storage import StorageBelow
+from pudi.storage import StorageBelow, executor_of
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _log = logging.getLogger(__name__)
 
-_T = TypeVar("_T")
-_S = TypeVar("_S")
 _OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
 """Operations of deltacommits that are not instants of the data table (WriteOperationType)."""
 _TOGETHER = 16 << 20
 """Maximum bytes of entries of several blocks to decode together."""
-_AT_ONCE = 16
-"""Number of files read concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +216,7 @@ class MetadataTable:
         """
         columns = columns_of(partition)
         groups = self._groups(partition, keys, prefixes, owner, whole_key)
-        parts = map_parallel(lambda each: self._read_group(partition, each[0], each[1]), groups)
+        parts = executor_of(self.storage).map(lambda each: self._read_group(partition, *each), groups)
         schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
         return pa.concat_tables(parts) if parts else schema.empty_table()
 
@@ -319,11 +314,3 @@ def _decoded(
         raise
     ends = np.cumsum([entries.num_rows for entries in stored.values()]).tolist()
     return {n: whole.slice(end - stored[n].num_rows, stored[n].num_rows) for n, end in zip(stored, ends, strict=True)}
-
-
-def map_parallel(do: Callable[[_S], _T], each: Sequence[_S]) -> list[_T]:
-    """Call a function for several values in parallel; results keep their order."""
-    if len(each) <= 1:
-        return [do(value) for value in each]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(each)), thread_name_prefix="pudi-metadata") as pool:
-        return list(pool.map(do, each))

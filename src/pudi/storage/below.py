@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pudi.context import FileInfo, Storage
+from pudi.context import Executor, FileInfo, Storage
 from pudi.errors import InvalidArgumentError
-from pudi.storage.capability import connection_options, local_path, open_local, read_tail, remove_folders
+from pudi.storage.capability import connection_options, executor_of, local_path, open_local, read_tail, remove_folders
 
 
 class StorageBelow:
@@ -33,6 +33,11 @@ class StorageBelow:
     def options(self) -> Mapping[str, str]:
         """What the user gave to reach the inner storage."""
         return connection_options(self.inner)
+
+    @property
+    def executor(self) -> Executor:
+        """Runs tasks on the storage's files in parallel."""
+        return executor_of(self.inner)
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""

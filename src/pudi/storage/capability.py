@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from pudi.context import Storage
+from pudi.context import Executor, Storage, ThreadExecutor
 
 
 @runtime_checkable
@@ -75,6 +75,20 @@ class Folders(Protocol):
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too when nothing is left in it."""
+
+
+@runtime_checkable
+class Parallel(Protocol):
+    """A storage that was opened with an executor."""
+
+    @property
+    def executor(self) -> Executor:
+        """Runs tasks on the storage's files in parallel."""
+
+
+def executor_of(storage: Storage) -> Executor:
+    """Return the executor that a storage was opened with: for tasks, which know no context. Threads by default."""
+    return storage.executor if isinstance(storage, Parallel) else ThreadExecutor()
 
 
 def local_path(storage: Storage, path: str) -> str | None:

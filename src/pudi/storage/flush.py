@@ -10,9 +10,10 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
+
+from pudi.context import Executor
 
 if sys.platform == "darwin":
     import fcntl
@@ -21,8 +22,6 @@ Flush: TypeAlias = Callable[[int], None]
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
-_AT_ONCE = 16
-"""Files flushed side by side: the disk has the others to write while it confirms one."""
 _GONE = {errno.ENOENT, errno.ENOTDIR}
 _CANNOT = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS}
 """How file systems answer that can't flush a folder: they have no names of their own to lose."""
@@ -37,13 +36,15 @@ class Flusher:
     Args:
         base: absolute path of the folder, symlinks resolved.
         flush: brings an open file or folder to the disk.
+        executor: flushes in parallel: the disk has other files to write while it confirms one.
 
     Attributes:
         open_file: the same function.
     """
 
-    def __init__(self, base: str, flush: Flush) -> None:
+    def __init__(self, base: str, flush: Flush, executor: Executor) -> None:
         self._base = base
+        self._executor = executor
         self.open_file = flush
         self._safe: dict[str, tuple[int, int]] = {}
 
@@ -67,7 +68,7 @@ class Flusher:
             else:
                 files.append(path)
                 folders.add(path.rpartition("/")[0])
-        self._each(self._flush_file, files)
+        self._executor.map(self._flush_file, files)
         self.flush_folders(folders)
 
     def make_folder(self, folder: str) -> None:
@@ -108,7 +109,7 @@ class Flusher:
                     break
                 folder = folder.rpartition("/")[0]  # noqa: PLW2901
                 due[folder] = None
-        self._each(self._flush_folder, list(due))
+        self._executor.map(self._flush_folder, list(due))
         if self._base in entered:
             self._flush_above()
         self._safe.update(entered)
@@ -157,16 +158,6 @@ class Flusher:
                 if error.errno not in _NOT_OURS:
                     raise
                 return
-
-    @staticmethod
-    def _each(flush: Callable[[str], None], paths: Sequence[str]) -> None:
-        if len(paths) < 2:
-            for path in paths:
-                flush(path)
-            return
-        with ThreadPoolExecutor(min(_AT_ONCE, len(paths)), "pudi-flush") as threads:
-            for _ in threads.map(flush, paths):
-                pass
 
 
 def flush_descriptor(descriptor: int) -> None:

@@ -53,8 +53,10 @@ class LocalStorage:
         path = re.sub(r"^file:(//)?(?=/)", "", root)
         self._base = os.path.realpath(path)
         self._root = (root if path != root else str(Path(path).absolute())).rstrip("/") or "/"
-        self._flusher = Flusher(self._base, flush)
-        self._stager = Stager(context or Context(), self._flusher)
+        context = context or Context()
+        self.executor = context.executor
+        self._flusher = Flusher(self._base, flush, self.executor)
+        self._stager = Stager(context, self._flusher)
         self._inside: set[str] = set()
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import MemoryStore
 
-from pudi.context import Context, FileInfo
+from pudi.context import Context, Executor, FileInfo
 from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
 from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
 from pudi.storage.path import check_path, check_prefix
@@ -81,6 +81,11 @@ class ObjectStorage:
     def options(self) -> Mapping[str, str]:
         """What the user gave to reach the store."""
         return self._options
+
+    @property
+    def executor(self) -> Executor:
+        """The executor of the storage's context."""
+        return self._context.executor
 
     @property
     def can_replace(self) -> bool:

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from pudi.context import FileInfo, Storage
+from pudi.context import Executor, FileInfo, Storage
 from pudi.errors import NotSupportedError
 from pudi.storage.capability import (
     Replaces,
     connection_options,
+    executor_of,
     has_own_clock,
     local_path,
     open_local,
@@ -50,6 +51,11 @@ class StorageWrapper:
     def options(self) -> Mapping[str, str]:
         """What the user gave to reach the inner storage."""
         return connection_options(self.inner)
+
+    @property
+    def executor(self) -> Executor:
+        """Runs tasks on the storage's files in parallel."""
+        return executor_of(self.inner)
 
     @property
     def can_replace(self) -> bool:

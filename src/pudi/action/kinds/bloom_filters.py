@@ -26,7 +26,6 @@ from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
 from pudi.metadata.bloom_changes import bloom_changes
 from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.table import map_parallel
 from pudi.plan import ReadPlan
 from pudi.plan.expressions import skip_by_keys
 from pudi.plan.lookup import MOST_VALUES
@@ -113,7 +112,7 @@ def _of_commit(commit: IndexedCommit) -> Changes:
             if name is not None:
                 files.append(BaseFile(partition, name, stat.file_size_in_bytes))
     requested = commit.instant.requested
-    read = map_parallel(lambda file: bloom_of(commit.meta.storage, file), files)
+    read = commit.meta.context.executor.map(lambda file: bloom_of(commit.meta.storage, file), files)
     found = [(file.partition, file.name.name, requested, each) for file, each in zip(files, read, strict=True) if each]
     return bloom_changes(found)
 

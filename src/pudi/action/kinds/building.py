@@ -18,7 +18,6 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import Action, PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.table import map_parallel
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import make_group
@@ -54,7 +53,7 @@ class Building:
 
     def run_here(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run a few small jobs in this process, as under the table's lock."""
-        return map_parallel(lambda job: job.run(self.meta.storage, 0), jobs)
+        return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
 
     def slices(self) -> list[FileSlice]:
         """Return the table's latest file slices, by the timeline."""
@@ -143,7 +142,7 @@ def make_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Seque
 
 def add_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Sequence[str]) -> None:
     """Make further file groups of a partition; arguments as of `make_groups`."""
-    map_parallel(lambda file_id: make_group(mdt.storage, requested, partition, file_id), list(file_ids))
+    mdt.context.executor.map(lambda file_id: make_group(mdt.storage, requested, partition, file_id), file_ids)
 
 
 def make_partition(

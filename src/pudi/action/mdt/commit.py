@@ -24,7 +24,6 @@ from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata.records import RECORD_AVRO
-from pudi.metadata.table import map_parallel
 from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import NO_COMMIT, Instant, Timeline
@@ -94,7 +93,7 @@ def commit_changes(
         listed = listed.with_instant(instant)
     else:
         instant = logs.instant
-    written = map_parallel(
+    written = mdt.context.executor.map(
         lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
     )

@@ -18,7 +18,6 @@ from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, CommitMetadata, LogFileName, State, WriteStat, parse_log_file
-from pudi.metadata.table import map_parallel
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
@@ -104,7 +103,7 @@ class ShardWork:
     def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
         """Write the log files by the engine's jobs, and delete those of failed attempts."""
         staged = self.staged
-        map_parallel(lambda file_id: make_group(mdt.storage, staged.instant, staged.partition, file_id), self.new)
+        mdt.context.executor.map(lambda name: make_group(mdt.storage, staged.instant, staged.partition, name), self.new)
         results = staged.engine.run_jobs(staged.meta.storage, staged.instant, self.tasks)
         stats = tuple(stat for result in results for stat in result.stats)
         counted = {stat.path for stat in stats}

@@ -10,7 +10,6 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import CompactionOptions, MetadataOptions, Options, WriteOptions
 from pudi.config.option import Value
 from pudi.format import CompactionOperation
-from pudi.metadata.table import map_parallel
 from pudi.task import Engine, FileJob, FileResult
 from pudi.timeline import Timeline
 
@@ -78,7 +77,7 @@ class ServiceTarget:
             return []
         size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in operations)
         if self.is_metadata and size < _SPREAD:
-            return map_parallel(lambda job: job.run(self.meta.storage, 0), jobs)
+            return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
         return self.engine.run_jobs(self.meta.storage, instant, jobs)
 
 

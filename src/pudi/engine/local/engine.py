@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
+from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
@@ -62,10 +63,11 @@ class LocalEngine:
         keys, index = records.rows[RECORD_KEY], search.index
         if index.buckets is not None:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
+        spread = partial(self._map, storage)
         if index.is_global and lookups:
-            return LocalTagged(records, tag_global(records.rows, partitions, storage, lookups, search, self._map))
+            return LocalTagged(records, tag_global(records.rows, partitions, storage, lookups, search, spread))
         tagged = tag_partitions(
-            keys, partitions, storage, lookups, index, self._map, search.records, positions=search.positions
+            keys, partitions, storage, lookups, index, spread, search.records, positions=search.positions
         )
         return LocalTagged(records, tagged)
 
@@ -81,7 +83,7 @@ class LocalEngine:
                 rows = rows.append_column(LEAVING, pa.array(np.isin(assigned[task.number], leaving)))
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
-        return self._map(run, [task for task in plan.tasks if task.number in assigned])
+        return self._map(storage, run, [task for task in plan.tasks if task.number in assigned])
 
     @property
     def whole_limits(self) -> WholeLimits | None:
@@ -97,13 +99,13 @@ class LocalEngine:
             rows = take_rows(records.rows, records.partitions[task.partition])
             return write_partition(storage, spec, task, rows, context.new_id(), write_token(task.number, 0, 0))
 
-        return [result for results in self._map(run, tasks) for result in results]
+        return [result for results in self._map(storage, run, tasks) for result in results]
 
     def change(
         self, storage: Storage, spec: WriteSpec, tasks: Sequence[FileTask], change: Change
     ) -> Sequence[FileResult]:
         """Change rows in files; see `pudi.task.engine.Engine`."""
-        return self._map(lambda t: change_file(storage, spec, t, change, write_token(t.number, 0, 0)), tasks)
+        return self._map(storage, lambda t: change_file(storage, spec, t, change, write_token(t.number, 0, 0)), tasks)
 
     def merge_source(self, data: Any, table: str) -> tuple[pa.Table, pa.Schema]:
         """Rows to merge; see `pudi.task.engine.Engine`."""
@@ -111,7 +113,7 @@ class LocalEngine:
 
     def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
-        return merge_rows(source, storage, join, self._map)
+        return merge_rows(source, storage, join, partial(self._map, storage))
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context
@@ -134,7 +136,7 @@ class LocalEngine:
             rows = records.rows if whole else take_rows(records.rows, parts[task.number][1])
             return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
 
-        return self._map(run, tasks)
+        return self._map(storage, run, tasks)
 
     @property
     def counts_apart(self) -> bool:
@@ -143,22 +145,7 @@ class LocalEngine:
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs; see `pudi.task.engine.Engine`."""
-        return self._map(lambda job: job.run(storage, 0), jobs)
+        return self._map(storage, lambda job: job.run(storage, 0), jobs)
 
-    def _map(self, function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
-        items = list(items)
-        if len(items) <= 1 or self.threads == 1:
-            return [_done(function(item), number, len(items)) for number, item in enumerate(items, 1)]
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="pudi") as pool:
-            futures = [pool.submit(function, item) for item in items]
-            try:
-                return [_done(future.result(), number, len(items)) for number, future in enumerate(futures, 1)]
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
-
-
-def _done(answer: _Answer, number: int, total: int) -> _Answer:
-    """Report that a task is done."""
-    advance(number, total)
-    return answer
+    def _map(self, storage: Storage, function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
+        return executor_of(storage).map(function, items, limit=self.threads, report=advance)

@@ -164,7 +164,7 @@ class SparkEngine:
         answers = _collect(in_workers(frame, run, RESULT_COLUMNS), storage.root)
         if not answers and not records.counts:
             return []
-        received, found = sum(answer.received for answer in answers), seen.found() if answers else {}
+        received, found = sum(answer.received for answer in answers), seen.found(context.executor) if answers else {}
         if not found.get("once") or found.get("records") != received:
             raise EvaluatedAgainError(
                 f"{received} records were written, and Spark doesn't say that these are all that were evaluated",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from pudi.engine.spark.session import column_in_workers, functions, in_workers, 
 from pudi.filegroup import FileSlice
 from pudi.index import Index
 from pudi.metadata.shards import RecordShards
-from pudi.metadata.table import map_parallel
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
+from pudi.storage import executor_of
 from pudi.task import KeySearch, key_finder
 from pudi.task.global_index import newer_than_stored
 from pudi.task.groups import groups_of
@@ -290,17 +290,13 @@ class PlaceNumbers:
     def run(self, batches: Sequence[pa.Array]) -> list[pa.Array]:
         """Return for each key the number of the file group that holds it, -1 for none, batch by batch."""
         coded = pc.dictionary_encode(pa.chunked_array(batches, pa.string()).combine_chunks())
-        found = RecordKeys(coded.dictionary, self.records, spread=_side_by_side)
+        found = RecordKeys(coded.dictionary, self.records, spread=executor_of(self.records.storage).map)
         numbers = np.full(len(coded.dictionary), -1, dtype=np.int32)
         for group, (partition, file_id) in enumerate(self.groups):
             numbers[found.of(partition, file_id)] = group
         placed = numbers[np.asarray(coded.indices)]
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         return [pa.array(part) for part in np.split(placed, ends)]
-
-
-def _side_by_side(do: Callable[[Any], Any], each: Iterable[Any]) -> Iterable[Any]:
-    return map_parallel(do, list(each))
 
 
 @dataclass(frozen=True, slots=True)

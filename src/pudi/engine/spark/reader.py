@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -21,8 +20,7 @@ from pudi.plan import ReadPlan
 from pudi.plan.read import needed_columns
 from pudi.schema import COMMIT_TIME, arrow_to_spark_json
 from pudi.schema.types import is_any_list
-
-_FOOTER_THREADS = 16
+from pudi.storage import executor_of
 
 
 def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
@@ -77,11 +75,8 @@ def _by_reader(storage: Storage, plan: ReadPlan) -> tuple[list[FileSlice], list[
         return file_slice.base is not None and (not file_slice.logs or plan.commit_times is None)
 
     samples = {file_slice.instant: file_slice for file_slice in plan.slices if may_be_native(file_slice)}
-    fits: Mapping[str, bool] = {}
-    if samples:
-        with ThreadPoolExecutor(min(len(samples), _FOOTER_THREADS)) as pool:
-            found = pool.map(lambda s: _fits(storage, s, plan), samples.values())
-            fits = dict(zip(samples, found, strict=True))
+    found = executor_of(storage).map(lambda s: _fits(storage, s, plan), samples.values())
+    fits = dict(zip(samples, found, strict=True))
     native: list[FileSlice] = []
     laid: list[FileSlice] = []
     other: list[FileSlice] = []

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from pudi import errors
+from pudi.context import Executor
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
@@ -209,16 +209,12 @@ class Observed:
         named = [sql.expr(aggregate).alias(name) for name, aggregate in aggregates.items()]
         return cls(frame.observe(observation, *named), observation)
 
-    def found(self) -> dict[str, Any]:
+    def found(self, executor: Executor) -> dict[str, Any]:
         """The aggregates, once the frame was evaluated; nothing where Spark doesn't tell them in time.
 
         Spark tells them by an event that can be late, and is dropped where there are too many.
         """
-        told: list[dict[str, Any]] = []
-        waiting = Thread(target=lambda: told.append(self.observation.get), daemon=True)
-        waiting.start()
-        waiting.join(_OBSERVED_SECONDS)
-        return told[0] if told else {}
+        return executor.call_within(_OBSERVED_SECONDS, lambda: self.observation.get) or {}
 
 
 def task_ids() -> tuple[int, int, int]:

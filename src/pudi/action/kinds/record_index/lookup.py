@@ -15,7 +15,6 @@ from pudi.action.meta_client import MetaClient
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata import MetadataTable, partitions_listed
 from pudi.metadata.shards import FILE_ID, RecordShards
-from pudi.metadata.table import map_parallel
 from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH
 
@@ -40,7 +39,9 @@ def groups_of_keys(
         asked += [
             (int(number), keys.filter(pa.array(numbers == number))) for number in np.unique(numbers) if number >= 0
         ]
-    found = map_parallel(lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked)
+    found = meta.context.executor.map(
+        lambda each: index.find(*each).select([PARTITION_PATH, FILE_ID]).to_pylist(), asked
+    )
     if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_invalidated:
         return None
     groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}

@@ -1,0 +1,259 @@
+"""Threads and timers: the only module that makes any, so that a test can decide what runs when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pudi.context.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy_module("concurrent.futures")
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+WAITING = 16
+"""Default number of calls in parallel: for calls that wait for storage most of the time."""
+_MANY = 4 * WAITING
+"""Number of items above which `while_quick` tries how long a call waits."""
+
+
+class Mutex(Protocol):
+    """A lock of `threading`."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire it; whether that succeeded."""
+
+
+class Timer(Protocol):
+    """A function that is called again and again."""
+
+    def stop(self) -> None:
+        """End the calls. A call that is running ends before this returns."""
+
+
+class Executor(Protocol):
+    """Runs functions in parallel and at times.
+
+    Everything in pudi that starts a thread, or waits for one, goes through the executor of its `Context`.
+    """
+
+    def map(
+        self,
+        function: Callable[[_Item], _Answer],
+        items: Iterable[_Item],
+        *,
+        limit: int = WAITING,
+        while_quick: bool = False,
+        report: Callable[[int, int], None] | None = None,
+    ) -> list[_Answer]:
+        """Call a function for each item, several in parallel; the results keep the order of the items.
+
+        After a call has failed no further call begins. The error is raised when all running calls have ended.
+
+        Args:
+            function: what to call.
+            items: its arguments.
+            limit: number of calls in parallel.
+            while_quick: whether to call in this thread as long as the calls compute more than they wait. Threads that
+                compute only get into each other's way.
+            report: receives the numbers of items that are done and of all items, in this thread.
+        """
+
+    def read_ahead(
+        self, streams: Iterable[Callable[[], Iterator[_Item]]], *, limit: int, most: int, size: Callable[[_Item], int]
+    ) -> Iterator[_Item]:
+        """Return the items of several streams, one stream after the other, and begin to read the next ones meanwhile.
+
+        Args:
+            streams: functions that open a stream each.
+            limit: number of streams read in parallel.
+            most: the total size of the items that wait in each stream, one item apart.
+            size: gives the size of an item.
+        """
+
+    def every(self, seconds: float, function: Callable[[], object], name: str) -> Timer:
+        """Call a function each time after so many seconds, the first time after them, until the timer is stopped.
+
+        Args:
+            seconds: the time between two calls.
+            function: what to call. An error that it raises ends the calls.
+            name: what it's for, as the name of a thread.
+        """
+
+    def acquire(self, mutex: Mutex, seconds: float) -> bool:
+        """Acquire a mutex that another thread may hold for long; whether it was free within so many seconds."""
+
+    def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
+        """Call a function that may block; None if it doesn't return in time, and then it's no longer waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadExecutor:
+    """Runs functions in threads of this process, which end with the call that needs them."""
+
+    def map(
+        self,
+        function: Callable[[_Item], _Answer],
+        items: Iterable[_Item],
+        *,
+        limit: int = WAITING,
+        while_quick: bool = False,
+        report: Callable[[int, int], None] | None = None,
+    ) -> list[_Answer]:
+        """Call a function for each item; see `Executor`."""
+        left = deque(items)
+        total = len(left)
+        answers: list[_Answer] = []
+
+        def done(answer: _Answer) -> None:
+            answers.append(answer)
+            if report is not None:
+                report(len(answers), total)
+
+        if total <= 1 or limit == 1:
+            while left:
+                done(function(left.popleft()))
+        elif while_quick and total > _MANY:
+            began, computed = time.perf_counter(), time.thread_time()
+            while left and time.thread_time() - computed >= (time.perf_counter() - began) / 2:
+                done(function(left.popleft()))
+        if left:
+            with futures.ThreadPoolExecutor(min(limit, len(left)), thread_name_prefix="pudi") as pool:
+                running = [pool.submit(function, item) for item in left]
+                try:
+                    for each in running:
+                        done(each.result())
+                except BaseException:
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    raise
+        return answers
+
+    def read_ahead(
+        self, streams: Iterable[Callable[[], Iterator[_Item]]], *, limit: int, most: int, size: Callable[[_Item], int]
+    ) -> Iterator[_Item]:
+        """Return the items of several streams and read the next streams meanwhile; see `Executor`."""
+        waiting = deque(streams)
+        if len(waiting) <= 1 or limit == 1:
+            for stream in waiting:
+                yield from stream()
+            return
+        with futures.ThreadPoolExecutor(limit, thread_name_prefix="pudi-ahead") as pool:
+            ahead: deque[_Ahead[_Item]] = deque()
+            try:
+                while waiting or ahead:
+                    while waiting and len(ahead) <= limit:
+                        ahead.append(_Ahead(most, size))
+                        pool.submit(ahead[-1].fill, waiting.popleft())
+                    yield from ahead[0].take()
+                    ahead.popleft()
+            finally:
+                for each in ahead:
+                    each.close()
+
+    def every(self, seconds: float, function: Callable[[], object], name: str) -> Timer:
+        """Call a function again and again in a thread of its own; see `Executor`."""
+        return _ThreadTimer(seconds, function, name)
+
+    def acquire(self, mutex: Mutex, seconds: float) -> bool:
+        """Acquire a mutex; see `Executor`."""
+        return mutex.acquire(timeout=seconds)
+
+    def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
+        """Call a function that may block in a thread of its own; see `Executor`."""
+        answers: list[_Answer] = []
+        thread = threading.Thread(target=lambda: answers.append(function()), name="pudi-call", daemon=True)
+        thread.start()
+        thread.join(seconds)
+        return answers[0] if answers else None
+
+
+class _ThreadTimer:
+    """A thread that calls a function again and again; arguments as of `Executor.every`."""
+
+    def __init__(self, seconds: float, function: Callable[[], object], name: str) -> None:
+        self._seconds, self._function = seconds, function
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"pudi-{name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            self._function()
+
+    def stop(self) -> None:
+        """End the calls; see `Timer`."""
+        self._stopped.set()
+        self._thread.join()
+
+
+@dataclass(slots=True)
+class _Ahead(Generic[_Item]):
+    """The items of one stream, read in a thread of a pool and awaited in another.
+
+    Args:
+        most: the total size of the items that wait, one item apart.
+        size: gives the size of an item.
+    """
+
+    most: int
+    size: Callable[[_Item], int]
+    _items: deque[_Item] = field(default_factory=deque)
+    _total: int = 0
+    _done: bool = False
+    _closed: bool = False
+    _error: BaseException | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def fill(self, stream: Callable[[], Iterator[_Item]]) -> None:
+        """Read the stream; the consumer of the items gets its errors."""
+        error: BaseException | None = None
+        try:
+            if self._closed:
+                return
+            for item in stream():
+                if not self._put(item):
+                    break
+        except BaseException as raised:  # noqa: BLE001 - raised again where the items are taken
+            error = raised
+        with self._changed:
+            self._done, self._error = True, error
+            self._changed.notify_all()
+
+    def _put(self, item: _Item) -> bool:
+        """Have an item wait; whether more are wanted."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or not self._items or self._total < self.most)
+            self._items.append(item)
+            self._total += self.size(item)
+            self._changed.notify_all()
+            return not self._closed
+
+    def take(self) -> Iterator[_Item]:
+        """Return the items in order; raises what reading raised."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._done)
+                if not self._items:
+                    if self._error is not None:
+                        raise self._error
+                    return
+                item = self._items.popleft()
+                self._total -= self.size(item)
+                self._changed.notify_all()
+            yield item
+            del item
+
+    def close(self) -> None:
+        """Stop reading."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()

@@ -1,0 +1,121 @@
+"""What an executor promises: maps in order, streams that are read ahead, timers, mutexes and calls that may block."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from pudi.context import Executor, ThreadExecutor
+
+
+@pytest.fixture
+def executor() -> Executor:
+    return ThreadExecutor()
+
+
+class Streams:
+    """Streams by number of items; a negative one fails."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, int] = {}
+        self.guard = threading.Lock()
+
+    def read(self, number: int) -> Iterator[int]:
+        if number < 0:
+            raise ValueError(f"stream {number}")
+        for each in range(number):
+            with self.guard:
+                self.made[number] = self.made.get(number, 0) + 1
+            yield each
+
+    def ahead(self, executor: Executor, *numbers: int) -> Iterator[int]:
+        opened: list[Callable[[], Iterator[int]]] = [partial(self.read, number) for number in numbers]
+        return executor.read_ahead(opened, limit=2, most=400, size=lambda item: 100)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 16])
+@pytest.mark.parametrize("while_quick", [False, True])
+def test_results_have_the_order_of_the_items(executor: Executor, limit: int, while_quick: bool) -> None:
+    told: list[tuple[int, int]] = []
+    items = iter(range(100))
+    found = executor.map(
+        lambda n: n * n, items, limit=limit, while_quick=while_quick, report=lambda *done: told.append(done)
+    )
+    assert found == [n * n for n in range(100)]
+    assert told == [(n, 100) for n in range(1, 101)]
+    assert executor.map(str, []) == []
+
+
+def test_the_error_of_a_call_is_raised(executor: Executor) -> None:
+    def call(number: int) -> int:
+        if number == 3:
+            raise ValueError("item 3")
+        return number
+
+    with pytest.raises(ValueError, match="item 3"):
+        executor.map(call, range(8), limit=2)
+
+
+def test_no_call_begins_after_one_failed(executor: Executor) -> None:
+    called = []
+
+    def call(number: int) -> None:
+        called.append(number)
+        raise ValueError(f"item {number}")
+
+    with pytest.raises(ValueError, match="item"):
+        executor.map(call, range(1000), limit=2)
+    assert len(called) < 1000
+
+
+def test_a_stream_comes_whole_before_the_next(executor: Executor) -> None:
+    found = list(Streams().ahead(executor, 3, 50, 0, 1, 70))
+    assert found == [*range(3), *range(50), 0, *range(70)]
+
+
+def test_no_more_is_read_ahead_than_fits(executor: Executor) -> None:
+    streams = Streams()
+    items = streams.ahead(executor, 100, 101, 102)
+    for _ in range(50):
+        next(items)
+    assert streams.made[100] <= 50 + 6
+    assert streams.made.get(101, 0) <= 6
+    items.close()  # type: ignore[attr-defined]
+    assert streams.made.get(102, 0) <= 6
+
+
+def test_the_error_of_a_stream_comes_in_its_place(executor: Executor) -> None:
+    items = Streams().ahead(executor, 5, -1, 5)
+    assert [next(items) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="stream -1"):
+        next(items)
+
+
+def test_who_stops_early_waits_for_nobody(executor: Executor) -> None:
+    items = Streams().ahead(executor, 1000, 1000, 1000)
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+
+
+def test_a_mutex_that_is_free_is_acquired(executor: Executor) -> None:
+    mutex = threading.Lock()
+    assert executor.acquire(mutex, 60)
+    assert not executor.acquire(mutex, 0.05)
+
+
+def test_a_call_that_blocks_is_given_up() -> None:
+    for_ever = threading.Event()
+    assert ThreadExecutor().call_within(0.05, for_ever.wait) is None
+    for_ever.set()
+    assert ThreadExecutor().call_within(60, for_ever.wait) is True
+
+
+def test_a_timer_calls_again_and_again_until_it_is_stopped() -> None:
+    calls = threading.Semaphore(0)
+    timer = ThreadExecutor().every(0.001, calls.release, "test")
+    assert all(calls.acquire(timeout=60) for _ in range(3))
+    timer.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "pudi-test"]
