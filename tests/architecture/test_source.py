@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -129,3 +132,46 @@ _OPENS_PARQUET = re.compile(r"\bpq\.(ParquetFile|ParquetDataset|ParquetWriter|re
 @pytest.mark.parametrize("path", [m for m in MODULES if m != PAGES and EXAMPLES not in m.parents], ids=_name)
 def test_parquet_is_opened_in_one_place(path: Path) -> None:
     assert _OPENS_PARQUET.findall(path.read_text(encoding="utf-8")) == []
+
+
+FROM_CONTEXT = """\
+import time; time.sleep(1)
+import time; time.perf_counter()
+from time import time
+from datetime import datetime; datetime.now()
+from uuid import uuid4
+import random
+import numpy as np; np.random.default_rng()
+import threading; threading.Thread()
+from threading import Timer
+import concurrent.futures
+from concurrent.futures import ThreadPoolExecutor
+import multiprocessing
+"""
+"""What only `pudi.context` may use (and contract tests). The whole list are the banned names in pyproject.toml."""
+FROM_ANYWHERE = """\
+import threading; threading.Lock()
+from datetime import datetime, timezone; datetime.fromtimestamp(0, timezone.utc)
+from uuid import UUID
+"""
+"""What guards memory, and what follows from its arguments."""
+
+
+def _banned(*arguments: str, source: str | None = None) -> set[int]:
+    """Lines where ruff finds uses of banned names."""
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--select=TID251", "--output-format=json"]
+    root = SOURCE.parents[1]
+    done = subprocess.run([*command, *arguments], input=source, capture_output=True, text=True, check=False, cwd=root)
+    return {found["location"]["row"] for found in json.loads(done.stdout)}
+
+
+def test_time_ids_chance_and_threads_come_from_the_context() -> None:
+    assert _banned("src/pudi") == set()
+    excused = [_name(path) for path in MODULES if "noqa: TID251" in path.read_text(encoding="utf-8")]
+    assert excused == ["cli/mergers.py"]  # imports the merger that a user names
+
+
+@pytest.mark.parametrize("module", ["engine/local/engine.py", "context/progress.py"])
+def test_whatever_is_not_deterministic_is_found(module: str) -> None:
+    found = _banned(f"--stdin-filename=src/pudi/{module}", "-", source=FROM_CONTEXT + FROM_ANYWHERE)
+    assert found == set(range(1, FROM_CONTEXT.count("\n") + 1))

@@ -9,11 +9,12 @@ from functools import partial
 import pytest
 
 from pudi.context import Executor, ThreadExecutor
+from pudi.testing import InlineExecutor, TimerClock
 
 
-@pytest.fixture
-def executor() -> Executor:
-    return ThreadExecutor()
+@pytest.fixture(params=["threads", "inline"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    return ThreadExecutor() if request.param == "threads" else InlineExecutor(TimerClock(), seed=5)
 
 
 class Streams:
@@ -119,3 +120,36 @@ def test_a_timer_calls_again_and_again_until_it_is_stopped() -> None:
     assert all(calls.acquire(timeout=60) for _ in range(3))
     timer.stop()
     assert not [thread for thread in threading.enumerate() if thread.name == "pudi-test"]
+
+
+def test_a_seed_decides_the_order_of_calls() -> None:
+    def calls(seed: int) -> list[int]:
+        called: list[int] = []
+        InlineExecutor(TimerClock(), seed).map(called.append, range(20))
+        return called
+
+    assert calls(1) == calls(1) != calls(2)
+    assert sorted(calls(1)) == list(range(20))
+
+
+def test_the_clock_calls_timers_at_their_times() -> None:
+    clock = TimerClock(start_ms=0)
+    executor, called = InlineExecutor(clock), list[tuple[str, int]]()
+    slow = executor.every(5, lambda: called.append(("slow", clock.now_ms())), "slow")
+    fast = executor.every(2, lambda: called.append(("fast", clock.now_ms())), "fast")
+    clock.advance(5.5)
+    assert called == [("fast", 2000), ("fast", 4000), ("slow", 5000)]
+    assert clock.now_ms() == 5500
+    fast.stop()
+    fast.stop()
+    clock.sleep(5)
+    assert called[3:] == [("slow", 10_000)]
+    slow.stop()
+
+
+def test_a_timer_that_fails_ends() -> None:
+    clock = TimerClock()
+    InlineExecutor(clock).every(1, lambda: 1 / 0, "fails")
+    with pytest.raises(ZeroDivisionError):
+        clock.advance(3)
+    clock.advance(3)

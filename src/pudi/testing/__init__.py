@@ -5,21 +5,26 @@ Needs pytest.
 
 from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
 from pudi.testing.index_kinds import IndexKindTests
+from pudi.testing.inline import InlineExecutor, TimerClock
 from pudi.testing.locks import LockTests
 from pudi.testing.mergers import MergerTests
 from pudi.testing.power import Outcome, PowerStorage
 from pudi.testing.race import race
+from pudi.testing.simulation import Simulation
 from pudi.testing.storages import StorageTests
 
 __all__ = [
     "FaultMode",
     "FaultStorage",
     "IndexKindTests",
+    "InlineExecutor",
     "LockTests",
     "MergerTests",
     "Outcome",
     "PowerStorage",
     "SimulatedCrash",
+    "Simulation",
     "StorageTests",
+    "TimerClock",
     "race",
 ]

@@ -1,0 +1,165 @@
+"""Several writers of one table in one process, whose threads, timers, clock, ids and turns all follow from a seed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from pudi.context import Context, FileInfo, Storage, ThreadExecutor
+from pudi.storage import StorageWrapper
+from pudi.testing.inline import InlineExecutor, TimerClock
+
+T = TypeVar("T")
+
+_LATENCY = 0.001, 0.005
+"""Least and greatest time that a call of a storage takes, seconds."""
+
+
+class Simulation:
+    """Runs writers in turns drawn from a seed: the same seed gives the same schedule, and the same bytes.
+
+    Each writer is a function in a thread of its own, but only one thread runs at any time. Another writer may go on at
+    each call of a storage, when a writer sleeps, and while it waits for a lock. Time passes by calls and by sleeping.
+
+    Example:
+        simulation = Simulation(seed=7)
+        contexts = [simulation.context() for _ in range(2)]
+        storages = [simulation.storage(open_storage(root, context=each)) for each in contexts]
+        ...
+        simulation.run(lambda: first.upsert(rows), lambda: second.upsert(rows))
+
+    Args:
+        seed: decides everything that isn't decided by the writers.
+
+    Attributes:
+        clock: the clock of all writers.
+        steps: the schedule so far: number of the writer (None outside of `run`), kind of call, and path.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.clock = _SharedClock(self._sleep)
+        self.steps: list[tuple[int | None, str, str]] = []
+        self.times: dict[str, int] = {}
+        self._chance = Context(seed=seed)
+        self._running: int | None = None
+        self._turns: dict[int, threading.Semaphore] = {}
+        self._wakes: dict[int, int] = {}
+
+    def context(self) -> Context:
+        """Return the context of one more writer."""
+        seed = self._draw(1 << 32)
+        return Context(self.clock, seed, InlineExecutor(self.clock, seed))
+
+    def storage(self, inner: Storage) -> Storage:
+        """Return a storage whose calls take time and are steps of the schedule.
+
+        Args:
+            inner: the storage that does the work, opened with the context of the writer that uses it.
+        """
+        return _SteppedStorage(inner, self)
+
+    def run(self, *writers: Callable[[], T]) -> list[T]:
+        """Run writers in turns, and return what they return.
+
+        Raises:
+            BaseException: the first writer's that failed, once all have ended.
+        """
+        self._turns = {number: threading.Semaphore(0) for number in range(len(writers))}
+        self._wakes = dict.fromkeys(self._turns, 0)
+        outcomes: dict[int, T | BaseException] = {}
+
+        def play(number: int) -> None:
+            self._turns[number].acquire()
+            try:
+                outcomes[number] = writers[number]()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                outcomes[number] = error
+            del self._wakes[number]
+            self._go_on()
+
+        self._go_on()
+        ThreadExecutor().map(play, range(len(writers)), limit=len(writers))
+        results = []
+        for number in range(len(writers)):
+            outcome = outcomes[number]
+            if isinstance(outcome, BaseException):
+                raise outcome
+            results.append(outcome)
+        return results
+
+    def step(self, kind: str, path: str) -> None:
+        """Note a call of a storage, let time pass, and let another writer go on."""
+        self.steps.append((self._running, kind, path))
+        if not self.clock.calling:  # timers neither wait nor give way: who stops one waits for its call
+            self.clock.advance(self._chance.uniform(*_LATENCY))
+            self._give_way()
+
+    def _sleep(self, seconds: float) -> None:
+        if self._running is None or self.clock.calling:
+            return self.clock.advance(seconds)
+        self._wakes[self._running] = self.clock.now_ms() + round(seconds * 1000)
+        return self._give_way()
+
+    def _give_way(self) -> None:
+        """Wait for the next turn of the running writer, which may be at once."""
+        before = self._running
+        if before is not None:
+            self._go_on()
+            self._turns[before].acquire()
+
+    def _go_on(self) -> None:
+        """Give the turn to a writer that is awake; if all sleep, time passes until the first wakes."""
+        if not self._wakes:
+            self._running = None
+            return
+        self.clock.advance(max(0, min(self._wakes.values()) - self.clock.now_ms()) / 1000)
+        awake = [number for number, wakes in self._wakes.items() if wakes <= self.clock.now_ms()]
+        self._running = awake[self._draw(len(awake))]
+        self._turns[self._running].release()
+
+    def _draw(self, below: int) -> int:
+        return int(self._chance.uniform(0, below))
+
+
+class _SharedClock(TimerClock):
+    """The clock of several writers: to sleep is to let others go on."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        super().__init__()
+        self._sleep = sleep
+
+    def sleep(self, seconds: float) -> None:
+        """Wait until the time has passed."""
+        self._sleep(seconds)
+
+
+class _SteppedStorage(StorageWrapper):
+    """A storage whose calls are steps of a simulation, and whose files have the times of its clock."""
+
+    def __init__(self, inner: Storage, simulation: Simulation) -> None:
+        super().__init__(inner)
+        self._simulation = simulation
+
+    def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
+        self._simulation.step(kind, path)
+        answer = super()._call(kind, path, do)
+        if kind in {"create", "put", "replace"}:
+            self._simulation.times[path] = self._simulation.clock.now_ms()
+        return answer
+
+    def list(self, prefix: str = "") -> Iterator[FileInfo]:
+        """Every file below folder `prefix`, by path."""
+        return iter(sorted(map(self._timed, super().list(prefix))))
+
+    def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
+        """Files directly in folder `prefix`, and the names of the folders directly in it."""
+        files, folders = super().list_dir(prefix)
+        return sorted(map(self._timed, files)), sorted(folders)
+
+    def head(self, path: str) -> FileInfo:
+        """Facts about one file."""
+        return self._timed(super().head(path))
+
+    def _timed(self, info: FileInfo) -> FileInfo:
+        return info._replace(modified_ms=self._simulation.times.get(info.path, info.modified_ms))
