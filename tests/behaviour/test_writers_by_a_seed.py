@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from support.trips import SCHEMA, table, trip
 
 pytestmark = pytest.mark.metadata_by_default
 
-ROOT = "memory://writers-by-a-seed/trips"
+MEMORY = "memory://writers-by-a-seed/trips"
 OPTIONS = {"hoodie.client.heartbeat.interval_in_ms": "50", "hoodie.table.timeline.timezone": "UTC"}
 
 
@@ -55,32 +56,33 @@ def upserts(writer: pudi.Table, numbers: range, times: range) -> Callable[[], in
     return run
 
 
-def play(seed: int, kind: str) -> Outcome:
+def play(seed: int, kind: str, root: str = MEMORY, lock: str | None = None) -> Outcome:
     """Both upsert three times: of 30 trips in 3 partitions, 10 are for both."""
     simulation = Simulation(seed)
     contexts = [simulation.context() for _ in range(2)]
-    delete_folder(open_storage(ROOT), "")
+    options = OPTIONS | ({} if lock is None else {"hoodie.write.lock.provider": lock})
+    delete_folder(open_storage(root), "")
     invalidated._seen_until.clear()  # what this process knows of the table that was there before
     create_table(
-        ROOT,
+        root,
         SCHEMA,
         record_key=["uuid"],
         partition_by=["city"],
         ordering=["ts"],
         table_type=kind,
         name="trips",
-        options=OPTIONS,
+        options=options,
         storage_options=None,
         context=contexts[0],
     )
     writers = []
     for context in contexts:
-        storage = simulation.storage(open_storage(ROOT, context=context))
-        writers.append(pudi.Table.of(MetaClient.open(ROOT, None, OPTIONS, context, storage), OPTIONS))
+        storage = simulation.storage(open_storage(root, context=context))
+        writers.append(pudi.Table.of(MetaClient.open(root, None, options, context, storage), options))
     refused = simulation.run(
         upserts(writers[0], range(20), range(1, 7, 2)), upserts(writers[1], range(10, 30), range(2, 8, 2))
     )
-    storage = open_storage(ROOT)
+    storage = open_storage(root)
     paths = sorted(info.path for info in storage.list())
     files = {path: hashlib.sha256(storage.read(path)).hexdigest() for path in paths}
     rows = {row["uuid"]: row["ts"] for row in writers[0].scan().to_arrow().to_pylist()}
@@ -93,6 +95,21 @@ def test_a_seed_gives_the_same_schedule_and_the_same_bytes(kind: str) -> None:
     assert first.steps == again.steps
     assert first == again
     assert first.steps != play(2, kind).steps
+
+
+@pytest.mark.parametrize("lock", ["StorageBasedLockProvider", "FileSystemBasedLockProvider"])
+def test_locks_of_several_processes_follow_from_the_seed(lock: str) -> None:
+    first = play(3, "mor", lock=lock)
+    assert first == play(3, "mor", lock=lock)
+    waits = [path for _, kind, path in first.steps if kind in {"create", "replace", "read_version"} and "lock" in path]
+    assert len(waits) > 12
+
+
+def test_a_local_disk_is_replayed_too(tmp_path: Path) -> None:
+    root = str(tmp_path / "trips")
+    first, again = play(4, "mor", root), play(4, "mor", root)
+    assert first.files == again.files
+    assert first.steps == again.steps
 
 
 @pytest.mark.parametrize("seed", range(6))

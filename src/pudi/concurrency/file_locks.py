@@ -211,7 +211,7 @@ class FileSystemLock(TableLock):
     def _new_note(self) -> bytes:
         """Content in the form of Hudi's LockInfo, which nothing but people reads; the id makes it this holder's."""
         made = datetime.fromtimestamp(self._context.clock.now_ms() / 1000, timezone.utc)
-        holder = f"{threading.current_thread().name} (pudi, process {os.getpid()}, {Context().new_id()})"
+        holder = f"{threading.current_thread().name} (pudi, process {os.getpid()}, {self._context.writer_id()})"
         return json.dumps(
             {
                 "lockCreateTime": made.strftime("%Y-%m-%d %H:%M:%S.") + f"{made.microsecond // 1000:03d}",

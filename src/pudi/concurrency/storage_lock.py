@@ -92,7 +92,7 @@ class StorageBasedLock(TableLock):
             )
         self._storage = storage
         self._store = store
-        self._owner = Context().new_id()  # never seeded: two writers with one seed are still two
+        self._owner = context.writer_id()
         self._state = threading.Lock()
         self._held: tuple[StorageLockData, str] | None = None
         self._renewal: Timer | None = None

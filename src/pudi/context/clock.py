@@ -78,11 +78,13 @@ class Context:
         clock: the time.
         seed: seed of ids and chance; None takes them from the operating system.
         executor: runs functions in parallel and at times.
+        alone: whether no other writer has this seed, so that even `writer_id` may follow from it.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
     executor: Executor = field(default_factory=ThreadExecutor)
+    alone: bool = False
     _chance: random.Random = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -92,6 +94,10 @@ class Context:
     def new_id(self) -> str:
         """A new random UUID as text."""
         return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+
+    def writer_id(self) -> str:
+        """A new UUID as text that tells this writer, or one call of it, from all others, even those with its seed."""
+        return self.new_id() if self.alone else str(uuid.uuid4())
 
     def uniform(self, low: float, high: float) -> float:
         """A random number between `low` and `high`."""

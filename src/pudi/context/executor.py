@@ -214,27 +214,21 @@ class _Ahead(Generic[_Item]):
 
     def fill(self, stream: Callable[[], Iterator[_Item]]) -> None:
         """Read the stream; the consumer of the items gets its errors."""
-        error: BaseException | None = None
         try:
-            if self._closed:
-                return
-            for item in stream():
-                if not self._put(item):
-                    break
+            for item in () if self._closed else stream():
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed or not self._items or self._total < self.most)
+                    if self._closed:
+                        return
+                    self._items.append(item)
+                    self._total += self.size(item)
+                    self._changed.notify_all()
         except BaseException as raised:  # noqa: BLE001 - raised again where the items are taken
-            error = raised
-        with self._changed:
-            self._done, self._error = True, error
-            self._changed.notify_all()
-
-    def _put(self, item: _Item) -> bool:
-        """Have an item wait; whether more are wanted."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or not self._items or self._total < self.most)
-            self._items.append(item)
-            self._total += self.size(item)
-            self._changed.notify_all()
-            return not self._closed
+            self._error = raised
+        finally:
+            with self._changed:
+                self._done = True
+                self._changed.notify_all()
 
     def take(self) -> Iterator[_Item]:
         """Return the items in order; raises what reading raised."""

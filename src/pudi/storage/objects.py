@@ -64,7 +64,6 @@ class ObjectStorage:
         self._policy = policy or RetryPolicy()
         self._options = dict(options or {})
         self._kind = kind
-        self._calls = Context()  # never seeded: two writers with one seed must still tell their calls apart
 
     def __reduce__(self) -> tuple[object, ...]:
         return self._reopen
@@ -212,7 +211,7 @@ class ObjectStorage:
     def _write_if(self, path: str, data: bytes, mode: PutMode) -> str | None:
         """Write under a condition; the version written, or None when the condition didn't hold."""
         key = self._key(path)
-        call = self._calls.new_id()
+        call = self._context.writer_id()
         unanswered = False
         for attempt in self._policy.pauses(self._context):
             try:

@@ -49,7 +49,7 @@ class Simulation:
     def context(self) -> Context:
         """Return the context of one more writer."""
         seed = self._draw(1 << 32)
-        return Context(self.clock, seed, InlineExecutor(self.clock, seed))
+        return Context(self.clock, seed, InlineExecutor(self.clock, seed), alone=True)
 
     def storage(self, inner: Storage) -> Storage:
         """Return a storage whose calls take time and are steps of the schedule.
