@@ -15,6 +15,7 @@ import pytest
 import pudi
 from pudi.action import MetaClient
 from pudi.action.create import create_table
+from pudi.context import ThreadExecutor
 from pudi.errors import ConflictError
 from pudi.format import HEARTBEAT_DIR
 from pudi.metadata import invalidated
@@ -121,3 +122,11 @@ def test_every_schedule_keeps_all_that_was_written(seed: int) -> None:
     assert max(beats.values()) > 2
     assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
     assert found.differences == ()
+
+
+def test_a_thread_that_no_executor_knows_is_found() -> None:
+    simulation = Simulation(seed=1)
+    storage = simulation.storage(open_storage(MEMORY))
+    simulation.run(lambda: storage.put("a", b""), lambda: storage.put("b", b""))
+    with pytest.raises(RuntimeError, match=r"thread of its own.*Context\.executor"):
+        simulation.run(lambda: ThreadExecutor().map(storage.read, ["a", "b"]), lambda: [storage.read("a")])

@@ -44,6 +44,7 @@ class Simulation:
         self._chance = Context(seed=seed)
         self._running: int | None = None
         self._turns: dict[int, threading.Semaphore] = {}
+        self._threads: dict[int, int] = {}
         self._wakes: dict[int, int] = {}
 
     def context(self) -> Context:
@@ -71,6 +72,7 @@ class Simulation:
 
         def play(number: int) -> None:
             self._turns[number].acquire()
+            self._threads[number] = threading.get_ident()
             try:
                 outcomes[number] = writers[number]()
             except BaseException as error:  # noqa: BLE001 - raised below
@@ -89,7 +91,13 @@ class Simulation:
         return results
 
     def step(self, kind: str, path: str) -> None:
-        """Note a call of a storage, let time pass, and let another writer go on."""
+        """Note a call of a storage, let time pass, and let another writer go on.
+
+        Raises:
+            RuntimeError: the call comes from a thread that no executor of the simulation knows.
+        """
+        if self._running is not None and self._threads[self._running] != threading.get_ident():
+            raise RuntimeError(f"{kind} {path!r} was called in a thread of its own: start none but by Context.executor")
         self.steps.append((self._running, kind, path))
         if not self.clock.calling:  # timers neither wait nor give way: who stops one waits for its call
             self.clock.advance(self._chance.uniform(*_LATENCY))
