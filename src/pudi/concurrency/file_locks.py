@@ -7,13 +7,13 @@ import logging
 import os
 import threading
 from datetime import datetime, timezone
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pudi.concurrency.table_lock import TableLock
 from pudi.config import LockSettings
 from pudi.context import Context, Storage
+from pudi.context.cached import cached_property
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
 from pudi.format import HOODIE_DIR, LOCKS_DIR, MaxBytes

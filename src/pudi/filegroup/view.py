@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pudi.context import FileInfo, collector_held
+from pudi.context.cached import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import compacting_since

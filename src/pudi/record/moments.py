@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import TimebasedOptions
+from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.record import joda
 from pudi.record.zones import Zone

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 
+from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform

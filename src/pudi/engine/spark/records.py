@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from pudi.context import Context
+from pudi.context.cached import cached_property
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
 from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.context.cached import cached_property
 from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH, THERE
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
