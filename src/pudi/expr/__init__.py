@@ -7,8 +7,9 @@ from pudi.expr.assign import constant, evaluate_all, outside_where, replace_colu
 from pudi.expr.binder import bind, bind_value, negate
 from pudi.expr.bounds import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.calls import apply_call, depends_on_zone, index_call, keeps_order, widened
-from pudi.expr.spark_sql import ARITHMETIC_ERROR, to_spark_sql
+from pudi.expr.spark_sql import to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
+from pudi.expr.table import ARITHMETIC_ERROR
 from pudi.expr.text import parse
 from pudi.expr.tree import (
     Call,

@@ -15,6 +15,7 @@ from pudi.expr import sqltypes
 from pudi.expr.calls import apply_call
 from pudi.expr.like import to_regex
 from pudi.expr.sqltypes import CastKind, cast_kind
+from pudi.expr.table import ARITHMETIC, COMPARISONS
 from pudi.expr.tree import (
     And,
     Arith,
@@ -35,13 +36,6 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
-
-_ARITHMETIC: dict[str, Callable[..., pc.Expression]] = {
-    "+": pc.add_checked,
-    "-": pc.subtract_checked,
-    "*": pc.multiply_checked,
-    "/": pc.divide_checked,
-}
 
 
 @cache
@@ -111,7 +105,7 @@ def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:
 def may_fail(expr: Expr) -> bool:
     """Return whether computing a value (apart from its operands) can overflow, divide by zero or not fit."""
     match expr:
-        case Arith("/" | "%", _, right):
+        case Arith(op, _, right) if ARITHMETIC[op].divides:
             return not (isinstance(right, Literal) and right.value)
         case Arith(_, _, _, type_):
             return sqltypes.is_integer(type_)
@@ -214,18 +208,9 @@ def _compute(expr: Expr, guard: pc.Expression | None) -> pc.Expression:
             return pc.negate_checked(_compute(arg, guard))
         case Cast(arg, target):
             return _cast(_compute(arg, guard), type_of(arg), target)
-        case Arith("%", left, right, type_):
-            return _remainder(_compute(left, guard), _compute(right, guard), type_)
         case Arith(op, left, right):
-            return _ARITHMETIC[op](_compute(left, guard), _compute(right, guard))
+            return ARITHMETIC[op].arrow(_compute(left, guard), _compute(right, guard))
     return _condition(expr, guard)
-
-
-def _remainder(left: pc.Expression, right: pc.Expression, type_: pa.DataType | None) -> pc.Expression:
-    # a % -1 is 0 like a % 1, but the smallest integer can't be divided by -1.
-    minus_one, one = pc.scalar(pa.scalar(-1, type_)), pc.scalar(pa.scalar(1, type_))
-    divisor = pc.if_else(right == minus_one, one, right)
-    return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
 
 
 def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.Expression:
@@ -242,26 +227,21 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
 
 
 def _compare(expr: Compare, guard: pc.Expression | None) -> pc.Expression:
+    rule = COMPARISONS[expr.op]
     left = _any(expr.left, guard)
-    if expr.op != "<=>" and any(map(may_fail, walk(expr.right))):
+    if not rule.null and any(map(may_fail, walk(expr.right))):
         # Spark skips the right side if the left side is NULL.
         guard = _both(guard, left.is_valid())
     right = _any(expr.right, guard)
-    if expr.op == "<=>":
-        same = _equal(expr, left, right)
-        return pc.coalesce(same, pc.and_kleene(left.is_null(), right.is_null()))
-    match expr.op:
-        case "=":
-            return _equal(expr, left, right)
-        case "<>":
-            return pc.invert(_equal(expr, left, right))
-        case "<":
-            return _less(expr.left, expr.right, left, right)
-        case ">":
-            return _less(expr.right, expr.left, right, left)
-        case "<=":
-            return pc.invert(_less(expr.right, expr.left, right, left))
-    return pc.invert(_less(expr.left, expr.right, left, right))
+    if rule.null:
+        return pc.coalesce(_equal(expr, left, right), pc.and_kleene(left.is_null(), right.is_null()))
+    if rule.less == rule.greater:
+        found, inverted = _equal(expr, left, right), not rule.equal
+    elif rule.less != rule.equal:
+        found, inverted = _less(expr.left, expr.right, left, right), rule.equal
+    else:  # a <= b is NOT b < a
+        found, inverted = _less(expr.right, expr.left, right, left), rule.equal
+    return pc.invert(found) if inverted else found
 
 
 def _equal(expr: Compare, left: pc.Expression, right: pc.Expression) -> pc.Expression:

@@ -14,6 +14,14 @@ from pudi.expr.arrow import evaluate
 from pudi.expr.literals import number_literal
 from pudi.expr.tree import Column, Expr, Literal, rewritten, type_of
 
+_TYPES = {
+    bool: pa.bool_(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    datetime.date: pa.date32(),
+}
+
 
 def constant(value: object) -> Literal:
     """Return a Python value as a constant; a text is a STRING here, not an expression.
@@ -23,23 +31,14 @@ def constant(value: object) -> Literal:
     """
     if value is None:
         return Literal(None, pa.null())
-    if isinstance(value, bool):
-        return Literal(value, pa.bool_())
-    if isinstance(value, int):
-        return number_literal(str(value))
-    if isinstance(value, float):
-        return Literal(value, pa.float64())
-    if isinstance(value, Decimal) and value.is_finite():
-        return number_literal(f"{value:f}")
-    if isinstance(value, str):
-        return Literal(value, pa.string())
-    if isinstance(value, bytes):
-        return Literal(value, pa.binary())
     if isinstance(value, datetime.datetime):
         moment = value.astimezone(datetime.timezone.utc) if value.tzinfo else value
         return Literal(moment, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
-    if isinstance(value, datetime.date):
-        return Literal(value, pa.date32())
+    for kind, type_ in _TYPES.items():
+        if isinstance(value, kind):
+            return Literal(value, type_)
+    if isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite()):
+        return number_literal(f"{value:f}" if isinstance(value, Decimal) else str(value))
     raise InvalidArgumentError(
         f"{value!r} is no constant: give SQL text, a number, bool, date, datetime, bytes or None"
     )

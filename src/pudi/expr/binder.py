@@ -18,6 +18,7 @@ from pudi.expr.arrow import evaluate, may_fail
 from pudi.expr.calls import bound_call
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
+from pudi.expr.table import ARITHMETIC, COMPARISONS
 from pudi.expr.tree import (
     BOOLEAN,
     And,
@@ -40,8 +41,6 @@ from pudi.expr.tree import (
 )
 
 _MAX_GUARDS = 6
-_INSTEAD = {"%": "it takes integers only", "/": "cast one side to DOUBLE"} | dict.fromkeys("+-*", "at most 38 digits")
-_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def bind(expr: Expr, schema: pa.Schema) -> Expr:
@@ -62,10 +61,7 @@ def bind(expr: Expr, schema: pa.Schema) -> Expr:
             expression.
         NotSupportedError: a column type or cast that `where` doesn't support.
     """
-    bound = _boolean(expr, schema)
-    if _guarded_depth(bound) > _MAX_GUARDS:
-        raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR in where")
-    return bound
+    return _limited(_boolean(expr, schema))
 
 
 def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
@@ -85,12 +81,16 @@ def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
     """
     if isinstance(expr, Column) and (column := _find(expr.path, schema)).type == target:
         return column  # of any type, including nested ones
-    bound = _value(expr, schema)
-    if _guarded_depth(bound) > _MAX_GUARDS:
-        raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR")
+    bound = _limited(_value(expr, schema))
     if isinstance(bound, Literal):
         return literals.coerce(bound, target) or _cast_literal(bound, target)
     return _explicit_cast(bound, target)
+
+
+def _limited(bound: Expr) -> Expr:
+    if _guarded_depth(bound) > _MAX_GUARDS:
+        raise NotSupportedError(f"arithmetic that may fail below more than {_MAX_GUARDS} levels of AND and OR in where")
+    return bound
 
 
 def _guarded_depth(expr: Expr) -> int:
@@ -135,8 +135,8 @@ def negate(expr: Expr) -> Expr:
             return And(tuple(map(negate, args)))
         case Not(arg):
             return arg
-        case Compare(op, left, right) if op in _OPPOSITE:
-            return Compare(_OPPOSITE[op], left, right)
+        case Compare(op, left, right) if opposite := COMPARISONS[op].opposite:
+            return Compare(opposite, left, right)
         case Literal(value):
             return Literal(None if value is None else not value, BOOLEAN)
     return Not(expr)
@@ -291,11 +291,11 @@ def _arith(op: str, left: Expr, right: Expr) -> Expr:
         return Literal(None, b if pt.is_null(a) else a)
     if not (sqltypes.is_numeric(a) and sqltypes.is_numeric(b)):
         raise _mismatch(left, right, f"apply {op} to")
-    working = _working_types(op, left, right)
+    working, operator = _working_types(op, left, right), ARITHMETIC[op]
     if working is None:
-        raise NotSupportedError(
-            f"{op} on {sql_name(a)} and {sql_name(b)} in where: {Arith(op, left, right)}; {_INSTEAD[op]}"
-        )
+        other = "cast one side to DOUBLE" if operator.floats else "it takes integers only"
+        hint = "at most 38 digits" if operator.decimals else other
+        raise NotSupportedError(f"{op} on {sql_name(a)} and {sql_name(b)} in where: {Arith(op, left, right)}; {hint}")
     left_type, right_type, result = working
     if op == "%" and any(isinstance(node, Arith) and node.op == "%" for side in (left, right) for node in walk(side)):
         raise NotSupportedError(f"% inside % in where: {Arith(op, left, right)}")
@@ -303,20 +303,17 @@ def _arith(op: str, left: Expr, right: Expr) -> Expr:
 
 
 def _working_types(op: str, left: Expr, right: Expr) -> tuple[pa.DataType, pa.DataType, pa.DataType] | None:
-    a, b = type_of(left), type_of(right)
+    a, b, operator = type_of(left), type_of(right), ARITHMETIC[op]
+    both = None
     if sqltypes.is_integer(a) and sqltypes.is_integer(b):
-        common = pa.float64() if op == "/" else sqltypes.common_type(a, b)
-        return (common, common, common) if common else None
-    if op == "%":
-        return None
-    if sqltypes.is_float(a) or sqltypes.is_float(b):
-        common = a if a == b and op != "/" else pa.float64()
-        return common, common, common
-    if op == "/":
-        return None
-    left_type, right_type = _decimal_of(left), _decimal_of(right)
-    result = sqltypes.decimal_result(op, left_type, right_type)
-    return (left_type, right_type, result) if result else None
+        both = operator.integers(a, b)
+    elif sqltypes.is_float(a) or sqltypes.is_float(b):
+        both = operator.floats(a, b) if operator.floats else None
+    elif operator.decimals:
+        left_type, right_type = _decimal_of(left), _decimal_of(right)
+        result = operator.decimals(left_type, right_type)
+        return (left_type, right_type, result) if result else None
+    return (both, both, both) if both else None
 
 
 def _decimal_of(expr: Expr) -> pa.DataType:
@@ -375,18 +372,14 @@ def _one_row() -> pa.Table:
     return pa.table({"": pa.array([True])})
 
 
-def _fold(expr: Expr) -> Expr:
+def _fold(expr: Arith | Neg | Cast) -> Expr:
     """Compute an operation on constants; leave others unchanged.
 
     Raises:
         InvalidArgumentError: it overflows or divides by zero.
     """
-    operands = (
-        (expr.left, expr.right) if isinstance(expr, Arith) else (expr.arg,) if isinstance(expr, Neg | Cast) else ()
-    )
-    if not operands or not all(isinstance(operand, Literal) for operand in operands):
+    operands = [operand for operand in children(expr) if isinstance(operand, Literal)]
+    if len(operands) < len(children(expr)):
         return expr
-    type_ = type_of(expr)
-    if any(isinstance(operand, Literal) and operand.value is None for operand in operands):
-        return Literal(None, type_)
-    return Literal(evaluate(expr, _one_row())[0].as_py(), type_)
+    missing = any(operand.value is None for operand in operands)
+    return Literal(None if missing else evaluate(expr, _one_row())[0].as_py(), type_of(expr))

@@ -23,6 +23,7 @@ from pudi.expr.arrow import evaluate
 from pudi.expr.calls import apply_call, keeps_order
 from pudi.expr.like import prefix_range
 from pudi.expr.sqltypes import CastKind, cast_kind
+from pudi.expr.table import COMPARISONS
 from pudi.expr.tree import (
     And,
     Call,
@@ -191,13 +192,9 @@ class _Pruner:
                 return self._like(self._range(arg), pattern, escape)
             case IsNull(arg):
                 return self._range(arg).some_null
-            case Not(IsNull(arg)):
-                return ~self._range(arg).all_null
-            case Not(In(arg, values)):
-                if any(isinstance(value, Literal) and value.value is None for value in values):
-                    return np.full(self._files, False)
-                return ~self._range(arg).all_null
-            case Not(Like(arg)):
+            case Not(In(_, values)) if any(isinstance(value, Literal) and value.value is None for value in values):
+                return np.full(self._files, False)
+            case Not(IsNull(arg) | In(arg) | Like(arg)):
                 return ~self._range(arg).all_null
             case Not(Column() as column):
                 known = self._range(column)
@@ -209,19 +206,15 @@ class _Pruner:
 
     def _compare(self, op: str, left: _Range, right: _Range) -> _Mask:
         never_null = ~left.all_null & ~right.all_null
-        if op == "<":
-            return ~_sure(pc.greater_equal(left.low, right.high)) & never_null
-        if op == "<=":
-            return ~_sure(pc.greater(left.low, right.high)) & never_null
-        if op in (">", ">="):
-            return self._compare("<" if op == ">" else "<=", right, left)
-        apart = _sure(pc.greater(left.low, right.high)) | _sure(pc.greater(right.low, left.high))
-        if op == "=":
-            return ~apart & never_null
-        if op == "<=>":
-            return (~apart & never_null) | (left.some_null & right.some_null)
-        one_value = _sure(pc.equal(left.low, left.high)) & _sure(pc.equal(right.low, right.high))
-        return ~(one_value & _sure(pc.equal(left.low, right.low))) & never_null
+        rule, may_hold = COMPARISONS[op], np.full(self._files, False)
+        if rule.less:
+            may_hold |= ~_sure(pc.greater_equal(left.low, right.high))
+        if rule.greater:
+            may_hold |= ~_sure(pc.greater_equal(right.low, left.high))
+        if rule.equal:
+            may_hold |= ~(_sure(pc.greater(left.low, right.high)) | _sure(pc.greater(right.low, left.high)))
+        may_hold &= never_null
+        return may_hold | (left.some_null & right.some_null) if rule.null else may_hold
 
     def _in(self, arg: _Range, values: tuple[Expr, ...]) -> _Mask:
         constants = [value.value for value in values if isinstance(value, Literal) and value.value is not None]
@@ -258,8 +251,7 @@ class _Pruner:
                 low, high = (_moved(Neg(Literal(None, side.type), type_), side) for side in (inner.high, inner.low))
                 if sqltypes.is_float(type_):
                     # -NaN is NaN: it stays the greatest value, so negated bounds prove nothing.
-                    high = pa.nulls(self._files, type_)
-                    low = pa.nulls(self._files, type_)
+                    low = high = pa.nulls(self._files, type_)
                 return _sound(low, high, inner.all_null, inner.some_null)
             case Call(_, arg, _, type_):
                 return self._call(expr, self._range(arg), type_)

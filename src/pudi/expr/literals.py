@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr.sqltypes import (
     MAX_DECIMAL_DIGITS,
-    integer_range,
+    holds_integer,
     is_binary,
     is_decimal,
     is_float,
@@ -50,8 +50,7 @@ def number_literal(text: str) -> Literal:
     if scale == 0 and "." not in text:
         whole = int(exact)
         for type_ in (pa.int32(), pa.int64()):
-            low, high = integer_range(type_)
-            if low <= whole <= high:
+            if holds_integer(type_, whole):
                 return Literal(whole, type_)
     precision = max(len(exact.as_tuple().digits), scale, 1)
     if precision > MAX_DECIMAL_DIGITS:
@@ -99,17 +98,6 @@ def parse_timestamp(text: str) -> datetime.datetime:
         raise InvalidArgumentError(f"{text!r} is not a timestamp: {error}") from error
 
 
-def date_literal(text: str) -> Literal:
-    """Return a DATE constant."""
-    return Literal(parse_date(text), pa.date32())
-
-
-def timestamp_literal(text: str) -> Literal:
-    """Return a TIMESTAMP constant; without a zone it fits both kinds of timestamp column, as UTC if one is needed."""
-    value = parse_timestamp(text)
-    return Literal(value, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
-
-
 def coerce(literal: Literal, target: pa.DataType) -> Literal | None:
     """Return the constant as a `target` if every comparison with it keeps its result; otherwise None."""
     value = literal.value
@@ -142,8 +130,8 @@ def _coerce_number(literal: Literal, target: pa.DataType) -> Literal | None:
         value = int(value)
     exact = Decimal(value)
     if is_integer(target):
-        low, high = integer_range(target)
-        return Literal(int(exact), target) if exact == exact.to_integral_value() and low <= exact <= high else None
+        whole = int(exact)
+        return Literal(whole, target) if exact == whole and holds_integer(target, whole) else None
     return _coerce_decimal(exact, target)
 
 
@@ -194,12 +182,12 @@ def cast_text(value: str, target: pa.DataType) -> Literal:
         InvalidArgumentError: the text isn't a value of the target.
         NotSupportedError: the target is not DATE, TIMESTAMP, DECIMAL, STRING, or FLOAT or DOUBLE for 'NaN'.
     """
-    if pt.is_date32(target):
-        return date_literal(value)
     if is_timestamp(target):
-        return timestamp_literal(value)
-    if is_string(target):
-        return Literal(value, target)
+        # Without a zone it fits both kinds of timestamp column, as UTC if one is needed.
+        moment = parse_timestamp(value)
+        return Literal(moment, pa.timestamp("us", tz="UTC" if moment.tzinfo else None))
+    if fitted := _coerce_text(value, target):
+        return fitted
     if is_float(target) and value in ("NaN", "Infinity", "-Infinity"):
         return Literal(float(value), target)
     if is_decimal(target):

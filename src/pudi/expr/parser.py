@@ -14,44 +14,27 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects import Spark
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.expr.calls import NAMES
 from pudi.expr.literals import number_literal
+from pudi.expr.sqltypes import NAMED_TYPES
+from pudi.expr.table import ARITHMETIC, COMPARISONS, FUNCTIONS
 from pudi.expr.tree import And, Arith, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
 
 _MAX_DEPTH = 48
 _ESCAPES = frozenset("\\'\"nrt%_")
 _LENGTH_TYPES = frozenset({"CHAR", "VARCHAR", "CHARACTER", "NCHAR", "NVARCHAR"})
 
-_COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "<=>",
-}
-_ARITHMETIC: dict[type[exp.Expression], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISONS: dict[type[exp.Expression], str] = {getattr(exp, rule.node): op for op, rule in COMPARISONS.items()}
+_ARITHMETIC: dict[type[exp.Expression], str] = {getattr(exp, rule.node): op for op, rule in ARITHMETIC.items()}
 # An operand of these kinds needs parentheses: SQL dialects group chains of them differently.
 _PREDICATES = (*_COMPARISONS, exp.Is, exp.In, exp.Between, exp.Like, exp.Escape)
-_TYPES: dict[str, pa.DataType] = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
+_TYPES: dict[str, pa.DataType] = NAMED_TYPES | {
     "TEXT": pa.string(),
-    "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
     "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"),
     "TIMESTAMPLTZ": pa.timestamp("us", tz="UTC"),
     "TIMESTAMPNTZ": pa.timestamp("us"),
 }
-
-
-_FUNCTIONS = {name.upper(): name for name in NAMES} | {"SUBSTR": "substring", "LCASE": "lower", "UCASE": "upper"}
+_FUNCTIONS = {given.upper(): name for name, rule in FUNCTIONS.items() for given in (name, *rule.aliases)}
 
 
 class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its type
@@ -201,8 +184,7 @@ def _operand(node: exp.Expression, depth: int) -> Expr:
     return _convert(node, depth + 1)
 
 
-def _column(node: exp.Expression, depth: int) -> Expr:
-    del depth
+def _column(node: exp.Expression, _: int) -> Expr:
     return Column(_path(node))
 
 
@@ -240,8 +222,7 @@ def _neg(node: exp.Expression, depth: int) -> Expr:
     return Neg(_convert(node.this, depth + 1))
 
 
-def _literal(node: exp.Expression, depth: int) -> Expr:
-    del depth
+def _literal(node: exp.Expression, _: int) -> Expr:
     if node.args.get("is_string") or isinstance(node, exp.RawString):
         return Literal(str(node.this), pa.string())
     return number_literal(str(node.this))
@@ -312,8 +293,7 @@ def _type(node: exp.Expression) -> pa.DataType:
     return _TYPES[name]
 
 
-def _bytes(node: exp.Expression, depth: int) -> Expr:
-    del depth
+def _bytes(node: exp.Expression, _: int) -> Expr:
     digits = str(node.this)
     try:
         return Literal(bytes.fromhex("0" * (len(digits) % 2) + digits), pa.binary())
@@ -327,12 +307,11 @@ def _call(node: exp.Expression, depth: int) -> Expr:
     if name is None or not given:
         raise NotSupportedError(f"{_name(node)} in where: {_shown(node)}")
     _only(node, "this", "expressions")
-    constants = [_convert(each, depth + 1) for each in given[1:]]
-    if not all(isinstance(each, Literal) and isinstance(each.value, str | int) for each in constants):
+    value, *others = (_convert(each, depth + 1) for each in given)
+    constants = [each.value for each in others if isinstance(each, Literal) and isinstance(each.value, str | int)]
+    if len(constants) < len(others):
         raise NotSupportedError(f"{_name(node)} with anything but constants behind its value in where: {_shown(node)}")
-    return Call(
-        name, _convert(given[0], depth + 1), tuple(each.value for each in constants if isinstance(each, Literal))
-    )
+    return Call(name, value, tuple(constants))
 
 
 _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] = {

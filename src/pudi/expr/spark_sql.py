@@ -15,8 +15,8 @@ from pudi.errors import NotSupportedError
 from pudi.expr import sqltypes
 from pudi.expr.arrow import may_be_nan, may_fail
 from pudi.expr.like import with_backslash
-from pudi.expr.spark_calls import call_sql
-from pudi.expr.sqltypes import CastKind, cast_kind, sql_name
+from pudi.expr.sqltypes import CastKind, cast_kind, integer_suffix, sql_name
+from pudi.expr.table import ARITHMETIC, ARITHMETIC_ERROR, COMPARISONS, FUNCTIONS
 from pudi.expr.tree import (
     And,
     Arith,
@@ -37,13 +37,8 @@ from pudi.expr.tree import (
     walk,
 )
 
-ARITHMETIC_ERROR = "pudi: overflow or division by zero in where: "
-"""Prefix of the message of Spark's error for a row that can't be computed."""
-
 # Text that every Spark setting reads the same: no quotes, no backslash, no ${variable}, printable ASCII.
 _HARMLESS = re.compile(r"[ !#%&(-\[\]^_`a-z{|}~]*", re.ASCII)
-_TRY = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
-_SUFFIX = {pa.int8(): "Y", pa.int16(): "S", pa.int32(): "", pa.int64(): "L"}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -125,17 +120,15 @@ def _value(expr: Expr) -> str:
             return _column(expr)
         case Literal(value, type_):
             return _literal(value, type_)
-        case Call(_, arg):
-            return call_sql(expr, _value(arg), _text, f"{ARITHMETIC_ERROR}no year from 1 to 9999 in {expr}")
+        case Call(name, arg):
+            return FUNCTIONS[name].spark(expr, _value(arg), _text)
         case Neg(arg, type_) if sqltypes.is_integer(type_):
             return f"try_subtract({_literal(0, type_)}, {_value(arg)})"
         case Neg(arg):
             return f"(- {_value(arg)})"
-        case Arith("%", left, right, type_) if _may_fail(expr):
-            return f"({_value(left)} % nullif({_value(right)}, {_literal(0, type_)}))"
         case Arith(op, left, right):
             if _may_fail(expr):
-                return f"{_TRY[op]}({_value(left)}, {_value(right)})"
+                return ARITHMETIC[op].spark.format(_value(left), _value(right))
             return f"({_value(left)} {op} {_value(right)})"
         case Cast(arg, target):
             source = type_of(arg)
@@ -148,10 +141,9 @@ def _value(expr: Expr) -> str:
 def _compare(expr: Compare, guard: str, *, negated: bool) -> str:
     left, right, op = expr.left, expr.right, expr.op
     if isinstance(left, Literal) and not isinstance(right, Literal):
-        op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
-        left, right = right, left
+        left, right, op = right, left, COMPARISONS[op].mirrored
     value = _any(left, guard)
-    if op != "<=>" and _fails(right):
+    if not COMPARISONS[op].null and _fails(right):
         guard = f"{guard} AND {value} IS NOT NULL"
     sql = f"({value} {op} {_any(right, guard)})"
     constant = right.value if isinstance(right, Literal) else None
@@ -172,9 +164,7 @@ def _reaches_the_files(expr: Expr) -> bool:
 
 
 def _holds_for_nan(op: str, constant: float) -> bool:
-    if math.isnan(constant):
-        return op in ("=", "<=>", ">=", "<=")
-    return op in (">", ">=", "<>")
+    return COMPARISONS[op].equal if math.isnan(constant) else COMPARISONS[op].greater
 
 
 def _column(column: Column) -> str:
@@ -203,7 +193,8 @@ def _literal(value: object, type_: pa.DataType) -> str:
         case bool():
             return str(value).upper()
         case int():
-            return f"{value}{_SUFFIX[type_]}" if value >= 0 else f"({value}{_SUFFIX[type_]})"
+            sql = f"{value}{integer_suffix(type_)}"
+            return sql if value >= 0 else f"({sql})"
         case float():
             return _float(value, type_)
         case Decimal():

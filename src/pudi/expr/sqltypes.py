@@ -11,15 +11,22 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 MAX_DECIMAL_DIGITS = 38
-_INTEGER_NAMES = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT"}
-_INTEGER_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-_PLAIN_NAMES = {
+_INTEGERS = {
+    pa.int8(): ("TINYINT", 3, "Y"),
+    pa.int16(): ("SMALLINT", 5, "S"),
+    pa.int32(): ("INT", 10, ""),
+    pa.int64(): ("BIGINT", 19, "L"),
+}
+"""Spark's name, the digits of the greatest value, and the suffix of constants."""
+_PLAIN_NAMES = {type_: name for type_, (name, _, _) in _INTEGERS.items()} | {
     pa.bool_(): "BOOLEAN",
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
     pa.date32(): "DATE",
     pa.null(): "VOID",
 }
+NAMED_TYPES = {name: type_ for type_, name in _PLAIN_NAMES.items() if name != "VOID"}
+"""The types without parameters and layouts, by Spark's name."""
 
 
 class CastKind(Enum):
@@ -37,7 +44,7 @@ class CastKind(Enum):
 
 def is_integer(type_: pa.DataType) -> bool:
     """Return whether a type is a signed integer; Spark has no unsigned ones."""
-    return type_ in _INTEGER_NAMES
+    return type_ in _INTEGERS
 
 
 def is_float(type_: pa.DataType) -> bool:
@@ -74,7 +81,7 @@ def is_timestamp(type_: pa.DataType) -> bool:
 
 def sql_name(type_: pa.DataType) -> str | None:
     """Return Spark's name of the type; None if `where` supports only IS NULL on it."""
-    name = _INTEGER_NAMES.get(type_) or _PLAIN_NAMES.get(type_)
+    name = _PLAIN_NAMES.get(type_)
     if name is None and is_string(type_):
         name = "STRING"
     elif name is None and is_binary(type_):
@@ -86,15 +93,19 @@ def sql_name(type_: pa.DataType) -> str | None:
     return name
 
 
-def integer_range(type_: pa.DataType) -> tuple[int, int]:
-    """Return the minimum and maximum of an integer type."""
-    half = 1 << (type_.bit_width - 1)
-    return -half, half - 1
+def holds_integer(type_: pa.DataType, value: int) -> bool:
+    """Return whether an integer is in the range of an integer type."""
+    return bool(-1 << (type_.bit_width - 1) <= value < 1 << (type_.bit_width - 1))
+
+
+def integer_suffix(type_: pa.DataType) -> str:
+    """Return the suffix of constants of an integer type in Spark SQL."""
+    return _INTEGERS[type_][2]
 
 
 def as_decimal(type_: pa.DataType) -> pa.DataType:
     """Return the decimal type that holds every value of an integer or decimal type."""
-    return type_ if is_decimal(type_) else pa.decimal128(_INTEGER_DIGITS[type_], 0)
+    return type_ if is_decimal(type_) else pa.decimal128(_INTEGERS[type_][1], 0)
 
 
 def plain(type_: pa.DataType) -> pa.DataType | None:
@@ -133,17 +144,21 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.float64()
     a, b = as_decimal(left), as_decimal(right)
     scale = max(a.scale, b.scale)
-    digits = max(a.precision - a.scale, b.precision - b.scale) + scale
-    return pa.decimal128(digits, scale) if digits <= MAX_DECIMAL_DIGITS else None
+    return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
-def decimal_result(op: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the type of `left op right` on decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
-    if op == "*":
-        precision, scale = left.precision + right.precision + 1, left.scale + right.scale
-    else:
-        scale = max(left.scale, right.scale)
-        precision = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
+def decimal_product(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the type of a product of decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
+    return _decimal(left.precision + right.precision + 1, left.scale + right.scale)
+
+
+def decimal_sum(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the type of a sum or difference of decimals, as of `decimal_product`."""
+    scale = max(left.scale, right.scale)
+    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale)
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType | None:
     return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_DIGITS else None
 
 
@@ -161,8 +176,8 @@ def cast_kind(source: pa.DataType, target: pa.DataType) -> CastKind | None:
     elif is_integer(source) and is_integer(target):
         kind = CastKind.SAFE if target.bit_width >= source.bit_width else CastKind.CHECKED
     elif is_integer(source) and is_decimal(target):
-        if _INTEGER_DIGITS[source] + target.scale <= MAX_DECIMAL_DIGITS:
-            fits = target.precision - target.scale >= _INTEGER_DIGITS[source]
+        if _INTEGERS[source][1] + target.scale <= MAX_DECIMAL_DIGITS:
+            fits = target.precision - target.scale >= _INTEGERS[source][1]
             kind = CastKind.SAFE if fits else CastKind.CHECKED
     elif is_integer(source) and is_string(target):
         kind = CastKind.TEXT

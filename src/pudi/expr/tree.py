@@ -35,8 +35,6 @@ class Column(Expr):
     path: tuple[str, ...]
     type: pa.DataType | None = None
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expr):
@@ -50,8 +48,6 @@ class Literal(Expr):
     value: object
     type: pa.DataType
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Compare(Expr):
@@ -61,16 +57,12 @@ class Compare(Expr):
     left: Expr
     right: Expr
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class And(Expr):
     """Two or more operands, evaluated from left to right."""
 
     args: tuple[Expr, ...]
-
-    __str__ = Expr.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +71,6 @@ class Or(Expr):
 
     args: tuple[Expr, ...]
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Not(Expr):
@@ -88,16 +78,12 @@ class Not(Expr):
 
     arg: Expr
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class IsNull(Expr):
     """`arg IS NULL`, never NULL itself."""
 
     arg: Expr
-
-    __str__ = Expr.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +93,6 @@ class In(Expr):
     arg: Expr
     values: tuple[Expr, ...]
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Like(Expr):
@@ -117,8 +101,6 @@ class Like(Expr):
     arg: Expr
     pattern: str
     escape: str = "\\"
-
-    __str__ = Expr.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +112,6 @@ class Arith(Expr):
     right: Expr
     type: pa.DataType | None = None
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Neg(Expr):
@@ -139,8 +119,6 @@ class Neg(Expr):
 
     arg: Expr
     type: pa.DataType | None = None
-
-    __str__ = Expr.__str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +128,10 @@ class Cast(Expr):
     arg: Expr
     type: pa.DataType
 
-    __str__ = Expr.__str__
-
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """`name(arg, options…)`: a function of one value; see `pudi.expr.calls`.
+    """`name(arg, options…)`: a function of one value; see `pudi.expr.table`.
 
     Attributes:
         name: the name in lower case.
@@ -168,8 +144,6 @@ class Call(Expr):
     arg: Expr
     options: tuple[object, ...] = ()
     type: pa.DataType | None = None
-
-    __str__ = Expr.__str__
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

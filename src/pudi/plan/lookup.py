@@ -9,7 +9,7 @@ from itertools import product
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.expr.calls import depends_on_zone
+from pudi.expr import depends_on_zone
 from pudi.expr.tree import And, Call, Column, Compare, Expr, In, Literal, Or, type_of
 
 MOST_VALUES = 10_000

@@ -14,6 +14,8 @@ import pytest
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr import ARITHMETIC_ERROR, bind, evaluate, parse, to_spark_sql
+from pudi.expr.table import ARITHMETIC, COMPARISONS
+from support.functions import every_call
 
 pytestmark = pytest.mark.spark
 
@@ -139,6 +141,11 @@ def table() -> pa.Table:
 
 NUMBERS = ["y", "h", "i", "l", "f", "d", "m", "q"]
 CONDITIONS = [
+    *(f"{left} {op} {right}" for op in COMPARISONS for left, right in ("ih", "fd", "mq", "nn")),
+    *(f"CAST(y AS INT) {op} 3 > 1" for op in ARITHMETIC),
+    "length(s) + y > 3",
+    "lower(s) = st.t",
+    "year(day) = year(ts)",
     *(f"{name} {op} 5" for name in NUMBERS for op in ("=", "<", ">=", "<>")),
     *(f"{name} > 1.5" for name in NUMBERS),
     *(f"{name} <= 5e0" for name in NUMBERS),
@@ -371,3 +378,33 @@ def test_what_fails_on_arrow_fails_on_spark(frame: Any, sql: str) -> None:
         on_arrow(sql)
     with pytest.raises(Exception, match=ARITHMETIC_ERROR.strip()):
         frame.filter(on_spark(sql)).collect()
+
+
+def test_every_function_has_one_result(frame: Any) -> None:
+    from pyspark.sql import functions
+
+    rows, calls = table(), every_call(SCHEMA)
+    failing = []
+    results: dict[str, list[object]] = {}
+    for sql, call in calls.items():
+        try:
+            results[sql] = evaluate(call, rows).to_pylist()
+        except InvalidArgumentError:
+            failing.append(sql)
+    order = [functions.coalesce(functions.col("`Mixed Case`"), functions.lit(99))]
+    columns = [functions.expr(to_spark_sql(calls[sql])).alias(f"c{n}") for n, sql in enumerate(results)]
+    found = frame.orderBy(*order).select(*columns).collect()
+    for position, (sql, expected) in enumerate(results.items()):
+        assert [row[position] for row in found] == expected, f"{sql}: {to_spark_sql(calls[sql])}"
+    # Only integers are beyond the years that functions of points in time know.
+    assert failing
+    assert all(sql.startswith("from_unixtime(`l`") for sql in failing)
+    for sql in failing[:2]:
+        with pytest.raises(Exception, match=ARITHMETIC_ERROR.strip()):
+            frame.select(functions.expr(to_spark_sql(calls[sql]))).collect()
+    small = [row["l"] is None or abs(row["l"]) < 2**32 for row in rows.to_pylist()]
+    near = frame.filter("l IS NULL OR abs(l) < 4294967296L").orderBy(*order)
+    found = near.select(*(functions.expr(to_spark_sql(calls[sql])) for sql in failing)).collect()
+    for position, sql in enumerate(failing):
+        expected = evaluate(calls[sql], rows.filter(pa.array(small))).to_pylist()
+        assert [row[position] for row in found] == expected, f"{sql}: {to_spark_sql(calls[sql])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,10 @@ from pudi.expr import (
     Call,
     ColumnBounds,
     bind,
+    depends_on_zone,
     evaluate,
+    index_call,
+    keeps_order,
     parse,
     prune,
     prune_many,
@@ -23,6 +27,8 @@ from pudi.expr import (
     widened,
 )
 from pudi.expr.bounds import call_key
+from pudi.expr.table import FUNCTIONS
+from support.functions import every_call
 
 UTC = dt.timezone.utc
 SCHEMA = pa.schema(
@@ -69,6 +75,7 @@ RESULTS: list[tuple[str, list[object]]] = [
     ("rtrim(s)", ["  Straße", "ann", "İ", None]),
     ("substring(s, 2, 4)", [" Str", "nn", "", None]),
     ("substr(lower(trim(s)), 0, 1)", ["s", "a", "i", None]),
+    ("length(s)", [9, 3, 1, None]),
 ]
 
 
@@ -79,6 +86,17 @@ def test_what_they_give(call: str, expected: list[object]) -> None:
         where = f"CAST('{value}' AS DATE) = {call}" if isinstance(value, dt.date) else f"{call} = {value!r}"
         assert evaluate(bind(parse(where), SCHEMA), ROWS).to_pylist() == wanted
     assert evaluate(bind(parse(f"{call} IS NULL"), SCHEMA), ROWS).to_pylist() == [False, False, False, True]
+
+
+def test_length_counts_characters_of_texts_and_bytes_of_binaries() -> None:
+    texts = ["", "é\U0001f600", "a\0b", None]
+    for text, binary in ((pa.string(), pa.binary()), (pa.large_string(), pa.large_binary())):
+        rows = pa.table({"s": pa.array(texts, text), "x": pa.array([b"", b"\xff\xff", b"abc", None], binary)})
+        for column, expected in (("s", [0, 2, 3, None]), ("x", [0, 2, 3, None])):
+            for length in range(4):
+                wanted = [None if other is None else other == length for other in expected]
+                where = bind(parse(f"length({column}) = {length}"), rows.schema)
+                assert evaluate(where, rows).to_pylist() == wanted
 
 
 REFUSED = [
@@ -92,6 +110,8 @@ REFUSED = [
     ("lower(s, s) = s", "constants"),
     ("soundex(s) = 'x'", "SOUNDEX"),
     ("year() = 1", "YEAR"),
+    ("length(l) = 1", "BIGINT"),
+    ("length(s, 2) = 1", "length"),
 ]
 
 
@@ -151,6 +171,70 @@ def test_pruning_by_results_of_another_time_zone_loses_no_row(
     bounds = BoundsArrays(low, high, pa.array([0]), pa.array([len(values)]))
     if any(evaluate(where, rows).to_pylist()):
         assert prune_many(where, {call_key(node): bounds}, 1)[0]
+
+
+EVERY = every_call(SCHEMA)
+MANY = [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)] + [
+    dt.datetime(2019, 11, 29) + dt.timedelta(hours=each * 7, microseconds=each) for each in range(500)
+]
+MANY_SECONDS = [(each - dt.datetime(1970, 1, 1)) // dt.timedelta(seconds=1) for each in MANY]
+MANY_ROWS = pa.table(
+    {
+        "l": MANY_SECONDS,
+        "s": [f"{'A b'[each % 3]}{chr(60 + each)}" for each in range(len(MANY))],
+        "ts": pa.array(MANY, SCHEMA.field("ts").type),
+        "ms": pa.array(MANY, pa.timestamp("us", tz="UTC")).cast(SCHEMA.field("ms").type, safe=False),
+        "n": pa.array(MANY, SCHEMA.field("n").type),
+        "day": [each.date() for each in MANY],
+    },
+    schema=SCHEMA,
+)
+
+
+def _moved(hours: int) -> pa.Table:
+    later = dt.timedelta(hours=hours)
+    rows = MANY_ROWS.slice(2)
+    for name in ("ts", "ms"):
+        moved = [each + later for each in rows[name].to_pylist()]
+        rows = rows.set_column(
+            SCHEMA.get_field_index(name), SCHEMA.field(name), pa.array(moved, SCHEMA.field(name).type)
+        )
+    return rows.set_column(0, SCHEMA.field("l"), pc.add(rows["l"], hours * 3600))
+
+
+def test_every_function_said_to_keep_order_does() -> None:
+    ordered = {sql: call for sql, call in EVERY.items() if keeps_order(call)}
+    assert {call.name for call in ordered.values()} >= {"year", "to_date", "from_unixtime", "date_format"}
+    for sql, call in ordered.items():
+        column = sql.split("`")[1]
+        results = evaluate(call, MANY_ROWS.sort_by(column)).to_pylist()
+        assert results == sorted(results), sql
+
+
+def test_every_function_that_depends_on_a_zone_and_keeps_order_widens_its_bounds() -> None:
+    for sql, call in EVERY.items():
+        if not (keeps_order(call) and depends_on_zone(call)):
+            continue
+        utc = evaluate(call, MANY_ROWS.slice(2))
+        for hours in (-14, 14):
+            there = evaluate(call, _moved(hours))
+            low, high = widened(call, there, there)
+            assert pc.all(pc.and_(pc.less_equal(low, utc), pc.greater_equal(high, utc))).as_py(), sql
+
+
+def test_every_function_has_the_type_that_it_says() -> None:
+    for sql, call in EVERY.items():
+        assert evaluate(call, MANY_ROWS).type == call.type, sql
+        assert evaluate(call, MANY_ROWS.slice(0, 0)).type == call.type, sql
+
+
+def test_indexes_by_hudis_functions_give_calls_and_length_has_none() -> None:
+    settings = {"pos": "1", "len": "2", "format": "yyyy-MM-dd"}
+    names = {name for name, function in FUNCTIONS.items() if function.index is None}
+    assert names == {"length"}
+    for call in EVERY.values():
+        found = index_call(call.name, {} if call.name == "to_date" else settings, call.arg)
+        assert (found is None) == (call.name in names), call
 
 
 def test_pruning_by_results_leaves_out_what_is_days_away() -> None:
