@@ -170,8 +170,8 @@ def test_what_there_is_nothing_of(tmp_path: Path, copy: Callable[[str], pudi.Tab
             call()
     assert cow.run_pending() == []
     mine = copy("mor_v6_services")
-    with pytest.raises(pudi.NotSupportedError, match="clean"):
-        mine.schedule("clean")
+    with pytest.raises(pudi.NotSupportedError, match="clustering"):
+        mine.schedule("clustering")
     with pytest.raises(pudi.NotSupportedError, match="version 6"):
         mine.compact(log_compaction=True)
     with pytest.raises(pudi.NotSupportedError, match="never loaded"):

@@ -11,7 +11,7 @@ import pudi
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.format import Action, State
-from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_plan
+from pudi.format.clean import CleanPlan, encode_clean_plan
 from support.trips import SCHEMA, table, trip
 
 OFTEN = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "5"}
@@ -31,7 +31,7 @@ def test_a_clean_that_may_be_at_work_is_left_alone_and_a_dead_one_is_not(tmp_pat
         made.upsert(table([trip(1, number)]))
     mdt = open_metadata(MetaClient.open(str(path), None, {}))
     newest = mdt.store.load().commits[-1].requested
-    other = mdt.store.request(Action.CLEAN, encode_clean_plan(CleanPlan(None, newest, {}, BY_VERSIONS)))
+    other = mdt.store.request(Action.CLEAN, encode_clean_plan(CleanPlan(None, newest, {}, "KEEP_LATEST_FILE_VERSIONS")))
     mdt.store.start(other)
     for number in range(8, 12):
         made.upsert(table([trip(1, number)]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pudi.action.meta_client import SCHEMA_KEY
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService
+from pudi.action.services.service import Inline, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget
 from pudi.context import Storage
 from pudi.filegroup import compaction_plan
@@ -40,7 +40,7 @@ class CountTask:
 
 
 @dataclass(frozen=True)
-class CountRun:
+class CountRun(WritingRun):
     """One run of the plan."""
 
     target: ServiceTarget

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.commit_steps import add_partitions
-from pudi.action.kinds.kind import IndexStaging
+from pudi.action.kinds.kind import IndexedCommit, IndexStaging, RemovedFiles
 from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort
@@ -37,6 +37,8 @@ class Completion:
         history: the schemas by id that the action leaves, in a table with schema on read.
         staging: how indexes find out what changed; None where no file did.
         action: the completed action, where it differs from the pending one.
+        removed: the files that the action deleted; None for none.
+        content: content of the completed file; None for `written`.
     """
 
     written: CommitMetadata
@@ -45,6 +47,8 @@ class Completion:
     history: SchemaHistory | None = None
     staging: IndexStaging | None = None
     action: Action | None = None
+    removed: RemovedFiles | None = None
+    content: bytes | None = None
 
 
 def complete_action(
@@ -68,7 +72,8 @@ def complete_action(
         add_partitions(meta, instant, [s for group in done.written.partition_to_write_stats.values() for s in group])
     if done.history is not None:
         write_history(meta, instant.requested, done.history)
-    completed = complete_with_metadata(meta, instant, done.written, done.check, done.seen, done.staging, done.action)
+    commit = IndexedCommit(meta, instant, done.written, done.staging, done.removed)
+    completed = complete_with_metadata(commit, done.check, done.seen, done.action, done.content)
     with after_commit(CLEAN_UP, meta.storage.root, failed):
         Markers(meta.storage, instant.requested).delete()
     return completed

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
 from pudi.context import Clock
@@ -51,8 +52,9 @@ class Phases:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         _log.info("table %s: %s: %s took %.2f s", self.table, self.action, name, seconds)
 
-    def result(self, done: Instant, written: CommitMetadata) -> CommitResult:
+    def result(self, done: Instant, written: CommitMetadata, removed: RemovedFiles | None = None) -> CommitResult:
         """Return the result of the completed action, and log it."""
-        result = CommitResult.of(done, written, self.clock.monotonic() - self.began, self.seconds)
+        deleted = 0 if removed is None else sum(map(len, removed.files.values()))
+        result = CommitResult.of(done, written, self.clock.monotonic() - self.began, self.seconds, deleted)
         _log.info("table %s: %s", self.table, result)
         return result

@@ -31,6 +31,7 @@ class CommitResult:
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
         phases: seconds by phase, of the attempt that was completed.
+        files_deleted: data files that a clean deleted.
         attempts: how often it was planned and written: more than once where other writers won at first.
     """
 
@@ -47,6 +48,7 @@ class CommitResult:
     files_replaced: int = 0
     failed_services: Mapping[str, str] = field(default_factory=dict)
     attempts: int = 1
+    files_deleted: int = 0
 
     def __str__(self) -> str:
         """One line for people: what was done, to how many records, in how many files, and how long it took."""
@@ -57,6 +59,8 @@ class CommitResult:
         said.append(
             f"{self.files_written:,} files" + (f" of {_size(self.bytes_written)}" if self.files_written else "")
         )
+        if self.files_deleted:
+            said.append(f"{self.files_deleted:,} files deleted")
         phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _TOLD)
         line = f"{self.operation} {self.instant}: {', '.join(said)}; {self.duration:.2f} s" + (
             phases and f" ({phases})"
@@ -66,7 +70,9 @@ class CommitResult:
         return line + "".join(f"; {name} failed: {error}" for name, error in self.failed_services.items())
 
     @classmethod
-    def of(cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float]) -> CommitResult:
+    def of(
+        cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float], deleted: int = 0
+    ) -> CommitResult:
         """What a completed instant did, by its metadata."""
         stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
         return cls(
@@ -80,6 +86,7 @@ class CommitResult:
             bytes_written=sum(s.total_write_bytes or 0 for s in stats),
             duration=duration,
             phases=dict(phases),
+            files_deleted=deleted,
             files_replaced=sum(map(len, (metadata.partition_to_replace_file_ids or {}).values())),
         )
 

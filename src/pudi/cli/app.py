@@ -87,6 +87,31 @@ def compact(
 
 
 @app.command()
+def clean(
+    path: Path,
+    policy: Annotated[
+        config.CleanPolicy | None, typer.Option(help="What stays; by default what the last commits saw.")
+    ] = None,
+    retain: Annotated[
+        int | None, typer.Option(min=1, help="Number of commits, hours or file slices that stay, by the policy.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Delete old file slices that no retained commit needs."""
+    with errors():
+        options = pairs("--option", option)
+        chosen = policy or config.CleanPolicy.COMMITS
+        if policy is not None:
+            options[config.CleanOptions.policy.key] = policy.value
+        if retain is not None:
+            options[chosen.retained().key] = str(retain)
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        done = table.clean(options=options)
+        typer.echo("nothing to clean" if done is None else str(done))
+
+
+@app.command()
 def schedule(
     path: Path,
     service: Annotated[str, typer.Argument(help="The service, such as compaction or log_compaction.")],

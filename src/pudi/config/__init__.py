@@ -7,6 +7,7 @@ from pudi.config.checks import (
     check_readable,
     check_writable,
 )
+from pudi.config.clean_options import CleanOptions, CleanPolicy
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.index_options import IndexOptions
@@ -37,6 +38,8 @@ __all__ = [
     "ALL_OPTIONS",
     "AUTO_UPGRADE",
     "KEY_PREFIXES",
+    "CleanOptions",
+    "CleanPolicy",
     "CompactionOptions",
     "IndexOptions",
     "LockSettings",

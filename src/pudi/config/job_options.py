@@ -15,7 +15,7 @@ _ignored = Declare(Scope.WRITE, Status.IGNORED)
 _lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
 _lacking_flag = partial(_lacking, default=False)
 
-_NO_CLEANING = "pudi has no cleaning yet: old file slices stay. Run Apache Hudi's cleaner."
+_NO_ASYNC_CLEAN = "No clean runs beside a write: set hoodie.clean.automatic=true, or run `pudi clean`."
 _NO_SERVICES = "run Apache Hudi's table service; a later release of pudi will have it"
 _NO_SYNC = "register the table with Apache Hudi's sync tool"
 _NO_CODE = "omit the option; pudi never loads a class by name"
@@ -41,10 +41,12 @@ _SERVICES = (
     _harmless(key="hoodie.compaction.*", doc="Further settings of compaction."),
     _harmless(key="hoodie.log.compaction.*", doc="Further settings of log compaction."),
     _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact while a stream is written.", kind=bool),
-    _ignored(key="hoodie.clean.automatic", doc=_NO_CLEANING, kind=bool),
-    _ignored(key="hoodie.clean.async", doc=_NO_CLEANING, kind=bool, aliases=("hoodie.clean.async.enabled",)),
-    _ignored(key="hoodie.clean.*", doc=_NO_CLEANING),
-    _ignored(key="hoodie.cleaner.*", doc=_NO_CLEANING),
+    _ignored(key="hoodie.clean.async", doc=_NO_ASYNC_CLEAN, kind=bool, aliases=("hoodie.clean.async.enabled",)),
+    _lacking(key="hoodie.clean.partition.filter.regex", doc="Which partitions to clean.", default=""),
+    _lacking(key="hoodie.clean.partition.filter.selected", doc="Which partitions to clean.", default=""),
+    _lacking(key="hoodie.clean.max.commits.to.clean", doc="Number of commits that one clean goes ahead."),
+    _harmless(key="hoodie.clean.*", doc="Further settings of cleaning."),
+    _harmless(key="hoodie.cleaner.*", doc="Further settings of cleaning."),
     _harmless(key="hoodie.archive.*", doc="Settings of archiving; pudi doesn't archive the table's own timeline yet."),
     _harmless(key="hoodie.commits.archival.batch", doc="Number of instants archived together.", kind=int),
     _harmless(key="hoodie.timeline.compaction.*", doc="Compaction of the archived timeline."),

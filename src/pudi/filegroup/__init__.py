@@ -6,6 +6,7 @@ from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOptions
+from pudi.filegroup.history import FileGroup, SliceFiles
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import (
     LogScope,
@@ -30,6 +31,7 @@ __all__ = [
     "BaseFileReader",
     "BaseFileWriter",
     "CommittedLogs",
+    "FileGroup",
     "FileListing",
     "FileOptions",
     "FileSlice",
@@ -42,6 +44,7 @@ __all__ = [
     "OrcFileReader",
     "ParquetOptions",
     "Replacements",
+    "SliceFiles",
     "StorageListing",
     "bases_under",
     "compacting_since",

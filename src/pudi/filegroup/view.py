@@ -10,6 +10,7 @@ from pudi.context.cached import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import compacting_since
+from pudi.filegroup.history import FileGroup, file_groups
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import check_stated
@@ -124,6 +125,20 @@ class FileSystemView:
             ]
             return self._checked(found, wanted.keys(), {(p, file_id) for p, ids in wanted.items() for file_id in ids})
 
+    def groups_of(self, partitions: Iterable[str]) -> list[FileGroup]:
+        """All file groups of some partitions with all their slices, replaced ones too; one listing each."""
+        by_name = self._timeline.rules.logs_name_their_slice
+        return [
+            group
+            for partition, files in self._listing.files_of(partitions).items()
+            for group in file_groups(partition, files, self._is_seen, self._done, logs_name_their_slice=by_name)
+        ]
+
+    @property
+    def replaced(self) -> Mapping[tuple[str, str], str]:
+        """Requested time of the replacecommit of each replaced file group, by partition path and file id."""
+        return self._replacements.instants
+
     def is_replaced(self, partition: str, file_id: str) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
         return self._replacements.hides(partition, file_id)
@@ -226,6 +241,12 @@ class FileSystemView:
         known = self._timeline.commit(log.instant)
         completion = self._completions.get(log.instant) if known is None else known.completion
         return completion is not None and completion >= base.instant
+
+    def _done(self, instant: str) -> str:
+        """Return the completion time of an instant that completed; its requested time where no other is known."""
+        known = self._timeline.commit(instant)
+        completion = self._completions.get(instant) if known is None else known.completion
+        return completion or instant
 
     def _is_seen(self, instant: str) -> bool:
         known = self._verdicts.get(instant)

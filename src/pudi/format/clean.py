@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pudi.config import CleanPolicy
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.avro_file import RecordSchema, encode_avro_file
 from pudi.format.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
+from pudi.format.instants import decode_avro
 
 VERSION = 2
 """Version of both in which plans name whole paths and metadata bare names."""
-
-BY_COMMITS = "KEEP_LATEST_COMMITS"
-"""The policy that keeps what the newest commits saw (HoodieCleaningPolicy)."""
-
-BY_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
-"""The policy that keeps a number of file slices of each file group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +25,14 @@ class CleanPlan:
         last_completed: requested time of the newest completed commit.
         files: absolute locations, by partition path.
         policy: the cleaning policy.
+        extra: extra metadata, which the completed clean repeats.
     """
 
     retained: tuple[str, str] | None
     last_completed: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    policy: str = BY_COMMITS
+    policy: str = CleanPolicy.COMMITS.value
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def encode_clean_plan(plan: CleanPlan) -> bytes:
@@ -53,9 +52,41 @@ def encode_clean_plan(plan: CleanPlan) -> bytes:
             for partition, paths in plan.files.items()
         },
         "partitionsToBeDeleted": [],
-        "extraMetadata": {},
+        "extraMetadata": dict(plan.extra),
     }
     return encode_avro_file(_PLAN, record)
+
+
+def decode_clean_plan(data: bytes, *, path: str | None = None) -> CleanPlan:
+    """Read the content of a requested clean; partitions to delete are passed over, only their files count.
+
+    Args:
+        data: the content.
+        path: of the file, for messages.
+
+    Raises:
+        CorruptError: it is no plan of a clean.
+        NotSupportedError: the plan names files outside of the table (bootstrap base files).
+    """
+    record = decode_avro(data, path=path)
+    files: dict[str, list[str]] = {}
+    try:
+        for partition, named in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
+            if any(each.get("isBootstrapBaseFile") for each in named):
+                raise NotSupportedError("the clean deletes bootstrap base files; let Apache Hudi run it", path=path)
+            files.setdefault(partition, []).extend(each["filePath"] for each in named)
+        for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
+            files.setdefault(partition, []).extend(names)
+        earliest = record.get("earliestInstantToRetain")
+        return CleanPlan(
+            None if earliest is None else (earliest["timestamp"], earliest["action"]),
+            record.get("lastCompletedCommitTimestamp") or "",
+            {partition: tuple(dict.fromkeys(named)) for partition, named in files.items()},
+            record["policy"],
+            dict(record.get("extraMetadata") or {}),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(f"this is no plan of a clean ({error!r})", path=path) from error
 
 
 def encode_clean_metadata(plan: CleanPlan, started: str, took_ms: int) -> bytes:
@@ -86,7 +117,7 @@ def encode_clean_metadata(plan: CleanPlan, started: str, took_ms: int) -> bytes:
         },
         "version": VERSION,
         "bootstrapPartitionMetadata": {},
-        "extraMetadata": {},
+        "extraMetadata": dict(plan.extra),
     }
     return encode_avro_file(_METADATA, record)
 

@@ -1,4 +1,4 @@
-"""Verbs of a `Table` that keep it fast: compactions, planned, run, or both."""
+"""Verbs of a `Table` that keep it fast and small: compactions and cleans, planned, run, or both."""
 
 from __future__ import annotations
 
@@ -71,6 +71,30 @@ class Services:
         on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
         return runner.run(service, on, when_due=_names_trigger(options))
 
+    def clean(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Delete old file slices: run pending cleans, then plan and run one.
+
+        The newest slice of each file group always stays, and so do slices that a savepoint names, that a pending
+        compaction reads, or that readers of retained commits need (`hoodie.clean.policy`). Earlier states of the table
+        can't be read afterwards: such reads raise a `NotFoundError` that names the earliest commit. Writers and readers
+        go on meanwhile.
+
+        Args:
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What the last run deleted; None when there is nothing to delete.
+
+        Raises:
+            InvalidArgumentError: a wrong option.
+            NotSupportedError: the table is of a kind that this release can't write.
+            ConflictError: another process runs the plan.
+        """
+        meta, resolved = self._for_call(options)
+        service = registry.service_named("clean", meta.storage.root)
+        return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.
 
@@ -141,7 +165,7 @@ class Services:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
 
         Args:
-            service: `compaction` or `log_compaction`; or an index to build: `record_index`, `column_stats` or
+            service: `compaction`, `log_compaction` or `clean`; or an index to build: `record_index`, `column_stats` or
                 `bloom_filters`.
             options: as of `compact`.
 
@@ -161,7 +185,7 @@ class Services:
         return None if instant is None else instant.requested
 
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
-        """Run planned compactions that no process runs, whoever planned them, oldest first.
+        """Run planned compactions and cleans that no process runs, whoever planned them, oldest first.
 
         Then build the indexes that are planned. A run that died is done again from its plan; one that is alive is left
         alone.

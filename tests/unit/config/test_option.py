@@ -121,7 +121,8 @@ def test_one_setting_with_two_values_in_a_layer_is_an_error() -> None:
 
 def test_the_most_special_declaration_of_a_key_counts() -> None:
     assert option("hoodie.clean.failed.writes.policy").status is Status.SUPPORTED
-    assert option("hoodie.clean.commits.retained").status is Status.IGNORED
+    assert option("hoodie.clean.commits.retained").status is Status.SUPPORTED
+    assert option("hoodie.clean.other").status is Status.HARMLESS
     assert option("hoodie.deltastreamer.keygen.timebased.timezone").scope is Scope.TABLE
 
 
@@ -248,16 +249,10 @@ def test_a_view_is_a_value() -> None:
         view.max_fil_size = 8  # type: ignore[attr-defined]
 
 
-def test_options_of_cleaning_say_that_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_option_that_has_no_effect_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     _warn_once.cache_clear()
-    given = {
-        "hoodie.clean.commits.retained": "4",
-        "hoodie.cleaner.fileversions.retained": "3",
-        "hoodie.clean.automatic": "false",
-        "hoodie.clean.failed.writes.policy": "LAZY",
-    }
     for _ in range(2):
-        resolve(given)
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 2
-    assert all("no cleaning yet" in each and "retained" in each for each in told)
+        resolve({"hoodie.clean.async": "true", "hoodie.clean.automatic": "false", "hoodie.clean.parallelism": "9"})
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "hoodie.clean.async" in told
+    assert "pudi clean" in told

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pudi.action.kinds.building import Building, IndexBuilder, Stats
 from pudi.action.kinds.checking import IndexCheck
 from pudi.action.kinds.difference import Difference
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
 from pudi.action.kinds.reading import IndexRead, keys_asked
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.build import group_ids
@@ -23,7 +23,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
 from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
-from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.bloom_changes import bloom_changes, bloom_gone
 from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.plan import ReadPlan
@@ -64,6 +64,13 @@ class BloomFilters(IndexKind):
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Read the filters of the commit's base files."""
         return _Changes(commit, _of_commit(commit) if partitions else None)
+
+    def removed(
+        self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
+    ) -> Mapping[str, Changes | None]:
+        """The filters of deleted base files go."""
+        gone = [(partition, name) for partition, name in files.pairs if parse_base_file(name) is not None]
+        return {BLOOM_FILTERS: bloom_gone(gone, commit.instant.requested)} if gone else {}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose filters contain none of the requested record keys."""

@@ -57,6 +57,22 @@ class IndexStaging:
 
 
 @dataclass(frozen=True, slots=True)
+class RemovedFiles:
+    """Data files that an action deleted.
+
+    Attributes:
+        files: their names, by partition path.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Partition path and name of each."""
+        return [(partition, name) for partition, names in self.files.items() for name in names]
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedCommit:
     """A commit whose changes go into the indexes.
 
@@ -65,12 +81,14 @@ class IndexedCommit:
         instant: the inflight instant.
         written: the commit's metadata.
         staging: how its files are read; None where it changes no file.
+        removed: the files that it deleted; None for none.
     """
 
     meta: MetaClient
     instant: Instant
     written: CommitMetadata
     staging: IndexStaging | None
+    removed: RemovedFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +263,20 @@ class IndexKind(ABC):
             NotFoundError: a file of the commit is gone.
             CorruptError: one can't be read, or an index's definition makes no sense.
         """
+
+    def removed(
+        self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
+    ) -> Mapping[str, Changes | None]:
+        """Return the records that change where files are deleted, under the table's lock.
+
+        Nothing, unless a kind has records of files. Entries of records name file groups, which stay.
+
+        Args:
+            commit: the action that deleted them.
+            files: the files.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+        """
+        return {}
 
     # read
 

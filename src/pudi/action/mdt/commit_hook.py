@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count
 
 from pudi.action.kinds import registry
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexStaging, LockedCommit
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, LockedCommit
 from pudi.action.mdt.changed_groups import may_change_keys
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.commit import commit_changes
@@ -24,7 +24,7 @@ from pudi.action.mdt.rollback import discard_deltacommit, roll_back
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
-from pudi.format import Action, CommitMetadata, RollbackPartitionMetadata
+from pudi.format import Action, RollbackPartitionMetadata
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
@@ -37,13 +37,11 @@ _ROLLBACK_SUFFIX = "006"
 
 
 def complete_with_metadata(
-    meta: MetaClient,
-    instant: Instant,
-    written: CommitMetadata,
+    commit: IndexedCommit,
     check: Callable[[Timeline], None],
     seen: Timeline,
-    staging: IndexStaging | None = None,
     action: Action | None = None,
+    content: bytes | None = None,
 ) -> Instant:
     """Complete an instant that changes data files, and the metadata table's deltacommit with it, where it has one.
 
@@ -51,13 +49,11 @@ def complete_with_metadata(
     log files of record-level indexes. Where another process made or rebuilt an index meanwhile, they run again.
 
     Args:
-        meta: the table.
-        instant: the inflight instant.
-        written: what the instant did.
+        commit: what the inflight instant did, and how the changes of indexes are found.
         check: the action's own check, which comes first under the lock; raises to refuse.
         seen: the timeline that the action was planned from.
-        staging: how the changes of indexes are found; None where the action changes no file.
         action: the completed action, where it differs from the pending one.
+        content: content of the completed file; None for the commit metadata.
 
     Returns:
         The completed instant.
@@ -65,17 +61,18 @@ def complete_with_metadata(
     Raises:
         ConflictError: another writer got in the way; nothing is completed.
     """
-    if meta.is_metadata:
-        return meta.store.complete(instant, written, check, action=action, seen=seen)
+    store, instant, said = commit.meta.store, commit.instant, commit.written if content is None else content
+    if commit.meta.is_metadata:
+        return store.complete(instant, said, check, action=action, seen=seen)
     for attempt in count(1):
         try:
-            with _IndexWork(IndexedCommit(meta, instant, written, staging)).prepared() as commit:
-                return meta.store.complete(instant, written, partial(commit, check), action=action, seen=seen)
+            with _IndexWork(commit).prepared() as complete:
+                return store.complete(instant, said, partial(complete, check), action=action, seen=seen)
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
                 raise
-            if staging is not None:  # what tasks staged is for the indexes as they were
-                staging = replace(staging, keys=None)
+            if commit.staging is not None:  # what tasks staged is for the indexes as they were
+                commit = replace(commit, staging=replace(commit.staging, keys=None))
     raise AssertionError("the loop ends by a return or an error")
 
 
@@ -92,10 +89,11 @@ class _IndexWork:
         """Prepare the changes; yield what commits them under the lock, after the action's own check."""
         meta, staging, requested = self.commit.meta, self.commit.staging, self.commit.instant.requested
         maintained = maintained_partitions(meta)
-        self.prepared_changes = [
-            kind.prepare(self.commit, [name for name in maintained if kind.type.includes(name)])
-            for kind in registry.KINDS
-        ]
+        if self.commit.removed is None:
+            self.prepared_changes = [
+                kind.prepare(self.commit, [name for name in maintained if kind.type.includes(name)])
+                for kind in registry.KINDS
+            ]
         keys = self._keys
         if staging is None or not any(each.keys for each in keys):
             yield self._commit
@@ -129,14 +127,31 @@ class _IndexWork:
         table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
         meta.check_listed(table)
         locked = LockedCommit(now, table, maintained)
-        found: dict[str, Changes | None] = {FILES: files_of_commit(self.commit.written)}
-        for each in self.prepared_changes:
-            found.update(each.changes(locked))
+        found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         instants = set(building.values())
         commit_changes(open_metadata(meta), requested, changes, self.logs, maintained, instants, table.timeline)
         for each in self.prepared_changes:
             each.finish(locked)
+
+    def _additions(self, locked: LockedCommit) -> dict[str, Changes | None]:
+        """Return the records of the commit's files, by partition of the metadata table."""
+        found: dict[str, Changes | None] = {FILES: files_of_commit(self.commit.written)}
+        for each in self.prepared_changes:
+            found.update(each.changes(locked))
+        return found
+
+    def _removals(self, maintained: Collection[str]) -> dict[str, Changes | None]:
+        """Return the records of deleted files, by partition of the metadata table."""
+        removed = self.commit.removed
+        assert removed is not None
+        gone = {partition: dict.fromkeys(names) for partition, names in removed.files.items()}
+        found: dict[str, Changes | None] = {FILES: files_changes(gone)}
+        for kind in registry.KINDS:
+            own = sorted(name for name in maintained if kind.type.includes(name))
+            if own:
+                found.update(kind.removed(self.commit, removed, own))
+        return found
 
     def _check_staged(self, maintained: Collection[str]) -> None:
         """Refuse a commit that lacks the changes of a record-level index, since the index is newer."""

@@ -1,147 +1,133 @@
-"""Cleaning: delete all but the newest slices of each file group.
+"""Cleaning: delete the file slices that no retained state of the table needs.
 
-Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
+A requested clean is a plan that never changes. Any process runs it: it deletes the files, then takes them out of the
+metadata table and completes. A file that isn't there any more was deleted by a run that died.
+
+Source: SERVICES A1; CleanPlanActionExecutor, CleanActionExecutor.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pudi.action.meta_client import MetaClient
-from pudi.action.services.service import Inline, LockedService
+from pudi.action.kinds.kind import RemovedFiles
+from pudi.action.services.clean_plan import is_due, plan_clean
+from pudi.action.services.lease import ServiceLease
+from pudi.action.services.service import Inline, PlannedService, ServiceRun
 from pudi.action.services.target import ServiceTarget
-from pudi.concurrency import Liveness, liveness
-from pudi.config import CompactionOptions, WriteOptions
-from pudi.context import FileInfo
-from pudi.errors import NotFoundError
-from pudi.format import Action, BaseFileName, LogFileName, State, parse_data_file
-from pudi.format.clean import BY_VERSIONS, CleanPlan, encode_clean_metadata, encode_clean_plan
-from pudi.storage import delete_for_good
-from pudi.timeline import Instant, Timeline
+from pudi.config import CleanOptions
+from pudi.errors import CorruptError
+from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
+from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
+from pudi.task import FileJob
+from pudi.task.delete_files import DeleteFiles
+from pudi.timeline import Timeline
 
-RETAINED = 2
-"""Number of slices of a file group that stay (HoodieMetadataWriteUtils.createMetadataWriteConfig)."""
-_PAUSE = range(3, 5)
-"""Numbers of instants since a compaction at which a clean is due."""
-_SUFFIX = "002"
-"""Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
+_FILES = 1000
+"""Files that one job deletes."""
 
 
-class Clean(LockedService):
-    """Deletes file slices that no reader needs; on metadata tables only in this release.
-
-    A dead clean is removed from the timeline: the next one finds its files again. While another process may be
-    cleaning, nothing is cleaned.
-    """
+class Clean(PlannedService):
+    """Deletes old file slices of data tables."""
 
     name = "clean"
+    action = Action.CLEAN
+    blocks = "later cleans, until it is run"
 
     def inline(self, target: ServiceTarget) -> Inline:
-        """After every commit to a metadata table."""
-        return Inline.RUN if target.is_metadata else Inline.NOTHING
+        """By hoodie.clean.automatic; metadata tables have a service of their own."""
+        automatic = target.options[CleanOptions.automatic] and not target.is_metadata
+        return Inline.RUN if automatic else Inline.NOTHING
+
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse wrong options."""
+        CleanOptions.of(target.options)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
-        """A few instants after a compaction, or if a clean is pending."""
-        return _has_paused(target, timeline) or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+        """By the number of commits since the last clean."""
+        return is_due(target.meta, timeline, CleanOptions.of(target.options))
 
-    def run(self, target: ServiceTarget) -> bool:
-        """Plan, delete and complete; see `LockedService.run`."""
-        mdt = target.meta
-        with mdt.lock:
-            timeline = mdt.store.load()
-            pending = timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT)
-            if not all(_is_dead(mdt, each, target.write_options) for each in pending):
-                return False
-            for dead in pending:
-                mdt.store.discard(dead)
-            plan = _plan(mdt, timeline, RETAINED) if _has_paused(target, timeline) else None
-            if plan is None:
-                return False
-            newest = timeline.of(Action.DELTACOMMIT)[-1].requested
-            at = f"{newest}{_SUFFIX}" if mdt.store.rules.services_have_suffixes else None
-            if at is not None and timeline.find(at, Action.CLEAN) is not None:
-                return False
-            began_ms = mdt.context.clock.now_ms()
-            instant = mdt.store.start(mdt.store.request(Action.CLEAN, encode_clean_plan(plan), at=at))
-            root = f"{mdt.storage.root}/"
-            delete_for_good(mdt.storage, [path.removeprefix(root) for paths in plan.files.values() for path in paths])
-            took = mdt.context.clock.now_ms() - began_ms
-            mdt.store.complete(instant, encode_clean_metadata(plan, instant.requested, took))
-        return True
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """For a pending clean: its files would be planned again."""
+        return bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Plan the deletion of what the policy doesn't keep."""
+        plan = plan_clean(target.meta, timeline, CleanOptions.of(target.options))
+        return None if plan is None else encode_clean_plan(plan)
+
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
+        """Read the plan."""
+        store, requested, began_ms = target.meta.store, lease.instant, target.meta.context.clock.now_ms()
+        path = store.path(requested, State.REQUESTED)
+        plan = decode_clean_plan(store.read(requested, State.REQUESTED), path=path)
+        return _Run(
+            target, requested.requested, store.load(), plan, _names(plan, path, target.meta.storage.root), began_ms
+        )
 
 
-def _is_dead(mdt: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Return whether no process runs a clean: its heartbeat, or without one its file, is too old."""
-    try:
-        touched = mdt.store.modified_ms(instant)
-    except NotFoundError:  # on its way to its next state
-        touched = mdt.context.clock.now_ms()
-    found = liveness(
-        mdt.storage,
-        instant.requested,
-        mdt.context,
-        expires_after_ms=options.heartbeat_expiry_ms,
-        last_seen_ms=touched,
-    )
-    return found is Liveness.DEAD
+def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the files to delete, by partition path.
 
+    Plans contain absolute paths, which may name the root differently and are not trusted.
 
-def _has_paused(target: ServiceTarget, timeline: Timeline) -> bool:
-    """Return whether a few instants completed since the last compaction.
-
-    Right after a compaction readers may still use the files that it replaced, and long after it there is nothing new
-    to delete. Where compactions come more often than `_PAUSE` begins, it begins earlier.
+    Raises:
+        CorruptError: the plan names something else than data files.
     """
-    compacted = max((timeline.order(i) for i in timeline.of(Action.COMMIT)), default=None)
-    if compacted is None:
-        return False
-    begin = min(_PAUSE.start, CompactionOptions.of(target.options).max_delta_commits - 1)
-    since = sum(i.is_completed and timeline.order(i) > compacted for i in timeline.instants)
-    return since in range(begin, begin + len(_PAUSE))
+    names = {partition: tuple(file.rpartition("/")[2] for file in files) for partition, files in plan.files.items()}
+    wrong = [name for each in names.values() for name in each if parse_data_file(name) is None]
+    if wrong:
+        raise CorruptError(
+            f"the clean names {wrong[0]!r}, which is no data file; nothing was deleted", table=table, path=path
+        )
+    return names
 
 
-def _plan(mdt: MetaClient, timeline: Timeline, retained: int) -> CleanPlan | None:
-    """Return the files to delete; None for nothing."""
-    _, partitions = mdt.storage.list_dir("")
-    doomed: dict[str, tuple[str, ...]] = {}
-    for partition in sorted(p for p in partitions if not p.startswith(".")):
-        files, _ = mdt.storage.list_dir(partition)
-        found = _unneeded(timeline, files, retained)
-        if found:
-            doomed[partition] = tuple(f"{mdt.storage.root}/{path}" for path in found)
-    last = mdt.commits_by_completion(timeline)[-1].requested
-    return CleanPlan(None, last, doomed, BY_VERSIONS) if doomed else None
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of a plan.
 
+    Attributes:
+        target: the table.
+        instant: requested time of the clean.
+        timeline: the table's, as the run began with it.
+        plan: the plan.
+        names: the names of its files, by partition path.
+        began_ms: when the run began, in milliseconds since the epoch.
+    """
 
-def _unneeded(timeline: Timeline, files: Iterable[FileInfo], retained: int) -> list[str]:
-    """The files of slices before the newest ones of each file group."""
-    groups: defaultdict[str, list[tuple[BaseFileName | LogFileName, str]]] = defaultdict(list)
-    for info in files:
-        parsed = parse_data_file(info.path.rpartition("/")[2])
-        if parsed is not None:
-            groups[parsed.file_id].append((parsed, info.path))
-    doomed = []
-    for members in groups.values():
-        bases = {
-            name.instant for name, _ in members if isinstance(name, BaseFileName) and _done(timeline, name.instant)
-        }
-        if len(bases) >= retained:
-            kept = sorted(bases)[-retained]
-            doomed += [path for name, path in members if _before(timeline, name, kept)]
-    return sorted(doomed)
+    target: ServiceTarget
+    instant: str
+    timeline: Timeline
+    plan: CleanPlan
+    names: dict[str, tuple[str, ...]]
+    began_ms: int
 
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """None: no file is read."""
+        return ()
 
-def _before(timeline: Timeline, name: BaseFileName | LogFileName, kept: str) -> bool:
-    """Whether a file is of a slice before the one that begins at `kept`."""
-    if isinstance(name, BaseFileName) or timeline.rules.logs_name_their_slice:
-        return name.instant < kept
-    known = timeline.commit(name.instant)
-    if known is None:  # of an archived instant, which completed before all that are left; or of one that never did
-        return timeline.start is not None and name.instant < timeline.start <= kept
-    return known.completion is not None and known.completion < kept
+    @property
+    def removed(self) -> RemovedFiles:
+        """The files of the plan."""
+        return RemovedFiles(self.names)
 
+    def jobs(self) -> Sequence[FileJob]:
+        """The deletions."""
+        paths = [f"{p}/{name}" if p else name for p, names in self.names.items() for name in names]
+        starts = range(0, len(paths), _FILES)
+        return [DeleteFiles(number, tuple(paths[start : start + _FILES])) for number, start in enumerate(starts)]
 
-def _done(timeline: Timeline, instant: str) -> bool:
-    archived = timeline.start is not None and instant < timeline.start and not timeline.is_pending(instant)
-    return archived or timeline.commit(instant) is not None
+    def verify(self, now: Timeline) -> None:
+        """Nothing can contradict it: commits never name files that a plan deletes."""
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """The operation, without files."""
+        return CommitMetadata({}, operation_type="CLEAN")
+
+    def content(self) -> bytes:
+        """What the completed clean says."""
+        took = self.target.meta.context.clock.now_ms() - self.began_ms
+        return encode_clean_metadata(self.plan, self.instant, took)

@@ -23,7 +23,7 @@ from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService
+from pudi.action.services.service import Inline, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget
 from pudi.action.write_settings import file_options
 from pudi.concurrency import busy_groups
@@ -133,7 +133,7 @@ class Compaction(PlannedService):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionRun:
+class CompactionRun(WritingRun):
     """One run of the plan of a compaction or log compaction.
 
     Attributes:

@@ -239,10 +239,12 @@ class _Execution:
             with phases.phase("commit"):
                 held.keep([stat.path or "" for stat in stats])
                 metadata = run.metadata(stats)
-                done = self._complete(held, run, metadata)
-        return replace(phases.result(done, metadata), failed_services=held.failed)
+                done = self._complete(held, run, metadata, run.content())
+        return replace(phases.result(done, metadata, run.removed), failed_services=held.failed)
 
-    def _complete(self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata) -> Instant:
+    def _complete(
+        self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata, content: bytes | None
+    ) -> Instant:
         meta, instant = self.meta, held.instant
 
         def check(now: Timeline) -> None:
@@ -250,5 +252,13 @@ class _Execution:
             run.verify(now)
 
         staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
-        done = Completion(metadata, check, run.timeline, staging=staging, action=instant.action.comparable)
+        done = Completion(
+            metadata,
+            check,
+            run.timeline,
+            staging=staging,
+            action=instant.action.comparable,
+            removed=run.removed,
+            content=content,
+        )
         return complete_action(meta, instant, done, held.failed)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.target import ServiceTarget
 from pudi.format import Action, CommitMetadata, CompactionOperation, WriteStat
@@ -89,6 +90,26 @@ class ServiceRun(Protocol):
         Args:
             stats: the write statistics of the files.
         """
+
+    @property
+    def removed(self) -> RemovedFiles | None:
+        """The files that the jobs deleted; None for none."""
+
+    def content(self) -> bytes | None:
+        """Return the content of the completed instant; None for the commit metadata."""
+
+
+class WritingRun:
+    """What the runs of services that write files, and delete none, have in common."""
+
+    @property
+    def removed(self) -> None:
+        """None: such a run deletes no files."""
+        return
+
+    def content(self) -> None:
+        """None: the completed instant holds the commit metadata."""
+        return
 
 
 class PlannedService(TableService):

@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
-from pudi.action.kinds.column_stats.statistics import FileStatistics, column_statistics, indexed_columns
+from pudi.action.kinds.column_stats.statistics import (
+    FileStatistics,
+    column_statistics,
+    indexed_columns,
+    statistics_gone,
+)
 from pudi.action.kinds.difference import Difference
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
 from pudi.action.kinds.reading import IndexRead
 from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
@@ -24,7 +29,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.plan import IndexSource, ReadPlan, skip_slices
-from pudi.schema import unwritable_columns
+from pudi.schema import unwritable_columns, with_meta_fields
 from pudi.task.check_files import FilesCheck, ToldOfFiles
 
 
@@ -65,6 +70,14 @@ class ColumnStats(IndexKind):
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Take the statistics of the commit's files from its write statistics."""
         return _Changes(commit, _of_commit(commit) if partitions else None)
+
+    def removed(
+        self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
+    ) -> Mapping[str, Changes | None]:
+        """The statistics of deleted files go; those of partitions are about their newest files."""
+        meta = commit.meta
+        spec = indexed_columns(meta, with_meta_fields(meta.schema(meta.store.load())))
+        return {} if spec is None else {COLUMN_STATS: statistics_gone(spec, files.pairs)}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose column ranges exclude the predicate."""

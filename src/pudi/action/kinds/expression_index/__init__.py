@@ -14,11 +14,12 @@ from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
 from pudi.action.kinds.expression_index.changes import (
     StagedExpression,
     expression_changes,
+    expression_gone,
     expression_spec,
     index_value,
     stage_expressions,
 )
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
 from pudi.action.kinds.reading import IndexRead
 from pudi.action.kinds.request import IndexRequest, named_spec
 from pudi.action.mdt.changed_groups import key_reading
@@ -95,6 +96,13 @@ class ExpressionIndexes(IndexKind):
                 commit.meta, commit.staging.engine, commit.instant, commit.written, commit.staging.timeline, indexes
             )
         return _Changes(commit, staged)
+
+    def removed(
+        self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
+    ) -> Mapping[str, Changes | None]:
+        """The statistics and the filters of deleted files go."""
+        indexes = [defined_index(commit.meta, name) for name in partitions]
+        return {index.partition: expression_gone(index, files, commit.instant.requested) for index in indexes}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices by the indexes whose expressions the predicate contains."""

@@ -14,16 +14,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.action.kinds.column_stats.statistics import FileStatistics
+from pudi.action.kinds.column_stats.statistics import FileStatistics, statistics_gone
+from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.mdt.changed_groups import data_file, key_reading
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
-from pudi.format import BloomOptions, CommitMetadata
+from pudi.format import BloomOptions, CommitMetadata, parse_base_file
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
-from pudi.metadata.bloom_changes import bloom_changes
+from pudi.metadata.bloom_changes import bloom_changes, bloom_gone
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
@@ -232,6 +233,14 @@ def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | 
         return None
     stats = deleted_stats([(partition, "") for partition in touched], index.columns, partitions=True)
     return encode_changes(partition_stats_records(stats, index.version, of_expression=True))
+
+
+def expression_gone(index: IndexSpec, files: RemovedFiles, instant: str) -> Changes | None:
+    """Return the records of an index that change where files are deleted; None for none."""
+    if index.method == BLOOM_FILTERS:
+        gone = [(partition, name) for partition, name in files.pairs if parse_base_file(name) is not None]
+        return bloom_gone(gone, instant) if gone else None
+    return statistics_gone(StatsSpec(index.columns, index.version), files.pairs)
 
 
 def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:

@@ -1,0 +1,191 @@
+"""Decide which file slices a clean deletes.
+
+Source: SERVICES A1; CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pudi.action.meta_client import MetaClient
+from pudi.config import CleanOptions, CleanPolicy
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
+from pudi.format import Action, State, millis_to_instant
+from pudi.format.clean import CleanPlan
+from pudi.timeline import Instant, Timeline
+
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+_SAVEPOINTS = "savepointed_timestamps"
+"""Extra metadata that names the savepoints that a clean saw (CleanerUtils.SAVEPOINTED_TIMESTAMPS)."""
+
+
+def last_clean(meta: MetaClient, timeline: Timeline) -> dict[str, Any]:
+    """Return the metadata of the last completed clean; empty if there is none."""
+    cleans = timeline.of(Action.CLEAN)
+    return meta.store.decoded(cleans[-1]) if cleans else {}
+
+
+def is_due(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> bool:
+    """Return whether enough commits completed since the last clean (CleanPlanActionExecutor.needsCleaning)."""
+    cleaned = last_clean(meta, timeline).get("lastCompletedCommitTimestamp") or ""
+    return sum(instant.requested > cleaned for instant in timeline.commits) >= options.trigger_commits
+
+
+def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> CleanPlan | None:
+    """Plan a clean, under the table's lock.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: what stays.
+
+    Returns:
+        The plan; None if there is nothing to delete.
+
+    Raises:
+        CorruptError: a savepoint, a pending compaction or the last clean can't be read.
+    """
+    retained = None
+    if options.policy != CleanPolicy.VERSIONS:
+        retained = _earliest_to_retain(meta, timeline, options)
+        if retained is None:
+            return None
+    savepoints = {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}
+    kept = _Kept(
+        options,
+        None if retained is None else retained.requested,
+        frozenset().union(*savepoints.values()),
+        _pending_slices(meta, timeline),
+    )
+    view = meta.view(timeline, sizes=False)
+    doomed: dict[str, tuple[str, ...]] = {}
+    for group in view.groups_of(_partitions(meta, timeline, options, retained, savepoints)):
+        replaced_at = view.replaced.get((group.partition, group.file_id))
+        files = [f"{meta.storage.root}/{path}" for each in kept.unneeded(group, replaced_at) for path in each.files]
+        if files:
+            doomed[group.partition] = (*doomed.get(group.partition, ()), *files)
+    if not doomed:
+        return None
+    extra = {_SAVEPOINTS: ",".join(sorted(savepoints))} if savepoints and meta.config.partition_fields else {}
+    return CleanPlan(
+        None if retained is None else (retained.requested, retained.action.value),
+        timeline.commits[-1].requested,
+        doomed,
+        options.policy,
+        extra,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a clean keeps of file groups.
+
+    Attributes:
+        options: the policy.
+        retained: requested time of the earliest commit whose state of the table stays; None if slices are counted.
+        savepointed: names of the files that savepoints name.
+        pending: requested time of the slice that a pending compaction or log compaction reads, by file group.
+    """
+
+    options: CleanOptions
+    retained: str | None
+    savepointed: frozenset[str]
+    pending: Mapping[tuple[str, str], str]
+
+    def unneeded(self, group: FileGroup, replaced_at: str | None) -> Iterator[SliceFiles]:
+        """Return the slices of a file group to delete.
+
+        Args:
+            group: the file group.
+            replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
+        """
+        for file_slice in self._old(group, replaced_at):
+            if not any(path.rpartition("/")[2] in self.savepointed for path in file_slice.files):
+                yield file_slice
+
+    def _old(self, group: FileGroup, replaced_at: str | None) -> Iterable[SliceFiles]:
+        if replaced_at is not None:
+            return group.slices if self.retained is None or replaced_at < self.retained else ()
+        since = self.pending.get((group.partition, group.file_id))
+        if self.retained is None:
+            free = [each for each in group.slices if since is None or each.instant < since]
+            return free[self.options.versions_retained - (since is not None) :]
+        earlier = [each for each in group.slices if each.instant < self.retained]
+        newest = group.slices[0]
+        return [each for each in earlier[1:] if each is not newest and (since is None or each.instant < since)]
+
+
+def _earliest_to_retain(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> Instant | None:
+    """Return the earliest commit whose state of the table stays readable; None if all do.
+
+    It's never later than a pending instant, whose plan may name the slices of its time. Hudi lacks that by hours.
+    """
+    commits = timeline.commits
+    if options.policy == CleanPolicy.COMMITS:
+        first = commits[-options.commits_retained] if len(commits) > options.commits_retained else None
+    else:
+        hours_ms = timedelta(hours=options.hours_retained) // timedelta(milliseconds=1)
+        bound = millis_to_instant(meta.context.clock.now_ms() - hours_ms, meta.config.timezone)
+        first = next((each for each in commits if each.requested >= bound), commits[-1] if commits else None)
+    if first is None:
+        return None
+    writes = (i.requested for i in timeline.pending if i.action not in {Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
+    pending = min(writes, default=None)
+    if pending is None or first.requested <= pending:
+        return first
+    return max((each for each in commits if each.requested < pending), key=lambda i: i.requested, default=None)
+
+
+def _partitions(
+    meta: MetaClient,
+    timeline: Timeline,
+    options: CleanOptions,
+    retained: Instant | None,
+    savepoints: Mapping[str, object],
+) -> list[str]:
+    """Return the partitions to look at: by the commits since the last clean, if that is enough."""
+    last = last_clean(meta, timeline)
+    before = last.get("earliestCommitToRetain") or ""
+    told = (last.get("extraMetadata") or {}).get(_SAVEPOINTS) or ""
+    ended = {each for each in told.split(",") if each} - savepoints.keys()
+    start = timeline.start
+    if retained is None or not options.incremental or not before or ended or start is None or before < start:
+        return list(meta.listing(timeline).partitions())
+    found: set[str] = set()
+    for instant in timeline.commits:
+        if before <= instant.requested < retained.requested:
+            written = meta.store.read_commit_metadata(instant)
+            found.update(written.partition_to_write_stats, written.partition_to_replace_file_ids or ())
+    return sorted(found)
+
+
+def _names_in(meta: MetaClient, savepoint: Instant) -> frozenset[str]:
+    """Return the names of the files that a savepoint keeps."""
+    record = meta.store.decoded(savepoint)
+    try:
+        return frozenset(name for each in record["partitionMetadata"].values() for name in each["savepointDataFile"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(
+            f"the savepoint names no files ({error!r}); nothing can be cleaned before it's deleted",
+            table=meta.storage.root,
+            instant=savepoint.requested,
+        ) from error
+
+
+def _pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], str]:
+    """Return the slices that pending compactions and log compactions read, by file group."""
+    found: dict[tuple[str, str], str] = {}
+    for action in (Action.COMPACTION, Action.LOGCOMPACTION):
+        for instant in timeline.of(action, *_PENDING):
+            try:
+                plan = compaction_plan(meta.store, instant)
+            except NotFoundError:  # it completed, or was aborted, since the timeline was loaded
+                continue
+            for operation in plan.operations:
+                begins = operation.base_instant if operation.base_file else ""
+                found[operation.group] = min(begins, found.get(operation.group, begins))
+    return found
