@@ -75,6 +75,40 @@ def test_the_glossary_names_what_the_code_defines() -> None:
     assert unknown == []
 
 
+def _defines(dotted: str) -> bool:
+    """Whether a dotted name below `pudi` leads to a package, a module, or to what a module defines."""
+    names = dotted.split(".")
+    for count in range(len(names), 0, -1):
+        folder = ROOT.joinpath("src", "pudi", *names[:count])
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        if file.exists():
+            text = file.read_text(encoding="utf-8")
+            return all(re.search(rf"\b{name}\b", text) for name in names[count:])
+    return False
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_modules_that_the_pages_for_contributors_name_exist(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8").partition("## Names")[0], flags=re.DOTALL)
+    packages = "|".join(path.name for path in (ROOT / "src" / "pudi").iterdir() if path.is_dir())
+    dotted = re.findall(rf"`(?:pudi\.)?((?:{packages})\.\w+\.\w+)`", text)
+    paths = re.findall(r"`((?:\w+/)+\w*(?:\.py)?)`", text)
+    assert len(dotted) + len(paths) > 5
+    assert [name for name in dotted if not _defines(name)] == []
+    roots = (ROOT, ROOT / "src", ROOT / "src" / "pudi")
+    assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
+
+
+def test_docstrings_name_only_modules_that_exist() -> None:
+    found = {
+        (str(file.relative_to(ROOT)), name)
+        for file in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"`pudi\.((?:\w+\.)+\w+)`", file.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 10
+    assert [each for each in sorted(found) if not _defines(each[1])] == []
+
+
 def test_every_promise_links_to_its_test() -> None:
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8").partition("## What can't be detected")[0]
     promises = re.findall(r"^- (.*?)(?=^- |^#|\Z)", page, re.DOTALL | re.MULTILINE)

@@ -61,7 +61,7 @@ def test_random_writes(engine: Engine, tmp_path: Path, options: dict[str, str], 
     assert logs(trips.path)
     for commit in model.commits[1 :: 3 if engine.name == "local" else 5]:
         assert_same(trips.as_of(commit.instant), model.as_of(commit.instant), PLACE_FIELDS, "as of")
-        if layout.merging == "commit":  # incremental reads bring late events too, see FORMAT 10
+        if layout.merging == "commit":  # incremental reads bring late events too
             changed = trips.changes(commit.completion)
             assert_same(changed, model.changes(commit.completion), PLACE_FIELDS, "changes")
     if "BUCKET" in options.values():

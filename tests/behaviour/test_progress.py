@@ -97,4 +97,4 @@ def test_a_result_prints_as_a_line(tmp_path: Path) -> None:
     gone = trips.delete(table([trip(0, 20), trip(1, 20)]))
     assert ": 2 deleted, 2 files of " in str(gone)
     replaced = trips.insert_overwrite(table([trip(3, 30)]))
-    assert ": 1 inserted, 1 file groups replaced, 1 files of " in str(replaced)
+    assert ": 1 inserted, 1 file group replaced, 1 file of " in str(replaced)

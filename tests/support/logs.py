@@ -114,7 +114,7 @@ class LogTable:
         ]
 
     def expected(self, until: str | None = None, among: set[str] | None = None) -> list[Row]:
-        """The rows that a reader sees: logs folded in order, and laid over the base rows (FORMAT 9.2).
+        """The rows that a reader sees: logs folded in order, and laid over the base rows.
 
         Args:
             until: greatest requested time of what counts.

@@ -1,4 +1,4 @@
-"""The metadata table as a judge sees it: decoded with fastavro, merged by FORMAT 7.4, held to the files."""
+"""The metadata table as a judge sees it: decoded with fastavro, merged by each partition's rules, held to the files."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 It differs from `support.model` in what comes of a record that is written after its delete, with a lower ordering
 value, while the base file still holds the deleted one. pudi's delete has that one's ordering value: the late record
 loses to it, and no record is there. Hudi's has none, and the deleted record comes back: log records are merged among
-themselves first, where the delete goes under, and then with the base file's, which wins (FORMAT 9.2).
+themselves first, where the delete goes under, and then with the base file's, which wins.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are never resized.
 
-Source: FORMAT 8; ConsistentBucketIndexUtils.
+Source: ConsistentBucketIndexUtils.
 """
 
 from __future__ import annotations

@@ -55,9 +55,10 @@ class CommitResult:
         records = {"inserted": self.records_inserted, "updated": self.records_updated, "deleted": self.records_deleted}
         said = [f"{number:,} {what}" for what, number in records.items() if number]
         if self.files_replaced:
-            said.append(f"{self.files_replaced:,} file groups replaced")
+            said.append(f"{self.files_replaced:,} file group{_plural(self.files_replaced)} replaced")
         said.append(
-            f"{self.files_written:,} files" + (f" of {_size(self.bytes_written)}" if self.files_written else "")
+            f"{self.files_written:,} file{_plural(self.files_written)}"
+            + (f" of {_size(self.bytes_written)}" if self.files_written else "")
         )
         if self.files_deleted:
             said.append(f"{self.files_deleted:,} files deleted")
@@ -91,8 +92,12 @@ class CommitResult:
         )
 
 
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
 def _size(count: float) -> str:
-    """Bytes as people read them."""
+    """Format a number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

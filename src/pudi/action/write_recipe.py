@@ -1,6 +1,7 @@
 """What the verbs of writing differ in: a recipe says how records are taken in and where they go.
 
-`pudi.action.write` runs a recipe. The verbs make theirs in `records`, `change`, `merge` and `replace`.
+`pudi.action.write` runs a recipe. The verbs make theirs in `write_records`, `change_where`, `merge` and
+`replace_partitions`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands: arguments in, verbs of `pudi.Table` called, a table of what was done out."""
+"""The commands. Each calls one verb of `pudi.Table` and prints the result."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def _say_version(wanted: bool) -> None:
 def _options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and leave.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_say_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Draw the progress of every command."""
+    """Show the progress of every command."""
     context.with_resource(progress_bars())
 
 
@@ -58,9 +58,11 @@ def compact(
     strategy: Annotated[
         str | None, typer.Option(help="Which file groups to take: a strategy of Hudi's, such as LogFileNumBased.")
     ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare what was written before it's published.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the written files back and compare them before the commit.")
+    ] = False,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
-    run_only: Annotated[bool, typer.Option("--run-only", help="Run what is planned already, plan nothing.")] = False,
+    run_only: Annotated[bool, typer.Option("--run-only", help="Run existing plans, plan nothing.")] = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
@@ -134,12 +136,12 @@ def run_pending(
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
-    """Run the table services that are planned and that no other process runs."""
+    """Run the planned table services that no other process runs."""
     with errors():
         if merger is not None:
             register(merger)
         table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
-        _report(table.run_pending(options=pairs("--option", option)))
+        _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
 for command in (check, repair, doctor):
@@ -175,9 +177,9 @@ def index(
         )
 
 
-def _report(results: Sequence[pudi.CommitResult]) -> None:
+def _report(results: Sequence[pudi.CommitResult], *, none: str = "nothing to compact") -> None:
     if not results:
-        typer.echo("nothing to compact")
+        typer.echo(none)
         return
     report = Report("instant", "operation", "files", "updated", "deleted", "inserted", "bytes", "seconds")
     for done in results:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 WRONG = 2
 """Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
 
-Json = Annotated[bool, typer.Option("--json", help="Say it as JSON, for scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
 def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
-    """Compare a table's metadata table with its files; leaves with 2 where they differ."""
+    """Compare a table's metadata table with its files; exits with 2 if they differ."""
     with errors():
         found = _table(path, storage_option).check()
         _say(found.to_json() if as_json else str(found))
@@ -34,14 +34,14 @@ def check(path: Path, as_json: Json = False, storage_option: StorageOption = Non
 def repair(
     path: Path,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
     """Rebuild damaged parts of a table's metadata table, and delete files of dead writers; asks first.
 
-    Leaves with 2 where something is wrong that was not repaired.
+    Exits with 2 if a difference was not repaired.
     """
     with errors():
         table = _table(path, storage_option)
@@ -67,7 +67,7 @@ def repair(
 def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storage_option: StorageOption = None) -> None:
     """Report the state of a table: versions, compatible readers and writers, files, pending instants, and advice.
 
-    Leaves with 2 where there's something to warn of.
+    Exits with 2 if there is a warning.
     """
     with errors():
         found = _table(path, storage_option).doctor(options=pairs("--option", option))

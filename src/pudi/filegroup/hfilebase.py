@@ -1,6 +1,6 @@
 """HFile base files: one Arrow table in, one file out, and back.
 
-Source: FORMAT 6; HoodieAvroHFileWriter, HoodieNativeAvroHFileReader.
+Source: HoodieAvroHFileWriter, HoodieNativeAvroHFileReader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which blocks of a slice's log files a reader merges, and in what order (FORMAT 5.5, BaseHoodieLogRecordReader).
+"""Which blocks of a slice's log files a reader merges, and in what order (BaseHoodieLogRecordReader).
 
 Every byte that a completed instant wrote must be there, see `log_checks`.
 """

@@ -1,4 +1,6 @@
-"""Archive files, written: entries of layout 1 into a log of one Avro block, rows of layout 2 into Parquet (FORMAT 3).
+"""Archive files, written: entries of layout 1 into a log of one Avro block, rows of layout 2 into Parquet.
+
+Source: TimelineArchiverV1, LSMTimelineWriter.
 
 Source: TimelineArchiverV1, LSMTimelineWriter, MetadataConversionUtils.
 """

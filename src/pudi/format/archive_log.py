@@ -1,4 +1,7 @@
-"""Archive files of layout 1: a log of Avro blocks in, an entry for each state of an instant out (FORMAT 3.1)."""
+"""Archive files of layout 1: a log of Avro blocks in, an entry for each state of an instant out.
+
+Source: HoodieArchivedMetaEntry.
+"""
 
 from __future__ import annotations
 

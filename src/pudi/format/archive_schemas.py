@@ -1,4 +1,7 @@
-"""Avro schemas of what archives hold: entries of layout 1, rows of layout 2 (FORMAT 2.4 and 3)."""
+"""Avro schemas of what archives hold: entries of layout 1, rows of layout 2.
+
+Source: HoodieArchivedMetaEntry, HoodieLSMTimelineInstant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Hudi's bloom filters: keys in; a set of bits that tells whether a key might be among them out (FORMAT 4)."""
+"""Hudi's bloom filters: keys in; a set of bits that tells whether a key might be among them out.
+
+Source: BloomFilterFactory.
+"""
 
 from __future__ import annotations
 

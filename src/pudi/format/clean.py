@@ -1,4 +1,4 @@
-"""Plan and result of a clean: frozen values in, Avro bytes out (FORMAT 2.4)."""
+"""Plan and result of a clean: frozen values in, Avro bytes out (HoodieCleanerPlan, HoodieCleanMetadata)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of compactions and log compactions: Avro bytes in, frozen values out, and back (FORMAT 2.4)."""
+"""Plans of compactions and log compactions: Avro bytes in, frozen values out, and back (HoodieCompactionPlan)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hashing metadata of consistent hashing: a partition's ring as JSON in, a frozen value out, and back (FORMAT 8).
+"""Hashing metadata of consistent hashing: a partition's ring as JSON in, a frozen value out, and back.
+
+Source: HoodieConsistentHashingMetadata.
 
 Source: HoodieConsistentHashingMetadata, ConsistentHashingNode.
 """

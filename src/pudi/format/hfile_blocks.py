@@ -1,6 +1,6 @@
 """The framing of HFiles: blocks, index entries, file info and trailer; untrusted bytes in, values out, and back.
 
-Source: FORMAT 6; Hudi's own reader and writer in hudi-io (org.apache.hudi.io.hfile: HFileBlock, HFileRootIndexBlock,
+Source: Hudi's own reader and writer in hudi-io (org.apache.hudi.io.hfile: HFileBlock, HFileRootIndexBlock,
 HFileLeafIndexBlock, HFileFileInfoBlock, HFileTrailer).
 """
 

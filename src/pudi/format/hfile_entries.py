@@ -5,7 +5,7 @@ the ten bytes behind every key are equal and are located in one pass; key length
 entries together; the chain holds if each entry ends where the next begins. Where that fails (the ten bytes occur within
 a value, or key lengths vary), entries are walked one by one.
 
-Source: FORMAT 6; HFileDataBlock.
+Source: HFileDataBlock.
 """
 
 from __future__ import annotations

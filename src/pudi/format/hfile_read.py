@@ -1,6 +1,6 @@
 """Read HFiles by ranges: the end of the file first, data blocks on demand.
 
-Source: FORMAT 6; HFileReaderImpl, HFileDataBlock.
+Source: HFileReaderImpl, HFileDataBlock.
 """
 
 from __future__ import annotations

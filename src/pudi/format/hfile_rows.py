@@ -3,7 +3,7 @@
 Each value is an Avro record. A field named `key` that repeats the entry's own key is stored empty and filled by
 readers, as Hudi does for the key field of the metadata table's records.
 
-Source: FORMAT 6; HFileUtils.serializeRecordsToLogBlock, HoodieAvroHFileReaderImplBase.deserialize.
+Source: HFileUtils.serializeRecordsToLogBlock, HoodieAvroHFileReaderImplBase.deserialize.
 """
 
 from __future__ import annotations

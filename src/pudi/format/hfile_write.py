@@ -1,6 +1,6 @@
 """HFiles written: sorted keys and their values in, the bytes of a file out, without a loop over entries.
 
-Source: FORMAT 6; HFileWriterImpl, HFileDataBlock, HoodieAvroHFileWriter.
+Source: HFileWriterImpl, HFileDataBlock, HoodieAvroHFileWriter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Plan and result of an index build: frozen values in, Avro bytes out, and back (FORMAT 2.4)."""
+"""Plan and result of an index build: frozen values in, Avro bytes out, and back.
+
+Source: HoodieIndexPlan, HoodieIndexCommitMetadata.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Content of the timeline's files: Avro bytes (JSON in layout 1) in, frozen values out, and back (FORMAT 2.3, 2.4)."""
+"""Content of the timeline's files: Avro bytes (JSON in layout 1) in, frozen values out, and back.
+
+Source: TimelineMetadataUtils.
+"""
 
 from __future__ import annotations
 

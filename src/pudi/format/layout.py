@@ -1,4 +1,7 @@
-"""Where things lie: the folders and files of a table that have fixed names, relative to the table's root (FORMAT 0)."""
+"""Where things lie: the folders and files of a table that have fixed names, relative to the table's root.
+
+Source: HoodieTableMetaClient.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Log files as blocks: untrusted bytes in, blocks out, an error for stretches that are no block; and back.
 
-Source: FORMAT 5.2 and 5.6; HoodieLogFormatWriter, HoodieLogFileReader.
+Source: HoodieLogFormatWriter, HoodieLogFileReader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data blocks of log files: a block in, its records as an Arrow table out, and back (FORMAT 5.3)."""
+"""Data blocks of log files: a block in, its records as an Arrow table out, and back (HoodieDataBlock)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Partitions of the metadata table: their names and types, with each type's rules for names, keys and records.
 
-Source: FORMAT 7.2 and 7.4; MetadataPartitionType, HoodieIndexVersion.getCurrentVersion.
+Source: MetadataPartitionType, HoodieIndexVersion.getCurrentVersion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Footers of base files: Parquet metadata in, key range, bloom filter and statistics out, and back (FORMAT 4)."""
+"""Footers of base files: Parquet metadata in, key range, bloom filter and statistics out, and back.
+
+Source: HoodieBloomFilterWriteSupport.
+"""
 
 from __future__ import annotations
 

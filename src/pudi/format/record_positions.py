@@ -1,6 +1,6 @@
 """Positions of a log block's records in their base file: a header's text in, sorted row numbers out, and back.
 
-The text is base64 of a 64-bit Roaring bitmap in its portable form (FORMAT 5.4, LogReaderUtils.encodePositions).
+The text is base64 of a 64-bit Roaring bitmap in its portable form (LogReaderUtils.encodePositions).
 """
 
 from __future__ import annotations

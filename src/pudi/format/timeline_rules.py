@@ -1,4 +1,4 @@
-"""What the two layouts of a timeline differ in for those who read and write a table (FORMAT 1 and 5).
+"""What the two layouts of a timeline differ in for those who read and write a table (TimelineLayoutVersion).
 
 The encoding of instants and archives differs too: `pudi.format` and `pudi.timeline` know that by the layout itself.
 """

@@ -93,7 +93,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
 def apply_updates(
     base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False
 ) -> MergeResult:
-    """Merge newer versions with those of a base file (FORMAT 9.2, final merge).
+    """Merge newer versions with those of a base file (BufferedRecordMerger.finalMerge).
 
     Args:
         base: rows of the base file; needs the key and ordering columns, and all result columns where the rule combines

@@ -40,7 +40,7 @@ def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
 
 
 def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
-    """Merge versions among themselves, from the oldest to the newest (FORMAT 9.2, delta merge).
+    """Merge versions among themselves, from the oldest to the newest (BufferedRecordMerger.deltaMerge).
 
     Args:
         runs: versions, oldest run first; at least one.

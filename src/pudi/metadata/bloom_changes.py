@@ -1,6 +1,6 @@
 """Bloom filters of base files as changes to the partition `bloom_filters` of the metadata table.
 
-Source: FORMAT 7.4; HoodieMetadataPayload.createBloomFilterMetadataRecord.
+Source: HoodieMetadataPayload.createBloomFilterMetadataRecord.
 """
 
 from __future__ import annotations

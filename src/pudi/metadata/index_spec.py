@@ -1,6 +1,6 @@
 """The definition of an index of the metadata table (HoodieIndexDefinition).
 
-Source: FORMAT 7.2 and 7.5.
+Source: HoodieIndexDefinition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keys of the metadata table's records, and the number of the file group of each key.
 
-Sources: FORMAT 7.2; HoodieMetadataPayload, HashID, BaseFileUtils, SecondaryIndexKeyUtils, and
+Sources: HoodieMetadataPayload, HashID, BaseFileUtils, SecondaryIndexKeyUtils, and
 HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex.
 """
 

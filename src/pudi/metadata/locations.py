@@ -3,7 +3,7 @@
 All keys that one commit adds to a file group have the same value, so values are encoded and decoded once per file
 group, not once per key.
 
-Source: FORMAT 7.4; HoodieMetadataPayload.createRecordIndexUpdate, HoodieTableMetadataUtil
+Source: HoodieMetadataPayload.createRecordIndexUpdate, HoodieTableMetadataUtil
 .getLocationFromRecordIndexInfo.
 """
 

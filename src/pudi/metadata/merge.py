@@ -1,6 +1,6 @@
 """Merge the records of one file group of the metadata table: base file and log blocks, newest last.
 
-Source: FORMAT 7.4; HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads. As in Hudi's
+Source: HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads. As in Hudi's
 reader, log blocks are merged among themselves first, then with the base file.
 """
 

@@ -234,7 +234,10 @@ RECORD_AVRO: Final = json.dumps(
     },
     separators=(",", ":"),
 )
-"""Avro schema of a record as Hudi 1.2 writes it in HFiles and log blocks, with meta fields first (FORMAT 7.1)."""
+"""Avro schema of a record as Hudi 1.2 writes it in HFiles and log blocks, with meta fields first.
+
+Source: HoodieMetadataRecord.
+"""
 
 RECORD_SCHEMA: Final = without_meta_fields(avro_to_arrow(RECORD_AVRO, unions=True))
 """The Arrow columns of a record without the meta fields, which are empty in the metadata table.

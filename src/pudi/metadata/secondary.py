@@ -1,6 +1,6 @@
 """Rows of a secondary index: the texts of a column's values, and the value of every key.
 
-Source: FORMAT 7.2 and 7.4; SecondaryIndexRecordGenerationUtils, HoodieIndexUtils.isSecondaryIndexSupportedType,
+Source: SecondaryIndexRecordGenerationUtils, HoodieIndexUtils.isSecondaryIndexSupportedType,
 HoodieMetadataPayload.createSecondaryIndexRecord.
 """
 

@@ -1,6 +1,6 @@
 """The record index by file groups: find the file group of a key, and look keys up in it.
 
-Source: FORMAT 7.2 and 7.4; HoodieBackedTableMetadata.readRecordIndex, HoodieTableMetadataUtil.getFileIDForFileGroup.
+Source: HoodieBackedTableMetadata.readRecordIndex, HoodieTableMetadataUtil.getFileIDForFileGroup.
 """
 
 from __future__ import annotations

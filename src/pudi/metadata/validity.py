@@ -1,6 +1,6 @@
 """Decide which instants of the metadata table count, and whether it is up to date with the table.
 
-Source: FORMAT 7.3; HoodieTableMetadataUtil.getValidInstantTimestamps.
+Source: HoodieTableMetadataUtil.getValidInstantTimestamps.
 """
 
 from __future__ import annotations

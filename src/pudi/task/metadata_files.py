@@ -162,7 +162,7 @@ def _log_stat(
 
 
 def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
-    """Return the write token; in layout 1 all log files of a slice have the first one's (FORMAT 5.1).
+    """Return the write token; in layout 1 all log files of a slice have the first one's.
 
     It differs from the token of log files that create file groups: one commit may create a group and write to it.
     """

@@ -1,4 +1,7 @@
-"""The archived timeline: instants that left the active one, read only when a query reaches back to them (FORMAT 3)."""
+"""The archived timeline: instants that left the active one, read only when a query reaches back to them.
+
+Source: ArchivedTimelineV1, V2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Instants move from the active timeline to the archive: first written there, then deleted here (FORMAT 3).
+"""Instants move from the active timeline to the archive: first written there, then deleted here.
+
+Source: TimelineArchiverV1, V2.
 
 A crash between the two steps leaves instants in both places. Readers count them once, and the next archiving deletes
 what was already written.

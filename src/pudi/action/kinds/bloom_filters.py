@@ -1,6 +1,6 @@
 """Bloom filters of base files' record keys in the metadata table.
 
-Source: FORMAT 7.2 and 7.4; HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords,
+Source: HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords,
 HoodieBackedTableMetadataWriter.initializeBloomFiltersPartition.
 """
 

@@ -1,6 +1,6 @@
 """Make a table's metadata table, drop it or some of its partitions, and clear away what a dead writer left half built.
 
-Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTableMetadataUtil
+Source: HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTableMetadataUtil
 .deleteMetadataTable and deleteMetadataTablePartition.
 """
 

@@ -1,6 +1,6 @@
 """The metadata table as a table of its own: opened if there is one, created otherwise.
 
-Source: FORMAT 7.1; HoodieBackedTableMetadataWriter.initializeMetaClient.
+Source: HoodieBackedTableMetadataWriter.initializeMetaClient.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One delta commit to the metadata table: changes by partition in, log files and a completed instant out.
 
-Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieBackedTableMetadataWriter.
+Source: HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieBackedTableMetadataWriter.
 """
 
 from __future__ import annotations

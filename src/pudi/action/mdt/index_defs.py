@@ -1,6 +1,6 @@
 """The definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
 
-Source: FORMAT 7.5; HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
+Source: HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Archiving: move the instants that no reader needs from the active timeline to the archive.
 
-Source: FORMAT 3 and 7.3; HoodieBackedTableMetadataWriter.performTableServices, TimelineArchiverV1 and V2.
+Source: HoodieBackedTableMetadataWriter.performTableServices, TimelineArchiverV1 and V2.
 """
 
 from __future__ import annotations

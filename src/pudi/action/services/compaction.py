@@ -6,7 +6,7 @@ that complete after the request belong to the slice that the compaction begins; 
 instant.
 
 In a metadata table, a compaction takes all slices with log files. It must never be rolled back, so it waits for
-pending instants of the table (FORMAT 7.3; HoodieBackedTableMetadataWriter.performTableServices and its variant for
+pending instants of the table (HoodieBackedTableMetadataWriter.performTableServices and its variant for
 table version 6).
 """
 

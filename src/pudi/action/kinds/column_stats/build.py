@@ -1,6 +1,6 @@
 """Make the statistics of columns of a table that has a metadata table, by the engine's tasks.
 
-Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeColumnStatsPartition and
+Source: HoodieBackedTableMetadataWriter.initializeColumnStatsPartition and
 initializePartitionStatsIndex.
 """
 

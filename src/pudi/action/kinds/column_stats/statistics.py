@@ -1,6 +1,6 @@
 """Statistics of columns in the metadata table: which ones a write makes, and what a commit changes about them.
 
-Source: FORMAT 7.4; HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords, HoodieMetadataWriteUtils
+Source: HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords, HoodieMetadataWriteUtils
 .convertMetadataToPartitionStatRecords.
 """
 

@@ -1,6 +1,6 @@
 """Make an expression index of a table, by the engine's tasks.
 
-Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeExpressionIndexPartition,
+Source: HoodieBackedTableMetadataWriter.initializeExpressionIndexPartition,
 HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
 """
 

@@ -3,7 +3,7 @@
 An index over an expression that pudi doesn't know says nothing of new files: readers look into those, as into any
 file that an index doesn't know.
 
-Source: FORMAT 7.2 and 7.4; SparkHoodieBackedTableMetadataWriter.getExpressionIndexUpdates.
+Source: SparkHoodieBackedTableMetadataWriter.getExpressionIndexUpdates.
 """
 
 from __future__ import annotations

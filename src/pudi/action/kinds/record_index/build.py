@@ -1,6 +1,6 @@
 """Make the record index of a table that has a metadata table, by the engine's tasks.
 
-Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommitToRecordIndexPartition,
+Source: HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommitToRecordIndexPartition,
 HoodieTableMetadataUtil.estimateFileGroupCount.
 """
 

@@ -1,6 +1,6 @@
 """The record index of a table: read by writers, and updated by each commit.
 
-Source: FORMAT 7.3 and 7.4; HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
+Source: HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
 HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 """
 

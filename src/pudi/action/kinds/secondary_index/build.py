@@ -1,6 +1,6 @@
 """Make a secondary index of a table that has a record index, by the engine's tasks.
 
-Source: FORMAT 7.2 and 7.3; HoodieBackedTableMetadataWriter.initializeSecondaryIndexPartition,
+Source: HoodieBackedTableMetadataWriter.initializeSecondaryIndexPartition,
 HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
 """
 

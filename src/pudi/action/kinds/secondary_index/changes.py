@@ -1,6 +1,6 @@
 """Secondary indexes of a table: what a commit changes about them.
 
-Source: FORMAT 7.4; SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRecords.
+Source: SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRecords.
 """
 
 from __future__ import annotations
