@@ -11,7 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
+from pudi.action.services.registry import planned_services
 from pudi.cli.app import app
+from pudi.format import Action
 from pudi.metadata import MetadataWarning
 from support.golden import Golden
 from support.trips import SCHEMA, table, trip
@@ -85,6 +87,16 @@ def test_a_dead_writer(tmp_path: Path) -> None:
     assert [(each.instant, each.action, each.writer) for each in found.pending] == [(dead.requested, "commit", "dead")]
     assert any(dead.requested in each.text and "pudi repair" in each.text for each in found.advice)
     assert not found.ok
+
+
+@pytest.mark.parametrize("action", [each for each in Action if each not in (Action.SAVEPOINT, Action.SCHEMACOMMIT)])
+def test_every_pending_action_says_what_waits_for_it(tmp_path: Path, action: Action) -> None:
+    made = _table(tmp_path / "t")
+    made._meta.store.request(action)
+    (pending,) = made.doctor().pending
+    services = {each.action: each.blocks for each in planned_services()}
+    assert pending.action == action.value
+    assert pending.blocks == services.get(action, pending.blocks) != ""
 
 
 def test_a_metadata_table_that_cannot_be_used(golden_folder: Path, tmp_path: Path) -> None:

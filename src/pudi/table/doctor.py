@@ -28,17 +28,17 @@ _MANY_LOGS, _MANY_FILES = 10, 20
 _BLOCKED_AFTER_MS = 60 * 60 * 1000
 _MANY_DELTAS = 30
 
-_BLOCKS = {
-    Action.COMMIT: "archiving of later instants, and compactions of the metadata table",
-    Action.DELTACOMMIT: "archiving of later instants, and compactions of the metadata table",
-    Action.REPLACECOMMIT: "archiving of later instants, and compactions of the metadata table",
+_BLOCKS = dict.fromkeys(
+    (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
+    "archiving of later instants, and compactions of the metadata table",
+) | {
     Action.CLUSTERING: "writes to its file groups, and all writes by pudi",
     Action.INDEXING: "cleaning and archiving of the metadata table",
     Action.ROLLBACK: "writes, until it is resumed",
     Action.RESTORE: "writes, until it is resumed",
-    Action.CLEAN: "later cleans, until it is resumed",
 }
-"""What waits for a pending action that is no service's."""
+"""What waits for a pending action of writers, Hudi's services and builds of indexes. A service of pudi says it itself:
+`PlannedService.blocks`."""
 
 
 def examine(meta: MetaClient, options: Options) -> Diagnosis:
