@@ -38,8 +38,8 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         resolved: the writer's options.
 
     Raises:
-        SchemaError: the columns can't be changed so.
-        NotSupportedError: the table is of a kind that this release can't write, or Hudi could not read it then.
+        SchemaError: Hudi's rules of schema evolution don't allow the change.
+        NotSupportedError: this release can't write the table, or Hudi could not read the changed table.
         ConflictError: another writer changed the schema meanwhile; nothing was done.
     """
     options = WriteOptions.of(resolved)
@@ -90,7 +90,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
 
 
 def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:
-    """The table's schema by ids, its Avro text, and the schemas so far; ids are given if it has had none."""
+    """Return the table's internal schema, its Avro schema, and its schema history; assign column ids if it has none."""
     text = meta.schema_json(timeline)
     history = read_history(meta, timeline, timeline)
     if history is None:
@@ -120,7 +120,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _check_roles(meta: MetaClient, before: InternalSchema, after: InternalSchema) -> None:
-    """Columns that make keys, partitions and order must stay; what keys and partitions are made of keeps its type."""
+    """Refuse to drop or rename key, partition and ordering columns, and type changes that alter keys or order."""
     config = meta.config
     fixed: Collection[str] = {*config.record_key_fields, *config.partition_fields}
     old, new = before.arrow(), after.arrow()

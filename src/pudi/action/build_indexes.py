@@ -18,18 +18,18 @@ _log = logging.getLogger(__name__)
 
 
 def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline | None = None) -> None:
-    """Make the metadata table and the indexes that the user asks for, where there are none, one by one.
+    """Make the metadata table and the indexes that the user asks for and the table lacks, one by one.
 
     Args:
         meta: the table.
         engine: runs the jobs.
-        options: the writer's; those count that are given explicitly.
-        timeline: the table's as the write begins with it; None loads it.
+        options: the writer's; only explicitly given ones count.
+        timeline: the table's timeline at the start of the write; None loads it.
 
     Raises:
         InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
-        NotFoundError: a file of the table is gone.
-        CorruptError: one can't be read.
+        NotFoundError: a file of the table is missing.
+        CorruptError: a file of the table can't be read.
     """
     build_metadata(meta, options, timeline)
     for asked in [spec for kind in registry.KINDS for spec in kind.wanted(meta, options)]:

@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 def build_for_new(meta: MetaClient, options: Options) -> None:
     """Make the metadata table of a table that has just been made: `files`, statistics of columns and of partitions.
 
-    The properties name it when it's whole, in one step. What fails here is said in the log: the table is made, and does
-    without until a write asks for a metadata table.
+    The properties list all partitions in one step, once they are complete. A failure is logged and leaves a table
+    without a metadata table, until a write asks for one.
 
     Args:
         meta: the table, without commits.

@@ -29,7 +29,7 @@ def change_where(
     resolved: Options,
     since: str | None = None,
 ) -> CommitResult | None:
-    """Update or delete the records that a predicate is true for.
+    """Update or delete the records that match a predicate.
 
     Args:
         meta: the table.
@@ -37,13 +37,13 @@ def change_where(
         values: by column, SQL text of its new value or a constant that is no text; None deletes.
         where: SQL predicate; None for all records, which only an update takes.
         resolved: the writer's options.
-        since: the instant since which the records that it reads must not have changed; None for no condition.
+        since: fail if the records that the predicate reads changed after this instant; None for no condition.
 
     Returns:
-        What was done, or None when the predicate is true for no record.
+        What was done, or None if no record matches the predicate.
 
     Raises:
-        InvalidArgumentError: an unknown column, one of the key or the partition is set, a wrong expression.
+        InvalidArgumentError: an unknown column, an assignment to a key or partition column, a wrong expression.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
         ChangedSinceError: the table has changed since `since`; nothing was written.
@@ -59,7 +59,7 @@ def change_where(
 
 
 def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
-    """Choose the file slices that may hold records of the predicate."""
+    """Choose the file slices that may hold matching records."""
     meta, timeline, root = write.meta, write.timeline, write.table
     config, schema = meta.config, meta.schema(timeline)
     read = plan_read(

@@ -1,4 +1,4 @@
-"""Single steps of a write: leftovers of attempts go, new folders become partitions, a commit says what was done."""
+"""Steps of a write: delete files of failed task attempts, create partition metadata, build the commit metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pudi.timeline import Instant
 
 
 def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
-    """Delete files of attempts that did not count (HoodieTable.reconcileAgainstMarkers)."""
+    """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers)."""
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
     extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
@@ -30,7 +30,7 @@ def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteS
 
 
 def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
-    """Say that a folder is a partition, for those that may be new."""
+    """Write the partition metadata file into each folder that may be new."""
     begun = [s for s in stats if s.prev_base_file is None and (s.num_inserts or s.log_version is None)]
 
     def add(file: tuple[str, bytes]) -> None:
@@ -53,15 +53,15 @@ def build_commit_metadata(
     replaced: Mapping[str, tuple[str, ...]] | None,
     extra: Mapping[str, str],
 ) -> CommitMetadata:
-    """What a write's completed instant says.
+    """Return the commit metadata of a write.
 
     Args:
         operation: what was done.
         stats: the files that were written.
         schema_json: the table's schema as Avro.
         history: the schemas by id, in a table with schema on read.
-        replaced: ids of the file groups that go out of the table, by partition path.
-        extra: what else is to be said.
+        replaced: ids of the replaced file groups, by partition path.
+        extra: extra metadata, by key.
     """
     by_partition: dict[str, list[WriteStat]] = {}
     for stat in stats:

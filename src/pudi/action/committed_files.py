@@ -1,4 +1,4 @@
-"""Files that must be there: what commits say they wrote, against what a listing shows."""
+"""Verify that the files in commit metadata exist in the listing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pudi.timeline import Instant
 def files_written(
     meta: MetaClient, instants: Sequence[Instant], groups: Collection[tuple[str, str]] | None = None
 ) -> dict[tuple[str, str], str]:
-    """The last of some completed commits that wrote a file, by partition path and file id.
+    """Return the last commit that wrote to each file group, by partition path and file id.
 
-    Where a log file is named by another instant than the commit's (below version 8), that instant.
+    For a log file named by another instant than the commit's (below version 8), it is that instant.
 
     Args:
         meta: the table.
         instants: the commits.
-        groups: file groups that are of interest; None for all.
+        groups: the file groups to look for; None for all.
     """
     return {
         (partition, stat.file_id or ""): _in_name(stat.path) or instant.requested
@@ -35,19 +35,19 @@ def files_written(
 def verify_committed_files(
     meta: MetaClient, view: FileSystemView, slices: Sequence[FileSlice], written: Mapping[tuple[str, str], str]
 ) -> None:
-    """Refuse to go on without a file that only a loss or a cleaner can have taken away.
+    """Raise an error if a committed base file is missing: it was lost, or cleaned.
 
-    Reads and writes check the newest commit, whose metadata they have read for the schema. To check every commit would
-    cost one request for each.
+    Reads and writes verify the newest commit, whose metadata they read for the schema anyway. Verifying every commit
+    would cost one request each.
 
     Args:
         meta: the table.
         view: the view that the slices come from.
-        slices: latest slices, of at least the file groups that `written` names.
-        written: what `files_written` gave.
+        slices: the latest slices of at least the file groups in `written`.
+        written: the result of `files_written`.
 
     Raises:
-        NotFoundError: a file group has no slice as new as the commit.
+        NotFoundError: the newest slice of a file group is older than the commit.
     """
     found = {group: s.newest for s in slices if (group := (s.partition, s.file_id)) in written}
     for (partition, file_id), requested in written.items():
@@ -68,17 +68,17 @@ def verify_committed_logs(
     newest: Sequence[Instant],
     groups: Collection[tuple[str, str]] | None = None,
 ) -> None:
-    """Refuse to go on without a log file that a commit wrote and that no compaction has taken in.
+    """Raise an error if a committed log file is missing that no compaction has merged.
 
     Args:
         meta: the table.
         view: the view that the slices come from.
-        slices: latest slices, of all partitions that the commits wrote to.
+        slices: the latest slices of all partitions that the commits wrote to.
         newest: completed commits.
-        groups: file groups that `slices` are of; None for all.
+        groups: the file groups of `slices`; None for all.
 
     Raises:
-        NotFoundError: a log file is gone.
+        NotFoundError: a log file is missing.
     """
     by_group = {(s.partition, s.file_id): s for s in slices}
     for instant in newest:

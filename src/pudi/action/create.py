@@ -84,7 +84,7 @@ def create_table(
 
 
 def _check_no_timeline(meta: MetaClient) -> None:
-    """Refuse a folder with the commits of a table whose properties were lost: a new table would take over its files."""
+    """Refuse a folder with commits but no properties: a new table would adopt the files of the old one."""
     files, _ = meta.storage.list_dir(meta.store.folder)
     if files:
         raise TableExistsError(
@@ -96,7 +96,7 @@ def _check_no_timeline(meta: MetaClient) -> None:
 
 
 def _make_timeline_folder(meta: MetaClient) -> None:
-    """On a file system the folder must be there: Hudi fails to open a table without it (ActiveTimelineV2)."""
+    """Create the timeline folder on file systems: Hudi can't open a table without it (ActiveTimelineV2)."""
     folder = local_path(meta.storage, meta.store.folder)
     if folder is not None:
         try:
@@ -128,7 +128,7 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
 
 
 def _check_ordering(schema: pa.Schema, ordering: Sequence[str], table: str) -> None:
-    """Refuse ordering columns that aren't there, also those that a payload class brings along, or have no order."""
+    """Refuse ordering columns that don't exist or have no order, including those that a payload class implies."""
     for name in ordering:
         if name not in schema.names:
             raise SchemaError(f"ordering names {name!r}, which is not among {', '.join(schema.names)}", table=table)

@@ -1,4 +1,4 @@
-"""Which index a table has: by option, by what its properties say, and by its own files, which have the last word."""
+"""Find the index of a table: from options, properties and, with the last word, its files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PLAUSIBLE_BUCKETS = 100_000
 
 
 def names_index(options: Options) -> bool:
-    """Whether options say something about the index that the table may contradict."""
+    """Return whether options set anything about the index that the table may contradict."""
     return any(options.explicit(option) is not None for option in (_TYPE, _ENGINE, _COUNT, _FIELDS))
 
 
@@ -62,7 +62,7 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
     """Refuse options of the index that contradict each other or the table's properties.
 
     Raises:
-        InvalidArgumentError: they do; names them.
+        InvalidArgumentError: options contradict each other or the table; the message names them.
         NotSupportedError: consistent hashing on a copy-on-write table.
     """
     _kind(config, options, table)
@@ -87,10 +87,10 @@ def _check_consistent(config: TableConfig, table: str) -> None:
 
 
 def check_index(meta: MetaClient, options: Options) -> None:
-    """Refuse options of the index that contradict the table, when it's opened; reads nothing where none are given.
+    """Refuse index options that contradict the table, when it is opened; read nothing if there are none.
 
     Raises:
-        InvalidArgumentError: see `find_index`; a count of buckets that nothing decides yet is no error here.
+        InvalidArgumentError: see `find_index`, except that an undecided number of buckets is no error here.
         NotSupportedError: as `find_index`.
     """
     if not names_index(options):
@@ -100,15 +100,15 @@ def check_index(meta: MetaClient, options: Options) -> None:
 
 
 def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
-    """The index to write a table by.
+    """Return the index that writes use.
 
     A table whose files are buckets has the bucket index, with or without an option. Its files also state the number of
     buckets: it divides the difference between the hash of every key and the bucket of its file.
 
     Raises:
-        InvalidArgumentError: the options contradict each other or the table, so that keys would be lost: another
-            number of buckets or other columns hashed, buckets on a table of other files, another index on buckets;
-            or nothing decides the number of buckets.
+        InvalidArgumentError: the options contradict each other or the table, so that writes would miss keys: another
+            number of buckets or other hashed columns, a bucket index on files without buckets, another index on files
+            with buckets; or nothing decides the number of buckets.
         NotSupportedError: the table's buckets are numbered partition by partition, or are being resized.
     """
     check_index_options(meta.config, options, meta.storage.root)
@@ -122,7 +122,7 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
 
 
 def key_scope(index: Index, operation: Operation) -> KeyScope | None:
-    """Where a write promises that a key is in one file group; None where it doesn't."""
+    """Return where an operation keeps a key in one file group: bucket, ring, partition or table; None if nowhere."""
     if index.buckets is not None:
         return KeyScope.BUCKET if isinstance(index.buckets, Buckets) else KeyScope.RING
     if operation is not Operation.UPSERT:
@@ -131,7 +131,7 @@ def key_scope(index: Index, operation: Operation) -> KeyScope | None:
 
 
 def _kind(config: TableConfig, options: Options, table: str) -> str | None:
-    """The index that options or properties name."""
+    """Return the type of index that options or properties name."""
     given = options.explicit(_TYPE)
     persisted = config.raw.get(_TYPE.key)
     if given is not None and persisted is not None and str(given) != persisted.strip().upper():
@@ -152,9 +152,10 @@ class _Evidence:
 
     Attributes:
         files: whether any were found.
-        divided: whether all of them are named as buckets are.
+        divided: whether all of them are named as files of buckets.
         most: the greatest bucket.
-        divisor: greatest common divisor of what keys' hashes and their files' buckets differ by; 0 without keys.
+        divisor: greatest common divisor of the differences between the hash of a key and the bucket of its file; 0
+            without keys.
     """
 
     files: bool = False
@@ -164,12 +165,12 @@ class _Evidence:
 
     @property
     def fits(self) -> bool:
-        """Whether keys lie in files as some number of buckets would have them."""
+        """Return whether some number of buckets explains the file of every key."""
         return self.divisor == 0 or self.divisor > self.most
 
     @property
     def looks_divided(self) -> bool:
-        """Whether the files are buckets; names of other files say so by chance at times, keys hardly ever too."""
+        """Return whether the files are buckets: names of others may match by chance, but hardly their keys too."""
         return self.divided and self.most < _PLAUSIBLE_BUCKETS and self.divisor > self.most
 
     def allows(self, count: int) -> bool:
@@ -177,7 +178,7 @@ class _Evidence:
         return count > self.most and self.divisor % count == 0
 
     def counts(self) -> list[int]:
-        """Numbers of buckets that there may be, for keys that were seen."""
+        """Return the possible numbers of buckets, by the keys read."""
         if not self.divisor:
             return []
         small = [n for n in range(1, math.isqrt(self.divisor) + 1) if self.divisor % n == 0]
@@ -204,7 +205,7 @@ class _Finder:
                 return self._consistent(kind, fields, rings)
         seen = self._evidence(fields)
         if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options[_FIELDS] is None:
-            # the same, should only some columns of the key have been hashed
+            # the same, if only some key columns were hashed
             parts = (part for size in range(1, len(fields)) for part in itertools.combinations(fields, size))
             tried = ((self._evidence(part), part) for part in itertools.islice(parts, _SAMPLE_FIELDS))
             seen, fields = next((found for found in tried if found[0].looks_divided), (seen, fields))
@@ -226,7 +227,7 @@ class _Finder:
         return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM", records=kind in _BY_RECORDS)
 
     def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
-        """The bucket index, with the number of buckets that options or files say."""
+        """Return the bucket index, with the number of buckets from options or files."""
         table = self.meta.storage.root
         if seen.files and not seen.divided:
             raise InvalidArgumentError(
@@ -248,7 +249,7 @@ class _Finder:
         return Index(buckets=Buckets(counts[0] if given is None else int(given), fields))
 
     def _consistent(self, kind: str | None, fields: tuple[str, ...], paths: Sequence[str]) -> Index | None:
-        """The bucket index by consistent hashing, with the ring of each partition."""
+        """Return the consistent bucket index, with the hash ring of each partition."""
         table, engine = self.meta.storage.root, self.options.explicit(_ENGINE)
         if kind not in {None, "BUCKET"} or engine not in {None, _CONSISTENT}:
             raise InvalidArgumentError(
@@ -271,7 +272,7 @@ class _Finder:
         return Index(buckets=ConsistentBuckets(known[0] if given is None else int(given), fields, rings))
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
-        """Refuse buckets of other kinds: their files can have any name."""
+        """Refuse a number of buckets per partition: the names of such files prove nothing."""
         if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
             raise NotSupportedError(
                 "the table's buckets are numbered partition by partition; use Apache Hudi",
@@ -279,7 +280,7 @@ class _Finder:
             )
 
     def _evidence(self, fields: tuple[str, ...]) -> _Evidence:
-        """What the newest files say; keys are read of as few as tell, and only where names say buckets."""
+        """Collect evidence from the newest files; read keys of few files, and only if names look like buckets."""
         seen, read, hashed = _Evidence(), 0, 0
         for files in self._written():
             known = [bucket for file in files if (bucket := bucket_of_file_id(file.file_id)) is not None]
@@ -296,7 +297,7 @@ class _Finder:
         return seen
 
     def _hashes(self, file: BaseFile | LogFile, fields: tuple[str, ...]) -> np.ndarray:
-        """Return distinct hashes of the first keys of a file; none if the file was replaced and cleaned meanwhile."""
+        """Return distinct hashes of a file's first keys; none if the file was cleaned meanwhile."""
         try:
             keys = self._logged(file) if isinstance(file, LogFile) else self._stored(file)
         except NotFoundError:
@@ -309,14 +310,14 @@ class _Finder:
         return reader.read([RECORD_KEY], range(min(1, reader.num_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
-        """Keys of the records in a log file's first data block."""
+        """Return the keys of the records in a log file's first data block."""
         for block in read_blocks(self.meta.storage, file):
             if block.kind.is_data:
                 return decode_data(block, {RECORD_KEY})[RECORD_KEY]
         return pa.chunked_array([], pa.string())
 
     def _written(self) -> Iterator[list[BaseFile | LogFile]]:
-        """Files of each of the newest commits that wrote some, newest first."""
+        """Yield the files of each of the newest commits that wrote any, newest first."""
         for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
             stats = self.meta.store.read_commit_metadata(instant).partition_to_write_stats
             files = [file for partition, group in stats.items() for s in group if (file := _file(partition, s))]

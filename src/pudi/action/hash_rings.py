@@ -1,6 +1,6 @@
-"""The rings of a table with consistent hashing: read before a write, made for new partitions and after overwrites.
+"""Hash rings of a consistent bucket index: read before a write, created for new partitions and after overwrites.
 
-They are never resized.
+This release doesn't resize them.
 
 Source: ConsistentBucketIndexUtils.
 """
@@ -24,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> dict[str, Ring]:
-    """The ring of each partition that has one.
+    """Return the hash ring of each partition that has one.
 
     Args:
         meta: the table.
         timeline: its timeline.
-        paths: the files that lie in the folder of hashing metadata.
+        paths: the files in the folder of hashing metadata.
 
     Raises:
         CorruptError: hashing metadata can't be read.
@@ -54,9 +54,9 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
 
 
 def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequence[str]]) -> Index:
-    """The index of a write that replaces file groups: with consistent hashing, their hashes get new ones.
+    """Return the index of a write that replaces file groups: a consistent bucket index gets rings with new file ids.
 
-    The new ring has new file ids: readers would take an id that was replaced once for replaced.
+    Readers would ignore files with the old ids, since a replacecommit replaced them.
 
     Args:
         meta: the table.
@@ -70,9 +70,9 @@ def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequenc
 
 
 def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
-    """Write down the rings of `renewed_index`; they count once the instant has completed, as those of a resizing do.
+    """Write the rings of `renewed_index`; they take effect when the instant completes, as those of a resizing do.
 
-    If that never happens, the files stay and are ignored.
+    If it never completes, readers ignore the files.
     """
     if isinstance(index.buckets, ConsistentBuckets):
         for partition in sorted(partition for partition, ids in replaced.items() if ids):
@@ -81,23 +81,23 @@ def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[
 
 
 def reconcile_hash_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
-    """Say that the rings of a completed commit count, for when it's off the timeline (createCommitMarker)."""
+    """Mark the rings of a completed commit as valid, also after its instant is archived (createCommitMarker)."""
     if not isinstance(index.buckets, ConsistentBuckets):
         return
     try:
         for partition in sorted(partition for partition, ids in replaced.items() if ids):
             meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"", durable=True)
-    except PudiError as error:  # the commit is done; as long as it's on the timeline that says the same
+    except PudiError as error:  # the commit is completed; as long as it is on the timeline, its ring is valid anyway
         _log.warning("it could not be written down that the new buckets of commit %s count: %s", instant, error)
 
 
 def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:
-    """With consistent hashing, divide the partitions that have no hashing metadata yet and get records.
+    """Create hash rings for partitions that get records and have none; only with consistent hashing.
 
-    What two writers make is the same.
+    Concurrent writers create equal rings.
 
     Raises:
-        ConflictError: another writer made it for another number of buckets meanwhile.
+        ConflictError: another writer created a ring with another number of buckets meanwhile.
     """
     buckets = index.buckets
     if operation is Operation.DELETE or not isinstance(buckets, ConsistentBuckets):

@@ -1,4 +1,4 @@
-"""What a user asks of an index: kind, columns, name and settings in, an `IndexSpec` out; and what a table has.
+"""Convert a user's request for an index into an `IndexSpec`, and list the indexes of a table.
 
 Source: HoodieTableMetadataUtil.getSecondaryOrExpressionIndexName; HoodieSparkIndexClient.
 """
@@ -22,7 +22,7 @@ __all__ = ["IndexInfo", "IndexRequest", "index_asked", "indexes_of", "names_of",
 
 
 def index_asked(request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
-    """The index that a user asks for.
+    """Return the index that a user asks for.
 
     Args:
         request: the request.
@@ -31,7 +31,7 @@ def index_asked(request: IndexRequest, version: int, options: Options, table: st
         table: location of the table's root, for messages.
 
     Raises:
-        InvalidArgumentError: the request makes no sense.
+        InvalidArgumentError: the request contradicts itself, or the table can't have the index.
     """
     return registry.kind_requested(request, table).requested(request, version, options, table)
 
@@ -41,12 +41,12 @@ class IndexInfo:
     """An index of a table.
 
     Attributes:
-        name: its full name, that of its partition of the metadata table.
+        name: full name: the name of its partition of the metadata table.
         kind: as in `create_index`.
-        columns: the columns that it's made of, as far as it says.
-        expr: the function that it's over; empty for none.
+        columns: the indexed columns, if its definition has them.
+        expr: the indexed function; empty for none.
         state: `ready`, `building`, or `planned`.
-        instant: requested time of the plan, while it's not ready.
+        instant: requested time of the plan, until the index is ready.
     """
 
     name: str
@@ -58,7 +58,7 @@ class IndexInfo:
 
 
 def partition_named(meta: MetaClient, name: str) -> str:
-    """The partition of the index that a user calls by its full name, or without what the kind puts before."""
+    """Return the partition of an index by its full name, or by its name without the prefix of its kind."""
     known = [info.name for info in indexes_of(meta)]
     prefixes = [kind.type.name for kind in registry.KINDS if kind.type.is_named]
     ends = [each for each in known if each in {f"{prefix}{name}" for prefix in prefixes}]
@@ -70,10 +70,10 @@ def partition_named(meta: MetaClient, name: str) -> str:
 
 
 def indexes_of(meta: MetaClient) -> list[IndexInfo]:
-    """A table's indexes by name, those that are planned or being built among them.
+    """Return a table's indexes by name, with planned and unfinished ones.
 
     Raises:
-        CorruptError: a definition or a plan makes no sense.
+        CorruptError: a definition or a plan is damaged.
     """
     timeline = meta.store.load()
     pending = {
@@ -101,11 +101,11 @@ def _info(spec: IndexSpec, state: str, instant: str | None) -> IndexInfo:
 
 
 def split_options(given: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Separate options of Hudi and pudi from the settings of an index, which have no such prefix."""
+    """Separate options (`hoodie.…`, `pudi.…`) from the settings of an index, which have no prefix."""
     options = {key: value for key, value in (given or {}).items() if key.startswith(KEY_PREFIXES)}
     return options, {key: value for key, value in (given or {}).items() if key not in options}
 
 
 def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Columns that are given as one name, several or none."""
+    """Return columns given as one name, several or None as a tuple."""
     return (columns,) if isinstance(columns, str) else tuple(columns or ())

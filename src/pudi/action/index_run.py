@@ -1,9 +1,9 @@
-"""One run of a planned building of an index: it holds the table's lock for moments only, in which no job runs.
+"""One run of a planned index build. It holds the table's lock only briefly, and runs no job under it.
 
 The run creates the file groups and states in the properties, under the lock, that the index is being built. From then
 on every commit writes its changes there. Without the lock the run writes base files of everything committed before.
-Under the lock again it completes. The newest entry of a key wins, and log files are newer than base files, so nothing
-has to be caught up with. If a commit of another writer did not take part, the run starts again.
+Under the lock again it completes. The newest entry of a key wins, and log files are newer than base files, so there is
+nothing to catch up with. If another writer committed without updating the index, the run starts again.
 
 Source: RunIndexActionExecutor, AbstractIndexingCatchupTask.
 """
@@ -46,7 +46,7 @@ _OPERATION = "INDEX"
 
 
 class _LeftBehind(PudiError):
-    """Another writer committed without putting its changes into the index."""
+    """Another writer committed without updating the index."""
 
 
 @dataclass(slots=True)
@@ -56,9 +56,9 @@ class IndexRun:
     Attributes:
         meta: the table.
         engine: runs the jobs.
-        instant: the indexing.
+        instant: the indexing instant.
         resolved: the options.
-        keeps_plan: whether the plan stays for others where the run fails.
+        keeps_plan: whether a failed run leaves the plan for other processes.
         runs_services: whether the metadata table's services run afterwards; a write runs them after its commit.
     """
 
@@ -98,7 +98,7 @@ class IndexRun:
         )
 
     def _once(self) -> tuple[Instant, Stats]:
-        with self._claimed() as (pending, plan):
+        with self._leased() as (pending, plan):
             if pending.is_completed:
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
@@ -114,13 +114,13 @@ class IndexRun:
                 return self._finish(builder, instant, filled)
 
     @contextmanager
-    def _claimed(self) -> Iterator[tuple[Instant, tuple[IndexedPartition, ...]]]:
-        """The plan, requested, with heartbeats; on an error it's given back."""
+    def _leased(self) -> Iterator[tuple[Instant, tuple[IndexedPartition, ...]]]:
+        """Yield the leased plan with a heartbeat; revert it to requested on an error."""
         meta, requested = self.meta, self.instant.requested
         interval = WriteOptions.of(self.resolved).heartbeat_interval_ms
-        # Hudi takes a delta commit of the metadata table without one for dead, although it's an indexing's
+        # Hudi considers a deltacommit of the metadata table without a heartbeat dead, even one of an index build
         beats = [Heartbeat(s, requested, meta.context, interval) for s in (meta.storage, open_metadata(meta).storage)]
-        claimed = False
+        leased = False
         try:
             with meta.lock:
                 current = self._free()
@@ -130,12 +130,12 @@ class IndexRun:
                 if not current.is_completed:
                     for beat in beats:
                         beat.start()
-                claimed = True
+                leased = True
             yield current, plan
         except BaseException as error:
             for beat in beats:
                 beat.stop(delete=False)
-            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and claimed:
+            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and leased:
                 self._undo(keeps_plan=self.keeps_plan or isinstance(error, _LeftBehind))
             raise
         for beat in beats:  # all of them, before what may fail
@@ -145,7 +145,7 @@ class IndexRun:
                 beat.stop()
 
     def _free(self) -> Instant:
-        """Return the indexing as it is now: pending, and run by nobody."""
+        """Return the current instant of the plan, which is pending and which no process runs."""
         current = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
         options = WriteOptions.of(self.resolved)
         if current is None or current.is_completed or not is_dead_building(self.meta, current, options):
@@ -153,7 +153,7 @@ class IndexRun:
         return current
 
     def _begin(self, builder: IndexBuilder, groups: Sequence[str], instant: Instant) -> Instant:
-        """Make the file groups, then tell writers of them under the lock."""
+        """Create the file groups, then list the index as inflight in the properties, under the lock."""
         meta, partition = self.meta, builder.work.spec.partition
         with meta.lock:
             self._check_lacking(partition)
@@ -167,14 +167,14 @@ class IndexRun:
             if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
                 builder.work = replace(builder.work, timeline=now)
                 add_groups(mdt, instant.requested, partition, builder.late_groups())
-            meta.storage.sync([meta.store.path(instant)])  # what the properties are going to name is whole
+            meta.storage.sync([meta.store.path(instant)])  # the properties may only list a complete index
             mdt.storage.sync([partition, mdt.store.path(own)])
             ready, building = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
             set_partitions(meta, ready=ready, building={*building, partition})
         return instant
 
     def _check_lacking(self, partition: str) -> None:
-        """Refuse to make an index that another process has made, under the lock."""
+        """Refuse to build an index that another process has built meanwhile; under the lock."""
         self.meta.reload()
         ready, wrong = self.meta.config.metadata_partitions, None
         if partition in ready:
@@ -185,7 +185,7 @@ class IndexRun:
             raise ConflictError(wrong, table=self.meta.storage.root, instant=self.instant.requested)
 
     def _finish(self, builder: IndexBuilder, instant: Instant, filled: Stats) -> tuple[Instant, Stats]:
-        """Check under the lock that all commits since the beginning took part, then publish the index."""
+        """Check under the lock that all commits since the start updated the index, then publish it."""
         meta, partition = self.meta, builder.work.spec.partition
         builder.catch_up(meta.store.load())
         with meta.lock:
@@ -211,10 +211,10 @@ class IndexRun:
             return complete_index(meta, instant, stats), stats
 
     def _check_kept(self, builder: IndexBuilder, now: Timeline) -> None:
-        """Whether every commit since the building began has put its changes into the index.
+        """Check that every commit since the start of the build updated the index.
 
         Raises:
-            _LeftBehind: one has not, or somebody compacted the file groups, which have their base files yet to come.
+            _LeftBehind: one did not, or another process compacted the file groups before their base files existed.
         """
         meta, work = self.meta, builder.work
         partition, kind = work.spec.partition, registry.kind_of(work.spec.partition)
@@ -245,7 +245,7 @@ class IndexRun:
                 if left is not None and (made or not keeps_plan):
                     discard_index(meta, left)
         except PudiError:
-            return  # the first error is the one to tell; the next one that comes finds this run dead
+            return  # report the first error; the next process finds this run dead
 
     def _give_up(self) -> None:
         if not self.keeps_plan:
@@ -256,14 +256,14 @@ class IndexRun:
 
 
 def discard_index(meta: MetaClient, instant: Instant) -> None:
-    """Take a pending indexing off the timeline, under the table's lock, with all that it has made.
+    """Remove a pending index build and its files from the table, under the table's lock.
 
-    One that has written everything is completed instead.
+    If it has written everything, complete it instead.
     """
     plan = plan_of(meta, instant)
     if instant.state is State.INFLIGHT:
         given = revert_index_build(meta, instant)
-        if given is None:  # it had written everything, and is completed now
+        if given is None:  # the dead run had written everything; the build is completed now
             return
         instant = given
     for each in plan:
@@ -273,7 +273,7 @@ def discard_index(meta: MetaClient, instant: Instant) -> None:
 
 
 def busy(meta: MetaClient, instant: Instant, partition: str) -> ConflictError:
-    """The error for an index that another process is at work on."""
+    """Return the error for an index that another process is building."""
     what = f"the index {partition}" if partition else "it"
     return ConflictError(
         f"another process is building {what}, or has built it. If you know that it's dead, drop the index, and make it "

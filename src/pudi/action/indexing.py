@@ -47,16 +47,16 @@ def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Op
     Args:
         meta: the table.
         engine: runs the jobs.
-        spec: the index, as the user gives it.
+        spec: the index, as the user requests it.
         resolved: the options.
 
     Returns:
         What was written.
 
     Raises:
-        InvalidArgumentError: the table has it already, or can't have it; nothing was written.
-        NotSupportedError: the table, or the kind of index, is none that this release can write.
-        ConflictError: another process is building it, or writers got in the way; nothing of it stays.
+        InvalidArgumentError: the table already has the index, or can't have it; nothing was written.
+        NotSupportedError: this release can't write the table, or this kind of index.
+        ConflictError: another process is building it, or other writers interfered; nothing of it is left.
     """
     instant = schedule_index(meta, engine, spec, resolved)
     return IndexRun(meta, engine, instant, resolved, keeps_plan=False).run()
@@ -65,7 +65,7 @@ def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Op
 def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
     """Plan an index, for any process to build; arguments and errors as `create_index`.
 
-    A plan for the same index that no process runs is replaced.
+    It replaces a plan for the same index that no process runs.
 
     Returns:
         The requested instant.
@@ -78,7 +78,7 @@ def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: 
 
 
 def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
-    """Put the plan of an index on the timeline, under the table's lock; see `schedule_index`."""
+    """Request the indexing instant with its plan, under the table's lock; see `schedule_index`."""
     root, timeline = meta.storage.root, meta.store.load()
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
@@ -89,7 +89,7 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
         if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
             raise busy(meta, pending, spec.partition)
         _discard(meta, pending, spec.partition)
-    if spec.partition in meta.config.metadata_partitions:  # the dead one had written everything
+    if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     write_definition(meta, found)
     planned = IndexedPartition(spec.partition, _contiguous(timeline))
@@ -99,7 +99,7 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
 def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Collection[str]:
     """Build an index before a write or in a repair, unless the table has it or another process builds it.
 
-    That of a table without commits is made under the table's lock, and leaves no instant on its timeline.
+    The index of a table without commits is built under the table's lock and leaves no instant on the timeline.
 
     Args:
         meta: the table, with a metadata table.
@@ -108,12 +108,12 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
         resolved: the options.
 
     Returns:
-        The partitions of the metadata table that were made.
+        The new partitions of the metadata table.
 
     Raises:
         InvalidArgumentError: the table can't have the index; nothing was written.
-        NotSupportedError: the kind of index is none that this release can make.
-        ConflictError: other writers got in the way; nothing of the index stays.
+        NotSupportedError: this release can't build this kind of index.
+        ConflictError: other writers interfered; nothing of the index is left.
     """
     with meta.lock:
         meta.reload()
@@ -143,7 +143,7 @@ def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline:
 
 
 def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
-    """Run the plans of indexes that no process runs, whoever made them, oldest first.
+    """Run all plans of indexes that no process runs, oldest first, pudi's and Hudi's.
 
     Args:
         meta: the table.
@@ -151,8 +151,8 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> 
         resolved: the options.
 
     Raises:
-        NotSupportedError: the table, or the kind of index, is none that this release can write.
-        ConflictError: writers got in the way; the plan stays.
+        NotSupportedError: this release can't write the table, or this kind of index.
+        ConflictError: other writers interfered; the plan stays.
     """
     pending = meta.store.load().of(Action.INDEXING, *_PENDING)
     if not pending:
@@ -176,7 +176,7 @@ def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
     """Replace a plan of several indexes, as Hudi's indexer makes them, by one plan for each; no process runs them.
 
     Returns:
-        The plans, that of the record index first, which others need.
+        The plans; the record index first, since others require it.
     """
     with meta.lock:
         meta.reload()
@@ -201,7 +201,7 @@ def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
 
 
 def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
-    """Take the plan of an index off the timeline, under the table's lock; what else it names stays planned."""
+    """Remove an index from a plan on the timeline, under the table's lock; its other indexes stay planned."""
     if len(plan_of(meta, instant)) == 1:
         discard_index(meta, instant)
         return
@@ -211,7 +211,7 @@ def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
 
 
 def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
-    """Whether somebody has made a planned index in another way; then the plan is taken off the timeline."""
+    """Return whether the table has a planned index already; if so, remove the plan from the timeline."""
     with meta.lock:
         meta.reload()
         current = meta.store.load().find(instant.requested, Action.INDEXING)
@@ -226,7 +226,8 @@ def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
 def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
     """Drop an index, or the files of an unfinished build; partition statistics are dropped with column statistics.
 
-    The properties say first that it's gone, then its files go, then its definition: no reader trusts half of it.
+    First its name is removed from the properties, then its files, then its definition: no reader uses a half-dropped
+    index.
 
     Args:
         meta: the table.
@@ -256,7 +257,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
         present = doomed & {*meta.config.metadata_partitions, *meta.config.metadata_partitions_inflight}
         if present:
             drop_partitions(meta, present)
-        for each in sorted(doomed - present):  # what a drop that died left behind
+        for each in sorted(doomed - present):  # left by a drop that died
             delete_folder(meta.storage, f"{METADATA_DIR}/{each}")
         delete_definition(meta, partition)
 
@@ -276,7 +277,7 @@ def _check_droppable(partition: str, known: set[str], root: str) -> None:
 
 
 def _beats(meta: MetaClient, instant: Instant) -> bool:
-    """Whether an indexing has a heartbeat, so that its process would be known to be dead; Hudi's have none."""
+    """Return whether an index build has a heartbeat, which shows when its process dies; Hudi's builds have none."""
     try:
         meta.storage.head(heartbeat_path(instant.requested))
     except NotFoundError:
@@ -291,7 +292,7 @@ def _check(meta: MetaClient, resolved: Options) -> None:
 
 
 def _with_metadata(meta: MetaClient, resolved: Options) -> None:
-    """Create the metadata table that an index needs, if there is none, after a rollback of dead writers."""
+    """Create the metadata table if there is none, after a rollback of dead writers."""
     reconcile_metadata(meta, resolved)
     repair(meta, WriteOptions.of(resolved))
     build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))
@@ -309,7 +310,7 @@ def _pending_of(meta: MetaClient, timeline: Timeline, partition: str) -> list[In
 
 
 def _contiguous(timeline: Timeline) -> str:
-    """Requested time of the newest commit before the first pending write (getContiguousCompletedWriteTimeline)."""
+    """Return the newest commit's requested time before any pending write (getContiguousCompletedWriteTimeline)."""
     writes = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.COMPACTION, Action.CLUSTERING}
     first = min((i.requested for i in timeline.pending if i.action in writes), default=None)
     done = [i.requested for i in timeline.commits if first is None or i.requested < first]

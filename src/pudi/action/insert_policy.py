@@ -28,7 +28,7 @@ def adds_new_only(
     """Return whether an insert drops or refuses records whose key exists in one of the slices.
 
     Raises:
-        NotSupportedError: it is to, and the index can't tell.
+        NotSupportedError: the options ask for it, and the index can't find existing keys.
     """
     wanted = operation is Operation.INSERT and options.duplicates != "none"
     if wanted and any(s.logs for s in slices):
@@ -49,7 +49,7 @@ def without_known(tagged: Any, options: WriteOptions, table: str) -> Any:
     """Return the records whose key does not exist in the table.
 
     Raises:
-        InvalidArgumentError: there are others, which are to be refused.
+        InvalidArgumentError: keys exist, and the options refuse them.
     """
     known = sum(tagged.profile.updates.values())
     if known and options.duplicates == "fail":

@@ -1,4 +1,4 @@
-"""How reads of a merge-on-read table merge its log files, those of a writer too."""
+"""Settings by which readers, and writers that read, merge the log files of a merge-on-read table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def merging_of(
     until: str | None = None,
     among: frozenset[str] | None = None,
 ) -> Merging | None:
-    """How a read merges log files over base files; None in a copy-on-write table.
+    """Return how a read merges log files with base files; None in a copy-on-write table.
 
     Args:
         meta: the table.
         timeline: the whole active timeline.
         seen: the part of it that the reader sees.
-        until: greatest requested time of log blocks that count; None for any.
-        among: in incremental reads, the instants whose log blocks count; None for all.
+        until: log blocks of later requested times are ignored; None for no bound.
+        among: in incremental reads, the instants whose log blocks are merged; None for all.
 
     Raises:
         NotSupportedError: the table names a payload class that pudi doesn't know.
@@ -54,9 +54,8 @@ def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:
 def merging_of_deletes(meta: MetaClient, timeline: Timeline, operation: Operation) -> Merging | None:
     """Return how a delete reads the stored records whose ordering values its log records copy.
 
-    None for other operations, in copy-on-write tables, and where no ordering value decides between versions. Where log
-    files have no place for the values, or readers don't heed them, deletes go without, and a warning says what may
-    follow.
+    None for other operations, in copy-on-write tables, and if no ordering value decides between versions. If log
+    files can't store the values, or readers ignore them, deletes have none, and a warning states the consequence.
     """
     merges = merge_semantics(meta.config)
     ordered = merges.mode == MergeMode.EVENT_TIME.value and merges.ordering_fields

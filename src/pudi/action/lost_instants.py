@@ -1,4 +1,4 @@
-"""Instants whose completed file is gone, found by comparing later instants with the timeline.
+"""Find completed instants whose file was lost, by comparing later instants with the timeline.
 
 A crash also leaves a pending instant, and a rollback leaves nothing. The difference is a completed instant that builds
 on what the lost one wrote: no instant builds on one that isn't completed.
@@ -34,12 +34,12 @@ _BOOTSTRAP = "0000000000000"
 
 @dataclass(frozen=True, slots=True)
 class LostInstant:
-    """An instant that had completed and whose completed file is gone.
+    """A completed instant whose completed file was lost.
 
     Attributes:
         requested: its requested time.
-        proof: a completed instant that was built on it.
-        through: what that one names: a file, or the instant itself.
+        proof: a later completed instant that builds on it.
+        through: what the proof refers to: a file, or the instant itself.
         pending: its pending instant on the timeline; None if there is none.
     """
 
@@ -62,17 +62,17 @@ class LostInstant:
 def find_lost(
     meta: MetaClient, timeline: Timeline, later: Iterable[Instant], *, in_logs: bool = True, in_rows: bool = True
 ) -> list[LostInstant]:
-    """Instants that some completed ones were built on, and that aren't completed; oldest first.
+    """Return the instants that completed ones build on and that aren't completed, oldest first.
 
-    An instant that left nothing is reported if it is not older than the active timeline, or if nothing was ever
+    An instant without any file left is reported if the active timeline reaches back to it, or if nothing was ever
     archived.
 
     Args:
         meta: the table.
         timeline: its active timeline.
         later: completed instants of the timeline whose metadata is read.
-        in_logs: whether log files are read too: their blocks name the base file that they belong to.
-        in_rows: whether to look for the rows of pending instants in what later compactions made, below version 8.
+        in_logs: whether to read log files too: their blocks name their base file.
+        in_rows: whether to look for rows of pending instants in compacted base files, below version 8.
 
     Raises:
         CorruptError: an instant can't be read.
@@ -103,29 +103,30 @@ def refuse_losses(
     after: str | None = None,
     until: str | None = None,
 ) -> None:
-    """Refuse to read without an instant that had completed.
+    """Raise an error if a read would miss a lost instant.
 
-    If writes are pending, later commits are read as well. Otherwise only the metadata is used that is read anyway.
+    If writes are pending, later commits are read too. Otherwise only commit metadata that the read needs anyway is
+    used.
 
     Args:
         meta: the table.
         timeline: its whole timeline.
-        read: completed instants whose metadata is known or free to read.
-        after: completion time after which an instant matters to the reader; None for all.
-        until: greatest requested time of instants that matter to it; None for any.
+        read: completed instants whose metadata is cached, or needed anyway.
+        after: ignore instants that completed until then; None for no bound.
+        until: ignore instants requested later; None for no bound.
 
     Raises:
-        CorruptError: one is gone.
+        CorruptError: an instant was lost.
     """
     pending = [each.requested for each in timeline.pending if each.action in WRITE_ACTIONS]
     later = {each.requested: each for each in read}
     if pending:
         later |= {each.requested: each for each in timeline.commits if each.requested > min(pending)}
-    # the newest snapshot has what compactions took in; rows are asked where one before them, or a range, is read
+    # the newest snapshot has compacted rows; only time travel and incremental reads need this check
     in_rows = until is not None or after is not None
     ordered = (later[requested] for requested in sorted(later))
     found = find_lost(meta, timeline, ordered, in_logs=False, in_rows=in_rows)
-    for lost in found:  # whoever reads log files looks into them
+    for lost in found:  # readers of log files check those themselves
         latest = (
             lost.proof.requested if timeline.rules.has_completion_times else lost.requested
         )  # when it had completed
@@ -134,10 +135,10 @@ def refuse_losses(
 
 
 def refuse_to_undo(meta: MetaClient, timeline: Timeline, target: Instant) -> None:
-    """Refuse to roll back the pending instant of one that had completed.
+    """Refuse to roll back a pending instant that had completed.
 
     Raises:
-        CorruptError: a later instant was built on it.
+        CorruptError: a later instant builds on it.
     """
     later = (each for each in timeline.commits if each.requested > target.requested)
     for lost in find_lost(meta, timeline, later):
@@ -150,10 +151,10 @@ def _error(meta: MetaClient, lost: LostInstant) -> CorruptError:
 
 
 def _surely(meta: MetaClient, timeline: Timeline, found: dict[str, LostInstant]) -> list[str]:
-    """Those that neither the timeline of now nor the archive has."""
+    """Return those that neither the current timeline nor the archive has."""
     if not found:
         return []
-    now = meta.store.load()  # a listing that takes long may show an instant, and not one that completed before it
+    now = meta.store.load()  # a slow listing may show an instant and miss one that completed before it
     archived: set[str] | None = None
     sure = []
     for requested, lost in sorted(found.items()):
@@ -171,10 +172,10 @@ def _surely(meta: MetaClient, timeline: Timeline, found: dict[str, LostInstant])
 
 
 def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[tuple[str, str, bool]]:
-    """Requested times of what a completed instant was built on, what names each, and whether that is certain.
+    """Return the requested times that a completed instant builds on, what refers to each, and whether it is proof.
 
-    Not certain is what names of log files say where they bear the instant of their slice's base (below version 8): it
-    may be that of a compaction which was still pending.
+    Names of log files are no proof below version 8: they have the instant of their slice's base file, which may be a
+    pending compaction.
     """
     metadata = meta.store.read_commit_metadata(instant)
     for stats in metadata.partition_to_write_stats.values():
@@ -198,9 +199,9 @@ def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
 
 
 def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant]) -> Iterator[tuple[str, str, bool]]:
-    """Find pending writes whose rows a compaction put into base files: it only merges completed ones.
+    """Find pending writes whose rows are in a compaction's base files, since compactions merge only completed writes.
 
-    Below version 8 nothing else proves it: log files are named by the base of their slice only.
+    Below version 8 there is no other proof: names of log files only have their base file's instant.
     """
     asked = {each for each, left in pending.items() if left.action in WRITE_ACTIONS and each < instant.requested}
     if (

@@ -1,7 +1,7 @@
 """Files that dead writers left behind: found by listings, deleted under the table's lock.
 
-Readers ignore them, since they are of instants that never completed. But they take space, and a metadata table that is
-rebuilt from folders must not list them.
+Readers ignore them, since their instants never completed. But they take space, and a metadata table that is rebuilt
+from folders must not list them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Orphans:
 
     Attributes:
         data_files: data files of instants that aren't on the timeline and never completed.
-        markers: folders of markers of instants that aren't pending and give no sign of life.
-        metadata: folders of the metadata table that are none of its partitions: unfinished or dropped ones.
-        backup: whether a change of the properties died half-way.
+        markers: marker folders of instants that aren't pending and have no live heartbeat.
+        metadata: folders in the metadata table that aren't partitions: unfinished or dropped ones.
+        backup: whether a crash interrupted an update of the properties.
     """
 
     data_files: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Orphans:
 
 
 def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Orphans:
-    """Find orphans. Folders are listed before the timeline is read, so that the instants of live writers are on it.
+    """Find orphans. Folders are listed before the timeline, so that the timeline has the instants of live writers.
 
     Args:
         meta: the table.
@@ -78,7 +78,7 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
     data_files = [] if timeline.start is None and meta.store.has_history() else list(_orphans(folders, timeline))
-    if data_files:  # files of an instant that had completed are all that's left of it
+    if data_files:  # if the instant had completed, these files are all that is left of it
         lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
     return Orphans(
@@ -90,7 +90,7 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
 
 
 def _filled(meta: MetaClient, folder: str) -> list[str]:
-    """Names of the folders in one that hold files; empty ones are there on disks only."""
+    """Return the names of subfolders with files: only disks have empty ones."""
     found = meta.storage.list_dir(folder)[1]
     return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
 
@@ -98,7 +98,7 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
 def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
     """Return data files of instants that are neither on the timeline nor older than its start.
 
-    Older ones may be archived. Below version 8 log files bear their base's instant, and blocks of many.
+    Older ones may be archived. Below version 8 the name of a log file has its base file's instant.
     """
     known = {instant.requested for instant in timeline.instants}
     start = timeline.start or ""

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Phases:
-    """How long each phase of one action takes; a phase may come more than once.
+    """The seconds that each phase of an action takes; a phase may come more than once.
 
     Attributes:
         table: the table's root.
@@ -38,13 +38,13 @@ class Phases:
 
     @classmethod
     def of(cls, meta: MetaClient, action: str) -> Phases:
-        """The phases of an action on a table that begins now."""
+        """Return the phases of an action that begins now."""
         clock = meta.context.clock
         return cls(meta.storage.root, action, clock, clock.monotonic())
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what is done within."""
+        """Time a block as a phase, and report it."""
         began = self.clock.monotonic()
         with phase(self.table, self.action, name):
             yield

@@ -39,15 +39,15 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
     Args:
         write: the attempt.
         records: its records.
-        slices: the slices that may hold their keys.
+        slices: the slices that may hold their keys; no other slice is searched.
 
     Raises:
-        InvalidArgumentError: an insert refuses known keys, and there are some.
-        NotSupportedError: an insert is to look for known keys, and the index can't.
+        InvalidArgumentError: the options of an insert refuse existing keys, and there are some.
+        NotSupportedError: an insert must look for existing keys, and the index can't.
     """
     meta, engine, operation = write.meta, write.engine, write.operation
     shards = shards_for(meta, write.timeline, write.index)
-    index = replace(write.index, records=shards is not None)  # without one keys are looked for in files
+    index = replace(write.index, records=shards is not None)  # without a record index keys are looked up in files
     packs = operation is not Operation.DELETE and index.buckets is None
     new_only = adds_new_only(operation, write.options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)
@@ -67,7 +67,7 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
         ids = meta.context.new_id
         plan = place_buckets(profile, slices, operation, index.buckets, ids, write.table, write.logs)
         return Placement(tagged, plan, index)
-    if operation is Operation.DELETE:  # keys that are not there are no error, and nothing to do
+    if operation is Operation.DELETE:  # deletes of keys that don't exist are no error, and change nothing
         profile = WriteProfile(profile.updates, {})
     unique = meta.context.new_id()
     sizes = _sizing(write, records) if any(profile.inserts.values()) else NO_INSERTS
@@ -76,7 +76,7 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
 
 
 def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> list[FileSlice]:
-    """Return the latest slices of some partitions, None for all; the newest commit's files are verified to be there.
+    """Return the latest slices of some partitions, None for all, and verify that the newest commit's files exist.
 
     Raises:
         ConflictError: another writer removed some meanwhile.

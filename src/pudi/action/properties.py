@@ -32,10 +32,10 @@ def check_no_table(storage: Storage) -> None:
 
 
 def read_properties(storage: Storage, context: Context) -> dict[str, str]:
-    """Read a table's properties, or their backup while somebody updates them (ConfigUtils.fetchConfigs).
+    """Read a table's properties, or their backup during an update (ConfigUtils.fetchConfigs).
 
     Raises:
-        TableNotFoundError: neither file is there.
+        TableNotFoundError: neither file exists.
         CorruptError: neither can be read.
     """
     problem: CorruptError | None = None
@@ -52,7 +52,7 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
             except StoreNotFoundError as error:
                 raise TableNotFoundError(error.message, table=storage.root) from error
         if not found and not absent:
-            # An update may have put the new file in place and taken the backup away between the two looks.
+            # An update may have written the new file and deleted the backup between the two reads.
             absent = True
             continue
         if not found:
@@ -70,10 +70,10 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
 def update_properties(
     storage: Storage, context: Context, change: Callable[[dict[str, str]], Mapping[str, str]]
 ) -> dict[str, str]:
-    """Replace a table's properties by what `change` makes of them. Called under the table's lock.
+    """Replace a table's properties by the result of `change`. Called under the table's lock.
 
-    A reader sees the old or the new properties at any moment: the old ones are kept as a backup until the new file
-    stands (HoodieTableConfig.modify). A backup left by a crash is put back first.
+    Readers see the old or the new properties: a backup holds the old ones until the new file is written
+    (HoodieTableConfig.modify). A backup that a crash left is restored first.
 
     Returns:
         The new properties.
@@ -89,7 +89,7 @@ def update_properties(
 
 
 def recover_properties(storage: Storage) -> None:
-    """Finish or undo an update that died half-way (HoodieTableConfig.recoverIfNeeded); under the table's lock."""
+    """Finish or undo an interrupted update (HoodieTableConfig.recoverIfNeeded); under the table's lock."""
     backup = _try_read(storage, PROPERTIES_BACKUP)
     if backup is None:
         return

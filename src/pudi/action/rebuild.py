@@ -35,7 +35,7 @@ class PartitionRebuild:
 
     Attributes:
         built: rebuilt partitions of the metadata table.
-        dropped: those that were taken away, and why they weren't made.
+        dropped: partitions that were dropped and not rebuilt, with the reason.
     """
 
     built: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class PartitionRebuild:
 
 
 def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
-    """Partitions, and those that can't stay without them: all with `files`; statistics of partitions go with columns'.
+    """Return partitions with their dependents: all for `files`; `partition_stats` for `column_stats`, and vice versa.
 
     Args:
         meta: the table.
@@ -55,25 +55,25 @@ def with_dependents(meta: MetaClient, partitions: Collection[str]) -> set[str]:
 
 
 def rebuild(
-    meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], settle: Callable[[], object]
+    meta: MetaClient, engine: Engine, options: Options, partitions: Collection[str], before_build: Callable[[], object]
 ) -> PartitionRebuild:
     """Delete partitions of the metadata table and build them again from the table's files.
 
-    Writers may go on once they're gone: their commits take part in the building, see `IndexRun`. A crash leaves a table
-    without the partitions: its readers list folders and read footers until they're made again.
+    After the deletion writers go on, and their commits update the new partitions, see `IndexRun`. A crash leaves a
+    table without the partitions: readers list folders and read footers until they are rebuilt.
 
     Args:
         meta: the table.
         engine: runs the jobs.
-        options: the user's: how many file groups partitions get, and the like.
+        options: the user's, such as the number of file groups of a partition.
         partitions: the damaged partitions; see `with_dependents`.
-        settle: called after the deletion and before the build: it rolls back dead writers, for which the metadata table
-            must be readable or absent.
+        before_build: called after the deletion: it rolls back dead writers, for which the metadata table must be
+            readable or absent.
 
     Raises:
-        ConflictError: the metadata table is being compacted or gets an index; or, below version 8, an instant is
-            pending on the table, whose log files can't be told from others, or a compaction on the metadata table.
-            Nothing was done.
+        ConflictError: the metadata table is being compacted or gets an index. Below version 8 also: an instant is
+            pending on the table, whose log files look like others, or a compaction on the metadata table. Nothing
+            was changed.
     """
     with meta.lock:
         meta.reload()
@@ -84,7 +84,7 @@ def rebuild(
             _check_alone(meta, options, doomed)
             _stop_services(meta, options, doomed)
             drop_partitions(meta, doomed)
-        settle()
+        before_build()
         timeline = meta.store.load()
         built: list[str] = []
         dropped: list[tuple[str, str]] = []
@@ -102,7 +102,7 @@ def rebuild(
 def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) -> None:
     """Before a write, rebuild indexes whose entries another writer rolled back.
 
-    Where that can't be done now, they stay as they are, which no reader uses: the next write tries again.
+    If that fails now, they stay as they are; no reader uses them, and the next write tries again.
 
     Args:
         meta: the table, with its metadata table as it was opened for the write (`build_metadata`).
@@ -110,13 +110,13 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
         options: the writer's.
 
     Raises:
-        NotFoundError: a file of the table is gone.
-        CorruptError: one can't be read.
+        NotFoundError: a file of the table is missing.
+        CorruptError: a file can't be read.
     """
     if meta.opened.table is None:
         return
     table = meta.opened.table[1]
-    # what an index of records lacks is missed for good; without statistics only more files are read
+    # readers would miss what a record-level index lacks; missing statistics only cost time
     record_level = any(map(kinds.is_record_level, table.partitions))
     lost = table.ever_invalidated if record_level else table.invalidated
     if not lost:
@@ -136,7 +136,7 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
 
 
 def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
-    """Refuse to delete partitions that could not be rebuilt now, or that another process works on."""
+    """Refuse to delete partitions that can't be rebuilt now, or that another process is building or compacting."""
     dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}
     for instant, alive in pending_writes(meta, WriteOptions.of(options)):
         if FILES in doomed and instant.action is Action.INDEXING and alive is Liveness.ALIVE:
@@ -155,7 +155,7 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
 
 
 def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
-    """Abort compactions of the metadata table that no process runs, whose plans name files that will be deleted."""
+    """Abort plans to compact files that will be deleted, if no process runs them."""
     try:
         mdt = open_metadata(meta)
     except (CorruptError, NotSupportedError):

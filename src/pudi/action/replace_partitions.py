@@ -1,7 +1,7 @@
 """Replace what partitions hold: overwrites and deletes of partitions, each one replacecommit.
 
-Nothing is deleted: the replacecommit names the file groups that are out of the table from then on, and a cleaner
-removes their files later (SparkInsertOverwriteCommitActionExecutor, SparkDeletePartitionCommitActionExecutor).
+No file is deleted: the replacecommit names the replaced file groups, which readers then ignore, and a cleaner deletes
+their files later (SparkInsertOverwriteCommitActionExecutor, SparkDeletePartitionCommitActionExecutor).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def overwrite(
     extra_metadata: Mapping[str, str] | None = None,
     since: str | None = None,
 ) -> CommitResult | None:
-    """Write records in place of what the partitions hold that they fall into, or all of the table.
+    """Replace the partitions that the records belong to, or the whole table, by the records.
 
     Args:
         meta: the table.
@@ -61,7 +61,7 @@ def overwrite(
         operation: INSERT_OVERWRITE or INSERT_OVERWRITE_TABLE.
         resolved: the writer's options; hoodie.datasource.overwrite.mode=static without partitions means all of the
             table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
-        partitions: partition paths that are replaced whether records fall into them or not, and no others.
+        partitions: the partition paths to replace, with or without new records; None for those of the records.
         extra_metadata: more to say in the commit.
         since: the instant since which the replaced records must not have changed; None for no condition.
 
@@ -69,7 +69,8 @@ def overwrite(
         What was done, or None when there was nothing to write and nothing to replace.
 
     Raises:
-        InvalidArgumentError: a record falls outside of `partitions`; otherwise as `pudi.action.write_records.write`.
+        InvalidArgumentError: a record belongs to a partition that is not in `partitions`; otherwise as
+            `pudi.action.write_records.write`.
     """
     options = WriteOptions.of(resolved)
     chosen = None if partitions is None else _paths(partitions, meta.storage.root)
@@ -94,23 +95,23 @@ def delete_partitions(
     extra_metadata: Mapping[str, str] | None = None,
     since: str | None = None,
 ) -> CommitResult | None:
-    """Take all that some partitions hold out of the table.
+    """Delete partitions with all their records.
 
     Args:
         meta: the table.
         engine: runs the tasks, if any.
-        partitions: partition paths; those that aren't there are no error.
-        where: in their place, a predicate over partition columns alone.
+        partitions: partition paths; paths without a partition are ignored.
+        where: instead of paths, a predicate over partition columns.
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
         since: the instant since which the replaced records must not have changed; None for no condition.
 
     Returns:
-        What was done, or None when the partitions hold nothing.
+        What was done, or None if the partitions are empty.
 
     Raises:
         InvalidArgumentError: neither or both are given, the table isn't partitioned, the predicate names another
-            column or is true for some records of a partition only.
+            column, or is true for only some records of a partition.
     """
     root = meta.storage.root
     if (partitions is None) == (where is None):
@@ -136,7 +137,7 @@ def _paths(partitions: Iterable[str], table: str) -> tuple[str, ...]:
 
 
 def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> bool:
-    """Whether an overwrite has no records and names no partitions; refuses records of other partitions."""
+    """Return whether an overwrite has no records and names no partitions; refuse records of other partitions."""
     if partitions is None:
         return write.operation is Operation.INSERT_OVERWRITE and not records.counts
     outside = sorted(set(records.counts) - set(partitions))
@@ -150,7 +151,7 @@ def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | N
 
 
 def _place_anew(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
-    """Place the records of an overwrite in new file groups, which replace the partitions' present ones."""
+    """Place the records of an overwrite in new file groups, which replace the current ones of the partitions."""
     named = sorted(records.counts) if partitions is None else list(partitions)
     whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
     with write.phases.phase("list"):
@@ -175,7 +176,7 @@ def _place_anew(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] 
 def _place_deletes(
     write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None, where: str | None
 ) -> Placement:
-    """Choose the file groups that a delete of partitions takes out of the table; it writes no files."""
+    """Choose the file groups that a delete of partitions replaces; it writes no files."""
     with write.phases.phase("list"):
         slices = latest_slices(write, partitions)
         if where is not None:
@@ -194,7 +195,7 @@ def _place_deletes(
 
 
 def _file_groups(partitions: Iterable[str], slices: Sequence[FileSlice]) -> dict[str, tuple[str, ...]]:
-    """Return ids of file groups by partition path; `partitions` without any are named too, as Hudi does."""
+    """Return ids of file groups by partition path; as in Hudi, `partitions` without file groups are included."""
     by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
     for file_slice in slices:
         by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
@@ -202,7 +203,7 @@ def _file_groups(partitions: Iterable[str], slices: Sequence[FileSlice]) -> dict
 
 
 def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], whole: bool) -> list[str]:
-    """Return the partitions whose records a replacement takes out, so that it must know them all."""
+    """Return the partitions that a replacement reads: a record added to them meanwhile is a conflict."""
     return [each for each in partitions if whole or each in replaced]
 
 
@@ -237,7 +238,7 @@ def _verdict(
     schema: pa.Schema,
     reader: SliceReader,
 ) -> bool:
-    """Whether `where` is true for a partition: by its path, or, where that can't tell, by its records."""
+    """Return whether `where` is true for a partition: by its path or, if that is ambiguous, by its records."""
     known = partition_values(partition, write.meta.keys, schema) or {}
     if columns(where) <= known.keys():
         row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})

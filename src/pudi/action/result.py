@@ -1,4 +1,4 @@
-"""What a verb tells its caller."""
+"""The result of a verb."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class CommitResult:
         operation: what was done, by Hudi's name (`UPSERT`, …).
         records_inserted: new records.
         records_updated: records replaced by a newer version.
-        records_deleted: records taken out.
+        records_deleted: deleted records.
         files_written: data files.
-        files_replaced: file groups that an overwrite or a delete of partitions took out of the table; their records
-            are not counted.
-        failed_services: what failed behind the commit, which stands, by service (`compaction`, `metadata table`,
+        files_replaced: file groups that an overwrite or a delete of partitions replaced; their records are not
+            counted.
+        failed_services: errors after the completed commit, by service (`compaction`, `metadata table`,
             `clean-up`): the error's type and message. The log holds the traceback; the next commit tries again.
         bytes_written: bytes of these files.
         duration: seconds from the call to completion.
         phases: seconds by phase, of the attempt that was completed.
         files_deleted: data files that a clean deleted.
-        attempts: how often it was planned and written: more than once where other writers won at first.
+        attempts: number of attempts; more than one after conflicts with other writers.
     """
 
     instant: str
@@ -51,7 +51,7 @@ class CommitResult:
     files_deleted: int = 0
 
     def __str__(self) -> str:
-        """One line for people: what was done, to how many records, in how many files, and how long it took."""
+        """Format as one line: operation, records, files, seconds."""
         records = {"inserted": self.records_inserted, "updated": self.records_updated, "deleted": self.records_deleted}
         said = [f"{number:,} {what}" for what, number in records.items() if number]
         if self.files_replaced:
@@ -74,11 +74,11 @@ class CommitResult:
     def of(
         cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float], deleted: int = 0
     ) -> CommitResult:
-        """What a completed instant did, by its metadata."""
+        """Return the result of a completed instant, from its commit metadata."""
         stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
         return cls(
             instant=done.requested,
-            completion_time=done.completion or done.requested,  # layout 1 tells no other
+            completion_time=done.completion or done.requested,  # layout 1 has no completion time
             operation=metadata.operation_type or "",
             records_inserted=sum(s.num_inserts or 0 for s in stats),
             records_updated=sum(s.num_update_writes or 0 for s in stats),

@@ -1,4 +1,4 @@
-"""Writing again after another writer won: which verbs do, how often, after what pause.
+"""Retries after a conflict: which verbs repeat a write, how often, after which pause.
 
 After a conflict nothing of the write is visible, and the next attempt plans from the new state. That is right for a
 verb that states what to do with existing records (an update, a merge, a delete by predicate), or that only adds
@@ -31,7 +31,7 @@ class Retries:
 
     Attributes:
         meta: the table.
-        policy: how many there are at most, and the pauses between them.
+        policy: the maximum number of attempts, and the pauses between them.
     """
 
     meta: MetaClient
@@ -39,14 +39,14 @@ class Retries:
 
     @classmethod
     def of(cls, meta: MetaClient, options: WriteOptions, *, by_default: bool) -> Retries:
-        """How often a write is repeated.
+        """Return the retries of a write.
 
-        If the options state a single writer, a conflict disproves it and is reported at once.
+        If the options declare a single writer, a conflict contradicts them and is raised immediately.
 
         Args:
             meta: the table.
             options: the writer's.
-            by_default: whether it is where these don't say, since its input depends on nothing that may have changed.
+            by_default: whether to repeat it if the options don't say: its input doesn't depend on the table's records.
         """
         number = options.conflict_retries
         if number is None:
@@ -59,13 +59,13 @@ class Retries:
         return self.policy.attempts > 1
 
     def run(self, attempt: Callable[[], CommitResult | None]) -> CommitResult | None:
-        """Attempt a write until no other writer wins.
+        """Attempt a write until it has no conflict.
 
         Args:
-            attempt: plans from the table as it is, and writes; it must keep nothing of the attempt before.
+            attempt: plans from the current table, and writes; it must not reuse state of an earlier attempt.
 
         Raises:
-            ConflictError: of the last attempt; it says how many there were.
+            ConflictError: of the last attempt, with the number of attempts.
         """
         meta, most = self.meta, self.policy.attempts
         began = meta.context.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Undo a write that failed: its files go, then its instant; a rollback says so (BaseRollbackActionExecutor)."""
+"""Undo a failed write: delete its files, then its instant, and record a rollback (BaseRollbackActionExecutor)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
 def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
-    """Roll back what dead writers left before a new write begins; live writers are left alone.
+    """Roll back pending writes of dead writers before a new write; live writers are left alone.
 
     Args:
         meta: the table.
@@ -54,10 +54,10 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
 
     Raises:
         ConflictError: a pending write has no heartbeat but is too young to be considered dead.
-        CorruptError: a pending write had completed: a later one was built on it, and its completed file is gone.
+        CorruptError: a pending write had completed: a later one builds on it, but its completed file is lost.
         NotSupportedError: a table service is pending that this release can't work around.
     """
-    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)  # before the timeline, so that each beat's instant is on it or done
+    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)  # before the timeline, so that it has each instant
     timeline = meta.store.load()
     pending = {instant.requested for instant in timeline.pending}
     strays = [info for info in beats if _name(info) not in pending]
@@ -67,7 +67,7 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         timeline = meta.store.load()
         for info in strays:
             _sweep(meta, timeline, info, options)
-        # a rollback that is pending goes first: it may be that of a write that is pending too
+        # a pending rollback comes first: its target may be pending too
         for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
             _repair_one(meta, instant, options)
         return meta.store.load()
@@ -92,7 +92,7 @@ def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instan
 
 
 def sweep(meta: MetaClient, options: WriteOptions) -> None:
-    """Take away markers and heartbeats that writers left which died just after they completed; see `repair`."""
+    """Delete markers and heartbeats of writers that died right after their commit; see `repair`."""
     beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)
     if not beats:
         return
@@ -103,7 +103,7 @@ def sweep(meta: MetaClient, options: WriteOptions) -> None:
 
 
 def roll_back(meta: MetaClient, target: Instant) -> None:
-    """Roll back a pending write: delete its files, take its blocks back, and take it off the timeline.
+    """Roll back a pending write: delete its files, write rollback blocks, and remove it from the timeline.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -117,12 +117,12 @@ def roll_back(meta: MetaClient, target: Instant) -> None:
 def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
     """Discard a write of this process as if it had never begun: no rollback instant mentions it.
 
-    Below version 8, where log files stay behind, a rollback tells a metadata table of them.
+    Below version 8 its log files stay, and a rollback records them in the metadata table.
 
     Args:
         meta: the table.
         target: the write, pending.
-        dead: whether it's that of another process, which died.
+        dead: whether it belongs to another process, which died.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -130,7 +130,7 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
     with meta.lock:
         markers = Markers(meta.storage, target.requested)
         files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
-        if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table is to know them
+        if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
             roll_back(meta, target)
             return
         delete_for_good(meta.storage, files)
@@ -148,7 +148,7 @@ def _name(info: FileInfo) -> str:
 
 
 def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteOptions) -> None:
-    """Take away what a writer left that died before its instant was requested, after it was completed or taken off."""
+    """Delete what a writer left that died before its instant was requested, or after it completed or was removed."""
     instant = _name(beat)
     known = timeline.commit(instant) is not None or (timeline.start is not None and instant < timeline.start)
     if timeline.is_pending(instant) or _liveness(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:

@@ -1,8 +1,8 @@
-"""Take blocks back that a failed write of a version 6 table left in log files: by a block that says so.
+"""Roll back the log blocks of a failed write in a version 6 table by rollback command blocks.
 
-From version 8 on a log file bears the instant that wrote it, and goes with it. Before, readers may be looking at the
-file, which bears the instant of its slice; a rollback block in a log file of its own makes them pass its target's
-blocks over (MarkerBasedRollbackStrategy, RollbackHelperV1).
+From version 8 on the name of a log file has the instant that wrote it, and a rollback deletes the file. Below, it has
+the instant of its slice, and readers may have the file open; a rollback block in another log file makes them skip the
+target's blocks (MarkerBasedRollbackStrategy, RollbackHelperV1).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ROLLBACK = "0"
 
 
 def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackRequest]:
-    """What a rollback is to do about log files that hold blocks of its target.
+    """Return the rollback requests for log files that may hold blocks of the target.
 
     Args:
         storage: the table's files.
-        paths: the files that may be there.
+        paths: the log files that may exist.
     """
     requests = []
     for path in paths:
@@ -50,11 +50,11 @@ def roll_back_blocks(
     Args:
         storage: the table's files.
         target: requested time of the failed write.
-        said_by: requested time of the instant that takes it back.
-        requests: what `block_requests` gave, or a plan of Hudi's.
+        said_by: requested time of the rollback.
+        requests: the result of `block_requests`, or of Hudi's plan.
 
     Returns:
-        By partition path, the files written with their sizes.
+        The written files with their sizes, by partition path.
 
     Raises:
         CorruptError: a request names no file group within the table.
@@ -80,7 +80,7 @@ def roll_back_blocks(
 
 
 def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, said_by: str) -> str:
-    """Name of a log file after all that the slice has."""
+    """Return the name of the next log file of a slice."""
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
     known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
     token = f"0-{zlib.crc32(said_by.encode()) & 0x7FFFFFFF}-0"
@@ -93,5 +93,5 @@ def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str
 
 
 def absolute(storage: Storage, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes by absolute location."""
+    """Return sizes by absolute location."""
     return {f"{storage.root}/{path}": size for path, size in sizes.items()}

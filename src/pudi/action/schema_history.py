@@ -1,4 +1,4 @@
-"""Schema on read: the schemas that a table has had, from its commits and schema files, and back."""
+"""Schema on read: read and write the schema history of a table, in commits and schema files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pudi.timeline.instant import next_instant
 def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHistory | None:
     """Return the schemas by which a table's files are read; None for a table without schema on read.
 
-    As in Hudi, schema on read is what the newest commit that can say a schema says; a commit without it ends it.
+    As in Hudi, the newest commit that can state a schema decides: without an internal schema it ends schema on read.
 
     Args:
         meta: the table.
-        seen: the timeline as far as the read looks.
-        now: the whole active timeline, whose commits make schema files valid.
+        seen: the part of the timeline that the read sees.
+        now: the whole active timeline; its commits make schema files valid.
 
     Raises:
-        CorruptError: a schema can't be read, or the schema files are gone.
-        NotSupportedError: a schema has a type that pudi has none for.
+        CorruptError: a schema can't be read, or the schema files are missing.
+        NotSupportedError: a schema has a type that pudi doesn't support.
     """
     text = meta.schema_by_id(seen)
     if text is None:

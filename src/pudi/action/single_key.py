@@ -1,6 +1,6 @@
-"""Whether a complex key of one column holds the column's name: found out from the keys that a table has.
+"""Find out from stored keys whether a complex key of one column has the column's name.
 
-Below version 9 properties don't tell: Hudi 0.14.1 to 1.0.2 left the name out, those before and after write it
+Below version 9 no property states it: Hudi 0.14.1 to 1.0.2 left the name out, releases before and after write it
 (`hoodie.write.complex.keygen.new.encoding`). Mixing both would make every record a new one.
 """
 
@@ -23,12 +23,12 @@ _SINCE = 9
 
 
 def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> bool:
-    """Whether the table's complex record keys of one column are `column:value`; True where the question doesn't arise.
+    """Return whether complex record keys of one column are `column:value`; True for tables without such keys.
 
     Args:
         meta: the table.
         timeline: its timeline.
-        options: a writer's: decide for a table without records, and may not contradict one with some.
+        options: the writer's: they decide for a table without records, and must not contradict stored keys.
 
     Raises:
         InvalidArgumentError: the option contradicts the table's keys.
@@ -59,7 +59,7 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
 
 
 def _found(meta: MetaClient, slices: Iterable[FileSlice], name: str) -> set[bool]:
-    """Whether keys of the oldest and the newest file have the name."""
+    """Return whether keys of the oldest and the newest file have the name."""
     based = (replace(s, logs=()) for s in slices if s.base is not None)
     by_age = sorted(based, key=lambda file_slice: file_slice.base_file.instant)
     return {_of_file(meta, file_slice, name) for file_slice in {*by_age[:1], *by_age[-1:]}}

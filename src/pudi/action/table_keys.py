@@ -1,4 +1,4 @@
-"""A table's key generator, made of its properties, and what a table without record keys can't do."""
+"""Make a table's key generator from its properties, and refuse what generated keys rule out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _BY_KEY = frozenset({"UPSERT", "DELETE", "MERGE", "UPDATE"})
 
 
 def key_generator(config: TableConfig, options: Options | None = None, *, names_single: bool = True) -> KeyGenerator:
-    """How a table makes record keys and partition paths.
+    """Return the table's key generator.
 
     Args:
         config: the table's configuration.
-        options: a writer's, for what the properties leave open (time zones).
+        options: the writer's, for what the properties don't state (time zones).
         names_single: see `KeyGenerator`.
 
     Raises:
-        InvalidArgumentError: settings of folders named by time don't parse.
+        InvalidArgumentError: settings of a timestamp-based key generator don't parse.
     """
     kind = config.key_generator_type.removesuffix("_AVRO")
     by_time = kind in {"TIMESTAMP", "CUSTOM"}

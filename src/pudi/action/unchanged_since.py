@@ -1,4 +1,4 @@
-"""`if_unchanged_since`: from an instant to the commits that its user hasn't seen, in the archive too."""
+"""`if_unchanged_since`: find the commits that a reader of an instant hasn't seen, in the archive too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pudi.timeline import Timeline, day_before
 
 
 def unchanged_since(meta: MetaClient, timeline: Timeline, since: str) -> Unchanged:
-    """What must not have changed since an instant.
+    """Return the check that nothing a write depends on changed since an instant.
 
     Args:
         meta: the table.
@@ -22,7 +22,7 @@ def unchanged_since(meta: MetaClient, timeline: Timeline, since: str) -> Unchang
 
     Raises:
         InvalidArgumentError: `since` is no instant, or lies in the future.
-        NotFoundError: what happened since can't be known, as its history is gone.
+        NotFoundError: the history since then is neither on the timeline nor in the archive.
         ChangedSinceError: the commit of that instant was rolled back.
     """
     _check_instant(meta, timeline, since)
@@ -35,12 +35,12 @@ def unchanged_since(meta: MetaClient, timeline: Timeline, since: str) -> Unchang
 
 
 def planned(plan: WritePlan, scope: KeyScope | None, reads: Reads | None) -> Touched:
-    """What a write is going to touch, by its plan.
+    """Return what a planned write will touch.
 
     Args:
-        plan: its files.
-        scope: where a key lives in one file group.
-        reads: which partitions it reads.
+        plan: the files to write.
+        scope: where a key is in one file group.
+        reads: the partitions that the write reads.
     """
     known = frozenset((task.partition, task.file_id) for task in plan.tasks if task.location is not None)
     return Touched(known, frozenset(route.partition for route in plan.routes), scope, reads)
@@ -61,9 +61,9 @@ def _check_instant(meta: MetaClient, timeline: Timeline, since: str) -> None:
 
 
 def _with_history(meta: MetaClient, timeline: Timeline, since: str) -> Timeline:
-    """The timeline with what was archived and may be unseen.
+    """Return the timeline with archived commits that may be unseen.
 
-    Like Hudi's reads that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
+    As Hudi's reads, it assumes that no commit takes longer than a day (CompletionTimeQueryViewV2).
     """
     earliest = day_before(since) if timeline.rules.has_completion_times else since
     if timeline.start is None or earliest >= timeline.start or not meta.store.has_history():
@@ -72,7 +72,7 @@ def _with_history(meta: MetaClient, timeline: Timeline, since: str) -> Timeline:
 
 
 def _check_not_undone(meta: MetaClient, whole: Timeline, since: str) -> None:
-    """Raise where a rollback took back the very commit that an instant names."""
+    """Raise an error if the commit of the instant was rolled back."""
     for rollback in whole.of(Action.ROLLBACK):
         if rollback.requested > since and since in (meta.store.decoded(rollback).get("commitsRollback") or ()):
             nothing = Unchanged(meta.store, since, (), frozenset())
@@ -80,10 +80,11 @@ def _check_not_undone(meta: MetaClient, whole: Timeline, since: str) -> None:
 
 
 def _check_known(meta: MetaClient, timeline: Timeline, whole: Timeline, since: str) -> None:
-    """Raise where commits since an instant may be neither on the timeline nor in the archive.
+    """Raise an error if commits since an instant may be missing from both timeline and archive.
 
-    An archive that reaches back to it holds them. Else it must be the instant of a commit that is still there (one with
-    a savepoint stays when others are archived) or lie before the first one, and no file be of a commit that is gone.
+    An archive that reaches back to the instant has them. Without one, the instant must be that of an existing commit
+    (one with a savepoint stays when others are archived) or precede the first one, and no file may be of a missing
+    commit.
     """
     start = timeline.start
     if start is None or since >= start or any(i.archived and i.requested <= since for i in whole.commits):

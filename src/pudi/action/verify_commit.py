@@ -1,4 +1,4 @@
-"""The last look before a write completes, under the table's lock: nothing that happened meanwhile contradicts it."""
+"""The last check before a write completes, under the table's lock: no commit since its start conflicts with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pudi.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class SchemaSeen:
-    """The table's schema as a write found it.
+    """The table's schema at the start of a write.
 
     Attributes:
-        text: as Avro.
-        by_id: by ids; None in a table without schema on read.
+        text: the Avro schema.
+        by_id: the internal schema; None in a table without schema on read.
     """
 
     text: str
@@ -25,11 +25,11 @@ class SchemaSeen:
 
     @classmethod
     def of(cls, meta: MetaClient, timeline: Timeline) -> SchemaSeen:
-        """The schema at a timeline."""
+        """Return the schema at a timeline."""
         return cls(meta.schema_json(timeline), meta.schema_by_id(timeline))
 
     def check(self, meta: MetaClient, timeline: Timeline) -> None:
-        """Raise where the schema is another one.
+        """Raise an error if the schema has changed.
 
         Raises:
             ConflictError: another writer changed it.
@@ -44,18 +44,18 @@ class SchemaSeen:
 
 
 def verify(meta: MetaClient, resolved: Options, schema: SchemaSeen, check: ConflictCheck, now: Timeline) -> None:
-    """Compare a write with what happened since it began.
+    """Compare a write with the changes since it began.
 
     Args:
         meta: the table; its properties are read again if another writer may have changed them.
         resolved: the writer's options.
-        schema: the table's as the write found it.
-        check: what the write did.
-        now: the timeline as it is under the table's lock.
+        schema: the table's schema at the start of the write.
+        check: the conflict check of the write.
+        now: the timeline under the table's lock.
 
     Raises:
-        ConflictError: another writer's commit contradicts it.
-        NotSupportedError: this release can't write the table any more.
+        ConflictError: another writer's commit conflicts with it.
+        NotSupportedError: the table changed, and this release can't write it any more.
     """
     check.run(now)
     if check.new_commits(now):

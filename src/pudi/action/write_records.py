@@ -1,4 +1,4 @@
-"""Write records that a user has: insert, bulk insert, upsert and delete by key."""
+"""Write a user's records: insert, bulk insert, upsert and delete by key."""
 
 from __future__ import annotations
 

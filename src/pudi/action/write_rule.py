@@ -1,4 +1,4 @@
-"""Which version of a record wins in one write: the table's rule, as far as the write merges at all."""
+"""The merge rule of one write: the table's rule, if the write merges versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pudi.plan import Operation
 def rule_of(
     meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, is_global: bool, schema: str
 ) -> MergeRule:
-    """The rule of a write.
+    """Return the merge rule of a write.
 
     Args:
         meta: the table.
@@ -26,7 +26,7 @@ def rule_of(
 
     Raises:
         MergerError: the table's merger is not registered.
-        NotSupportedError: the rule mixes versions, which a global index doesn't bring together here.
+        NotSupportedError: the rule mixes versions, which pudi doesn't support with a global index.
     """
     if operation is Operation.DELETE:
         return MergeRule(MergeMode.COMMIT_TIME)

@@ -1,4 +1,4 @@
-"""The settings of one write from the writer's options: files, their sizes, and whether versions are combined."""
+"""Derive the settings of one write from the writer's options: files, sizes, combining of versions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SIZE_SAMPLE_COMMITS = 5
 
 
 def writable_schema(schema_json: str, table: str) -> pa.Schema:
-    """The table's columns without meta fields.
+    """Return the table's columns without meta fields.
 
     Raises:
-        NotSupportedError: a column has a type that pudi can't write back.
+        NotSupportedError: a column has a type that pudi can't write.
     """
     unwritable = unwritable_columns(schema_json)
     if unwritable:
@@ -45,7 +45,7 @@ def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
 
     Args:
         before: the schema before.
-        columns: the table's columns as the write leaves them.
+        columns: the table's columns after the write.
         name: the table's name.
         table: its location.
     """
@@ -57,7 +57,7 @@ def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
 
 
 def combines(operation: Operation, options: WriteOptions) -> bool:
-    """Whether versions of one key among the records of a write are combined first."""
+    """Return whether a write first combines records with the same key (precombine)."""
     if operation is Operation.UPSERT:
         return options.combine_before_upsert
     drops = operation is Operation.INSERT and options.duplicates == "drop"
@@ -65,9 +65,9 @@ def combines(operation: Operation, options: WriteOptions) -> bool:
 
 
 def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]) -> FileOptions:
-    """Return how base files are written.
+    """Return the settings of base files.
 
-    They get a bloom filter if an option says so, or if the table stores filters anyway.
+    They get a bloom filter if an option asks for it, or if the metadata table has bloom filters.
 
     Args:
         meta: the table.
@@ -75,7 +75,7 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
         columns: names of the table's columns.
 
     Raises:
-        NotSupportedError: base files are HFiles, and a column has a name that isn't one there.
+        NotSupportedError: base files are HFiles, which can't have a column of such a name.
     """
     keys = BloomOptions(
         num_entries=options.bloom_num_entries,
@@ -102,7 +102,7 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
 
 
 def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
-    """How log files are written; None in a copy-on-write table."""
+    """Return the settings of log files; None in a copy-on-write table."""
     if not meta.merges_on_read:
         return None
     hfiles = meta.config.base_file_format == "HFILE"
@@ -120,14 +120,14 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
 
 
 def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_bytes: float | None) -> Sizing:
-    """How inserts are packed into files, by what records took in recent commits.
+    """Return how inserts are packed into files, by the record sizes of recent commits.
 
     Args:
         meta: the table.
         options: the writer's.
-        timeline: the table's commits.
-        record_bytes: bytes of an average record in memory, if the engine knows; the lower bound for a table without
-            commits to estimate by.
+        timeline: the table's timeline.
+        record_bytes: bytes of an average record in memory, if the engine knows them; the lower bound in a table whose
+            commits give no estimate.
     """
     recent = meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
     default = min(float(options.record_size_estimate), record_bytes or float("inf"))

@@ -163,10 +163,10 @@ def _sorted(meta: MetaClient, differences: Sequence[Difference]) -> tuple[set[st
 
 
 def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairPlan) -> PartitionRebuild:
-    def settle() -> None:
+    def clear_dead() -> None:
         # repair ignores pending services; the metadata table gets their files when they complete
         with contextlib.suppress(NotSupportedError):
             roll_back_dead(meta, WriteOptions.of(options))
         remove_orphans(meta)
 
-    return rebuild(meta, engine, options, plan.rebuilt, settle)
+    return rebuild(meta, engine, options, plan.rebuilt, clear_dead)

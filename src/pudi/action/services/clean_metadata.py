@@ -1,6 +1,6 @@
 """Cleaning of metadata tables: delete all but the newest slices of each file group.
 
-Source: FORMAT 7.3; HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
+Source: HoodieBackedTableMetadataWriter.cleanIfNecessary, CleanPlanner.
 """
 
 from __future__ import annotations
