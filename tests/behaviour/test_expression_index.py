@@ -141,6 +141,33 @@ def test_reads_leave_files_out_by_statistics(tmp_path: Path, where: str) -> None
     assert f"index       expr_index_idx kept {files} of 3" in scan.explain()
 
 
+OF_MOMENTS = {
+    "expr=to_date": "to_date(at) = DATE '2020-07-01'",
+    "expr=year": "year(at) = 2020 AND to_date(at) > DATE '2020-06-01'",
+    "expr=date_format,format=yyyy-MM-dd": "date_format(at, 'yyyy-MM-dd') = '2020-07-01'",
+    "expr=from_unixtime,format=yyyy-MM-dd": "from_unixtime(seconds, 'yyyy-MM-dd') = '2020-07-01'",
+}
+
+
+@pytest.mark.parametrize("options", OF_MOMENTS)
+def test_reads_by_ordered_functions_of_points_in_time(tmp_path: Path, options: str) -> None:
+    """Bounds of results are widened, since Hudi doesn't store the time zone that its session had."""
+    moments = [dt.datetime(2010 + year, 7, 1, hour, tzinfo=dt.timezone.utc) for year in range(12) for hour in (0, 23)]
+    seconds = [int(each.timestamp()) for each in moments]
+    rows = pa.table(
+        {"id": range(24), "part": [str(n // 2) for n in range(24)], "at": moments, "seconds": seconds},
+        pa.schema(
+            [("id", pa.int64()), ("part", pa.string()), ("at", pa.timestamp("us", "UTC")), ("seconds", pa.int64())]
+        ),
+    )
+    index = _of("seconds" if "unixtime" in options else "at", options)
+    made = pudi.create(tmp_path / "t", rows.schema, record_key="id", partition_by="part", options=index)
+    made.insert(rows, options=index)
+    scan = made.scan(where=OF_MOMENTS[options])
+    assert sorted(scan.to_arrow()["id"].to_pylist()) == [20, 21]
+    assert "expr_index_idx kept" in scan.explain()
+
+
 def test_what_isnt_the_index_expression_isnt_asked(tmp_path: Path) -> None:
     by_day = _by_city(tmp_path / "t", _of("ts", "expr=from_unixtime,format=yyyy-MM-dd"))
     for where in ("from_unixtime(ts, 'yyyy-MM') = '1970-01'", "lower(rider) = 'ann-0'", "ts = 60"):
