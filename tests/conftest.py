@@ -102,12 +102,14 @@ def metadata_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn; `spread` is Spark writing small partitions as it writes large ones.
+    """Each engine in turn; `tasks` is Spark where the driver does no work of tasks, `spread` where all is large.
 
     Large ones: keys are found first, then records are spread over files. A record index is taken for a large one too.
     """
     if request.param == "local":
         return LocalEngine()
+    if request.param in {"tasks", "spread"}:
+        request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._DRIVER_RECORDS", 0)
     if request.param == "spread":
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._WHOLE", None)
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.lookups._SMALL_INDEX", 0)

@@ -80,7 +80,7 @@ SPREAD_OUT = {"hoodie.parquet.small.file.limit": "0"}
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("engine", "options", "layout"),
-    per_engine(BY_INDEX[1::2], BY_INDEX[1:3], [BY_INDEX[0]]),
+    per_engine(BY_INDEX[1::2], BY_INDEX[1:3], [BY_INDEX[0]], [BY_INDEX[2]]),
     indirect=["engine"],
 )
 def test_writes_by_it(engine: Engine, tmp_path: Path, options: dict[str, str], layout: Layout) -> None:

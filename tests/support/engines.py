@@ -71,7 +71,9 @@ THREE_WAYS = pytest.mark.parametrize(
 """Runs a test on the local engine and on both ways that Spark writes; see the fixture `engine`."""
 
 
-def per_engine(local: Iterable[Any], spark: Iterable[Any], spread: Iterable[Any] = ()) -> list[Any]:
+def per_engine(
+    local: Iterable[Any], spark: Iterable[Any], spread: Iterable[Any] = (), tasks: Iterable[Any] = ()
+) -> list[Any]:
     """Parameter sets that begin with `engine` (indirect): all of `local` on Arrow, the fewer others on Spark.
 
     For what doesn't depend on the engine in all its values: a write takes milliseconds locally and a second on Spark.
@@ -82,6 +84,6 @@ def per_engine(local: Iterable[Any], spark: Iterable[Any], spread: Iterable[Any]
 
     return [pytest.param("local", *values(value)) for value in local] + [
         pytest.param(name, *values(value), marks=pytest.mark.spark)
-        for name, several in (("spark", spark), ("spread", spread))
+        for name, several in (("spark", spark), ("spread", spread), ("tasks", tasks))
         for value in several
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pudi.format import CommitMetadata
 from pudi.timeline import Instant
 
-_SHOWN_SECONDS = 0.01
+_TOLD = 0.01
 """Seconds from which on a phase is worth a word."""
 
 
@@ -62,9 +62,7 @@ class CommitResult:
         )
         if self.files_deleted:
             said.append(f"{self.files_deleted:,} files deleted")
-        phases = ", ".join(
-            f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _SHOWN_SECONDS
-        )
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _TOLD)
         line = f"{self.operation} {self.instant}: {', '.join(said)}; {self.duration:.2f} s" + (
             phases and f" ({phases})"
         )

@@ -253,5 +253,5 @@ def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
         yield Advice(
             Level.HINT,
             f"{files.older_files} files of older slices take {files.older_bytes / _MIB:,.0f} MiB, more than the newest "
-            "ones: have Hudi clean the table, or keep fewer commits",
+            "ones: run pudi clean, or retain fewer commits",
         )

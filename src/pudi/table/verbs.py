@@ -222,5 +222,5 @@ class Verbs:
 def engine_of(data: Any, spark: Any = None) -> Engine:
     """Return the engine for this kind of data; otherwise that of the given session, if any."""
     if is_spark_frame(data):
-        return spark_engine.SparkEngine(data.sparkSession)
-    return LocalEngine() if spark is None else spark_engine.SparkEngine(spark)
+        return spark_engine.SparkEngine(data.sparkSession, LocalEngine())
+    return LocalEngine() if spark is None else spark_engine.SparkEngine(spark, LocalEngine())

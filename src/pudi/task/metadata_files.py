@@ -98,7 +98,7 @@ def append_changes(
     )
 
 
-def write_compacted_logs(
+def write_folded(
     storage: Storage,
     layout: Layout,
     requested: str,

@@ -27,9 +27,27 @@ from pudi.task.engine import InputSpec
 from pudi.task.global_index import tag_global
 from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
 from pudi.task.write import LEAVING
+from pudi.task.write_rows import WriteRows
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
+
+
+class _Assigned:
+    """The records of a write by task; a task that no record's hash leads to is left out."""
+
+    def __init__(self, tagged: LocalTagged, spec: WriteSpec, plan: WritePlan) -> None:
+        self._partitions = tagged.partitions
+        self._places = assign(tagged.partitions, plan)
+        self._records = with_base_rows(tagged.records.rows, tagged.partitions, spec)
+        self.tasks = [task for task in plan.tasks if task.number in self._places]
+
+    def rows(self, task: FileTask) -> pa.Table:
+        """Return the records of a task as `write_file` takes them."""
+        places = self._places[task.number]
+        rows = take_rows(self._records, pa.array(places))
+        leaving = self._partitions[task.partition].leaving
+        return rows.append_column(LEAVING, pa.array(np.isin(places, leaving))) if len(leaving) else rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,15 @@ class LocalEngine:
             rows if spec.combine is None else latest_per_key(rows, RECORD_KEY, spec.combine), spec.schema
         )
 
+    def keyed_records(self, rows: pa.Table, schema: pa.Schema) -> LocalRecords:
+        """Return rows that have record key and partition path already as records.
+
+        Args:
+            rows: record key, partition path, and the table's columns.
+            schema: the table's columns as they are once the records are in.
+        """
+        return LocalRecords(rows, schema)
+
     def tag(
         self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
     ) -> LocalTagged:
@@ -72,18 +99,18 @@ class LocalEngine:
         return LocalTagged(records, tagged)
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
-        """Bring each record to its task and write the files; a task that no record's hash leads to writes nothing."""
-        assigned = assign(tagged.partitions, plan)
-        records = with_base_rows(tagged.records.rows, tagged.partitions, spec)
+        """Bring each record to its task and write the files."""
+        rows_of = _Assigned(tagged, spec, plan)
+        return self._map(
+            storage,
+            lambda task: write_file(storage, spec, task, rows_of.rows(task), write_token(task.number, 0, 0)),
+            rows_of.tasks,
+        )
 
-        def run(task: FileTask) -> FileResult:
-            rows = take_rows(records, pa.array(assigned[task.number]))
-            leaving = tagged.partitions[task.partition].leaving
-            if len(leaving):
-                rows = rows.append_column(LEAVING, pa.array(np.isin(assigned[task.number], leaving)))
-            return write_file(storage, spec, task, rows, write_token(task.number, 0, 0))
-
-        return self._map(storage, run, [task for task in plan.tasks if task.number in assigned])
+    def write_jobs(self, tagged: LocalTagged, spec: WriteSpec, plan: WritePlan) -> Sequence[WriteRows]:
+        """Return the work of `write` as jobs that hold their records, which another engine may run."""
+        rows_of = _Assigned(tagged, spec, plan)
+        return [WriteRows(number, spec, task, rows_of.rows(task)) for number, task in enumerate(rows_of.tasks)]
 
     @property
     def whole_limits(self) -> WholeLimits | None:

@@ -16,8 +16,10 @@ from pudi.engine.spark.bucket_tasks import BucketTasks
 from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.driver import DriverEngine
 from pudi.engine.spark.fingerprint import Fingerprint
 from pudi.engine.spark.jobs import JobTasks
+from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
@@ -37,6 +39,10 @@ _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Number of Spark tasks that files are spread over, if there are as many files, regardless of
 `spark.sql.shuffle.partitions`."""
 _WHOLE: WholeLimits | None = WholeLimits(partitions=64, files=16, base_bytes=32 << 20, records=50_000)
+_DRIVER_RECORDS, _FEW_RECORDS = 10_000, 500
+"""Records whose keys the driver finds: with a small record index, or with any."""
+_DRIVER_BYTES = 64 << 20
+"""Bytes that the driver holds of records, and that it rewrites."""
 _MOST_CHANGES = 10_000
 """Spark tasks that files to change are spread over, at most."""
 _GROUP_WEIGHT = 16 << 20
@@ -51,9 +57,12 @@ class SparkEngine:
 
     Args:
         spark: the session.
+        driver: does what isn't worth a job: it finds the keys of few records, and rewrites few bytes; None to leave all
+            to Spark.
     """
 
     spark: Any
+    driver: DriverEngine | None = None
 
     def repeatable(self, data: Any, table: str) -> Any:
         """The frame as it is: Spark evaluates it each time; see `pudi.task.engine.Engine`."""
@@ -63,24 +72,38 @@ class SparkEngine:
         """Check the input; see `pudi.task.engine.Engine`. Null keys show when records are counted or written."""
         return prepare(data, spec)
 
-    def tag(
-        self, records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
-    ) -> SparkTagged:
-        """Find the records' file groups; see `pudi.task.engine.Engine`."""
-        return tag(records, storage, lookups, search)
+    def tag(self, records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
+        """Find the records' file groups, those of few on the driver; see `pudi.task.engine.Engine`."""
+        rows = self._collected(records, lookups, search)
+        if rows is None:
+            return tag(records, storage, lookups, search)
+        assert self.driver is not None
+        return self.driver.tag(self.driver.keyed_records(rows, records.schema), storage, lookups, search)
+
+    def _collected(self, records: SparkRecords, lookups: Sequence[KeyLookup], search: KeySearch) -> pa.Table | None:
+        """Return few records whose file groups the driver finds without reading key columns; None for others."""
+        count = sum(records.counts.values())
+        by_index = search.records is not None and (count <= _FEW_RECORDS or is_small(search.records))
+        if self.driver is None or not 0 < count <= _DRIVER_RECORDS or (lookups and not by_index):
+            return None
+        return records.collected() if count * (records.record_bytes or 0) <= _DRIVER_BYTES else None
 
     @property
     def whole_limits(self) -> WholeLimits | None:
         """Below these, finding keys where the files are written takes less time than the queries to find them first."""
         return _WHOLE
 
-    def write(self, tagged: SparkTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
-        """Bring each record to its task and write the files.
+    def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
+        """Bring each record to its task and write the files: on the driver if it found the keys and they're small.
 
         Raises:
             UnavailableError: Spark failed, or records were lost or doubled on the way, which happens when an input
                 that isn't deterministic was evaluated again.
         """
+        if self.driver is not None and not isinstance(tagged, SparkTagged):
+            jobs = self.driver.write_jobs(tagged, spec, plan)
+            near = sum(job.weight for job in jobs) <= _DRIVER_BYTES
+            return (self.driver if near else self).run_jobs(storage, spec.instant, jobs)
         places = _places(plan)
         groups = _routed(tagged, spec, places)
         unplanned = set(groups) - places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
 from pudi.engine.spark.kept_types import kept_column
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
-from pudi.errors import SchemaError
+from pudi.errors import SchemaError, UnavailableError
 from pudi.record import check_paths, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote
@@ -139,6 +139,33 @@ class SparkRecords:
             check_paths(pa.array(list(found), pa.string()))
         return found
 
+    def collected(self) -> pa.Table:
+        """Bring the records into this process, in order of arrival; they must be few.
+
+        Returns:
+            Record key, partition path, and the table's columns unless the write takes keys alone.
+
+        Raises:
+            UnavailableError: they are others than were counted.
+        """
+        data = [] if self.spec.keys_only else columns_of_data(self.spec.schema.names)
+        frame = self.keyed.selectExpr(ARRIVAL, RECORD_KEY, PARTITION_PATH, *data).coalesce(1)
+        with spark_errors(self.spec.table, "collecting the records"):
+            rows = in_workers(frame, to_bytes, "batch BINARY").collect()
+        found = pa.concat_tables([pa.ipc.open_stream(bytes(row[0])).read_all() for row in rows]).sort_by(ARRIVAL)
+        keys, partitions = (found[name].cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH))
+        counted = {each["values"]: each["counts"] for each in partitions.value_counts().to_pylist()}
+        if counted != self.counts:
+            raise UnavailableError(
+                "the input was evaluated again and gave other records; nothing was written. Save the input as files "
+                "first, and write these",
+                table=self.spec.table,
+            )
+        if self.spec.keys_only:
+            return pa.table([keys, partitions], names=[RECORD_KEY, PARTITION_PATH])
+        wanted = conform(found.select(self.spec.schema.names), self.spec.schema, table=self.spec.table, evolved=True)
+        return wanted.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
+
     @property
     def schema(self) -> pa.Schema:
         """The table's columns as they are once the records are in."""
@@ -191,6 +218,16 @@ class SparkRecords:
         """Release the cached frames."""
         while self._persisted:
             self._persisted.pop().unpersist()
+
+
+def to_bytes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches as Arrow streams, one a row, in a Python worker."""
+    for batch in batches:
+        if batch.num_rows:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as stream:
+                stream.write_batch(batch)
+            yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["batch"])
 
 
 def columns_of_data(names: Sequence[str]) -> list[str]:

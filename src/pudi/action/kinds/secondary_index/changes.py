@@ -1,4 +1,4 @@
-"""The changes of a commit to secondary indexes.
+"""Secondary indexes of a table: what a commit changes about them.
 
 Source: SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRecords.
 """
@@ -29,14 +29,14 @@ from pudi.timeline import Instant, Timeline
 
 
 def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]:
-    """Return secondary indexes of a table by their definitions.
+    """Secondary indexes of a table by their definitions.
 
     Args:
         meta: the table.
         names: their partitions of the metadata table.
 
     Raises:
-        CorruptError: the definition of an index is missing or damaged.
+        CorruptError: nothing says what one is over.
     """
     specs = [defined_index(meta, name) for name in names]
     for spec in specs:
@@ -50,20 +50,20 @@ def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]
 
 
 def hashes_whole_keys(index: IndexSpec) -> bool:
-    """Return whether a secondary index assigns file groups by the whole key, see `secondary_shard_of`."""
+    """Whether a secondary index spreads its keys by the whole of them, see `secondary_shard_of`."""
     return index.version == 1
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSecondary:
-    """The changes of one commit to a secondary index, in files of keys that tasks staged.
+    """The changes of one commit to a secondary index, as files of keys that tasks left.
 
     Attributes:
         meta: the table.
         engine: runs the jobs.
         instant: requested time of the commit.
         partition: the index's partition of the metadata table.
-        count: number of file groups of the index, when the keys were divided among them.
+        count: how many file groups the index had when the keys were spread.
         keys: the files.
     """
 
@@ -103,14 +103,14 @@ def stage_secondary(
     timeline: Timeline,
     names: Sequence[str],
 ) -> list[StagedSecondary]:
-    """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
+    """Find out which pairs of value and key a commit adds to secondary indexes, and takes out of them.
 
     Args:
         meta: the table.
         engine: runs the jobs: no key passes through this process.
         instant: the commit, not yet completed.
         written: the commit's metadata.
-        timeline: the timeline when the commit was planned.
+        timeline: as it was when the commit was planned.
         names: the indexes' partitions of the metadata table.
     """
     indexes = secondary_indexes(meta, names)

@@ -1,0 +1,29 @@
+"""What the Spark engine asks of an engine in the driver's own process, which takes small work over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.plan import WritePlan, WriteSpec
+from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
+from pudi.task.write_rows import WriteRows
+
+
+class DriverEngine(Protocol):
+    """An engine whose records are in memory; the methods are those of `pudi.task.engine.Engine`."""
+
+    def keyed_records(self, rows: pa.Table, schema: pa.Schema) -> Any:
+        """Return rows that have record key and partition path in the form that `tag` takes."""
+
+    def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
+        """Find the file group of each record."""
+
+    def write_jobs(self, tagged: Any, spec: WriteSpec, plan: WritePlan) -> Sequence[WriteRows]:
+        """Return the files of a plan as jobs that hold their records."""
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Run independent jobs."""

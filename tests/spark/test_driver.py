@@ -1,0 +1,127 @@
+"""Small writes through Spark whose keys the driver finds: the same table as with Spark's tasks, in fewer jobs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.engine.spark import engine
+from support.rows import assert_same, from_arrow
+from support.spark import to_frame
+from support.trips import SCHEMA, table, trip
+
+pytestmark = pytest.mark.spark
+
+INDEX = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+}
+TYPED = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("flag", pa.bool_()),
+        ("small", pa.int32()),
+        ("single", pa.float32()),
+        ("double", pa.float64()),
+        ("money", pa.decimal128(20, 4)),
+        ("day", pa.date32()),
+        ("moment", pa.timestamp("us", "UTC")),
+        ("raw", pa.binary()),
+        ("list", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))),
+        ("map", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+def typed(number: int) -> dict[str, Any]:
+    if number % 5 == 4:
+        return {"id": number}
+    return {
+        "id": number,
+        "flag": number % 2 == 0,
+        "small": -number,
+        "single": float("nan") if number == 1 else number / 4,
+        "double": number / 3,
+        "money": Decimal(number) / 16,
+        "day": dt.date(2020, 1, 1 + number),
+        "moment": dt.datetime(2024, 2, 29, 12, 0, number, 123456, tzinfo=dt.timezone.utc),
+        "raw": bytes([number, 0, 255]),
+        "list": [{"a": number, "b": None}, {"a": None, "b": "ü"}],
+        "map": [("k", number)],
+    }
+
+
+def written(spark: Any, path: Path, kind: str) -> pudi.Table:
+    pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind, options=INDEX)
+    made = pudi.Table(path, options=INDEX)
+    made.bulk_insert(to_frame(spark, table(trip(number, 10) for number in range(30))))
+    return made
+
+
+def small_writes(spark: Any, made: pudi.Table) -> None:
+    twice = [trip(0, 21, "first"), trip(0, 21, "last"), trip(40, 20), trip(3, 5, "late")]
+    made.upsert(to_frame(spark, table([*twice, trip(6, 30, city="sao_paulo")])))
+    made.delete(to_frame(spark, table([trip(1, 0), trip(99, 0)])))
+    made.upsert(to_frame(spark, table([trip(1, 40, "again")])))
+    source = to_frame(spark, table([trip(2, 50, "merged"), trip(7, 50, "gone"), trip(60, 50, "new")]))
+    merge = made.merge(source).when_matched_delete(condition="source.rider = 'gone'")
+    merge.when_matched_update().when_not_matched_insert().execute()
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_it_makes_the_same_table_without_a_query_for_keys(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    near, far = written(spark, tmp_path / "near", kind), written(spark, tmp_path / "far", kind)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "tag", None)
+        small_writes(spark, near)
+    monkeypatch.setattr(engine, "_DRIVER_RECORDS", 0)
+    small_writes(spark, far)
+    mine, other = (
+        [{k: v for k, v in row.items() if not k.startswith("_hoodie_") or "path" in k} for row in rows]
+        for rows in (from_arrow(made.scan().to_arrow()) for made in (near, far))
+    )
+    assert_same(mine, other, about=kind)
+    assert near.check().ok
+
+
+def test_large_files_are_rewritten_by_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = written(spark, tmp_path / "trips", "cow")
+    monkeypatch.setattr(engine, "tag", None)
+    monkeypatch.setattr(engine, "_DRIVER_BYTES", 20_000)
+    done = made.upsert(to_frame(spark, table([trip(0, 20, "eve"), trip(1, 20, "eve")])))
+    assert done is not None
+    assert (done.records_updated, done.files_written) == (2, 2)
+    assert made.scan(where="rider = 'eve'").to_arrow().num_rows == 2
+    assert made.check().ok
+
+
+def test_every_type_comes_through(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.Table.from_pylist([typed(number) for number in range(12)], TYPED)
+    made = []
+    for name in ("near", "far"):
+        pudi.create(tmp_path / name, TYPED, record_key="id", options=INDEX)
+        made.append(pudi.Table(tmp_path / name, options=INDEX))
+        made[-1].insert(to_frame(spark, rows.slice(0, 6)))
+        made[-1].upsert(to_frame(spark, rows))
+        monkeypatch.setattr(engine, "_DRIVER_RECORDS", 0)
+    near, far = (each.scan(columns=TYPED.names).to_arrow().sort_by("id") for each in made)
+    assert near.schema == far.schema
+    assert repr(near.to_pylist()) == repr(far.to_pylist())
+    assert near.column("moment").equals(rows.column("moment").cast(near.schema.field("moment").type))
+
+
+def test_null_keys_are_refused_before_anything_is_written(spark: Any, tmp_path: Path) -> None:
+    made = written(spark, tmp_path / "trips", "cow")
+    before = len(made.timeline.instants)
+    with pytest.raises(pudi.InvalidArgumentError, match="uuid"):
+        made.upsert(to_frame(spark, table([trip(0, 20) | {"uuid": None}])))
+    assert len(made.timeline.instants) == before
