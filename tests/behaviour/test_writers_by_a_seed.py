@@ -57,11 +57,11 @@ def upserts(writer: pudi.Table, numbers: range, times: range) -> Callable[[], in
     return run
 
 
-def play(seed: int, kind: str, root: str = MEMORY, lock: str | None = None) -> Outcome:
+def play(seed: int, kind: str, root: str = MEMORY, **more: str) -> Outcome:
     """Both upsert three times: of 30 trips in 3 partitions, 10 are for both."""
     simulation = Simulation(seed)
     contexts = [simulation.context() for _ in range(2)]
-    options = OPTIONS | ({} if lock is None else {"hoodie.write.lock.provider": lock})
+    options = OPTIONS | {key.replace("__", "."): value for key, value in more.items()}
     delete_folder(open_storage(root), "")
     invalidated._seen_until.clear()  # what this process knows of the table that was there before
     create_table(
@@ -100,8 +100,8 @@ def test_a_seed_gives_the_same_schedule_and_the_same_bytes(kind: str) -> None:
 
 @pytest.mark.parametrize("lock", ["StorageBasedLockProvider", "FileSystemBasedLockProvider"])
 def test_locks_of_several_processes_follow_from_the_seed(lock: str) -> None:
-    first = play(3, "mor", lock=lock)
-    assert first == play(3, "mor", lock=lock)
+    first = play(3, "mor", hoodie__write__lock__provider=lock)
+    assert first == play(3, "mor", hoodie__write__lock__provider=lock)
     waits = [path for _, kind, path in first.steps if kind in {"create", "replace", "read_version"} and "lock" in path]
     assert len(waits) > 12
 
@@ -130,3 +130,12 @@ def test_a_thread_that_no_executor_knows_is_found() -> None:
     simulation.run(lambda: storage.put("a", b""), lambda: storage.put("b", b""))
     with pytest.raises(RuntimeError, match=r"thread of its own.*Context\.executor"):
         simulation.run(lambda: ThreadExecutor().map(storage.read, ["a", "b"]), lambda: [storage.read("a")])
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_compactions_beside_writes_keep_all_that_was_written(version: str) -> None:
+    compacting = {"hoodie__compact__inline": "true", "hoodie__compact__inline__max__delta__commits": "2"}
+    found = play(7, "mor", hoodie__write__table__version=version, **compacting)
+    assert any("compaction.inflight" in path for _, _, path in found.steps)
+    assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
+    assert found.differences == ()
