@@ -53,7 +53,7 @@ _PLAUSIBLE_BUCKETS = 100_000
 """More buckets in a partition than this are not believed unless an option says BUCKET."""
 
 
-def names_index(options: Options) -> bool:
+def has_index_options(options: Options) -> bool:
     """Return whether options set anything about the index that the table may contradict."""
     return any(options.explicit(option) is not None for option in (_TYPE, _ENGINE, _COUNT, _FIELDS))
 
@@ -93,7 +93,7 @@ def check_index(meta: MetaClient, options: Options) -> None:
         InvalidArgumentError: see `find_index`, except that an undecided number of buckets is no error here.
         NotSupportedError: as `find_index`.
     """
-    if not names_index(options):
+    if not has_index_options(options):
         return
     check_index_options(meta.config, options, meta.storage.root)
     _Finder(meta, meta.store.load(), options).find()

@@ -45,7 +45,7 @@ _RUNS = 5
 _OPERATION = "INDEX"
 
 
-class _LeftBehind(PudiError):
+class _CommitMissedIndex(PudiError):
     """Another writer committed without updating the index."""
 
 
@@ -79,7 +79,7 @@ class IndexRun:
         for _ in range(_RUNS):
             try:
                 done, stats = self._once()
-            except _LeftBehind as error:
+            except _CommitMissedIndex as error:
                 _log.warning("the building of an index begins anew: %s", error)
                 continue
             failed: dict[str, str] = {}
@@ -136,7 +136,7 @@ class IndexRun:
             for beat in beats:
                 beat.stop(delete=False)
             if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and leased:
-                self._undo(keeps_plan=self.keeps_plan or isinstance(error, _LeftBehind))
+                self._undo(keeps_plan=self.keeps_plan or isinstance(error, _CommitMissedIndex))
             raise
         for beat in beats:  # all of them, before what may fail
             beat.stop(delete=False)
@@ -156,13 +156,13 @@ class IndexRun:
         """Create the file groups, then list the index as inflight in the properties, under the lock."""
         meta, partition = self.meta, builder.work.spec.partition
         with meta.lock:
-            self._check_lacking(partition)
+            self._check_not_built(partition)
             instant = meta.store.start(instant)
             mdt = open_metadata(meta)
             own = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
         make_groups(mdt, instant.requested, partition, groups)
         with meta.lock:
-            self._check_lacking(partition)
+            self._check_not_built(partition)
             now = meta.store.load()
             if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
                 builder.work = replace(builder.work, timeline=now)
@@ -173,7 +173,7 @@ class IndexRun:
             set_partitions(meta, ready=ready, building={*building, partition})
         return instant
 
-    def _check_lacking(self, partition: str) -> None:
+    def _check_not_built(self, partition: str) -> None:
         """Refuse to build an index that another process has built meanwhile; under the lock."""
         self.meta.reload()
         ready, wrong = self.meta.config.metadata_partitions, None
@@ -189,7 +189,7 @@ class IndexRun:
         meta, partition = self.meta, builder.work.spec.partition
         builder.catch_up(meta.store.load())
         with meta.lock:
-            self._check_lacking(partition)
+            self._check_not_built(partition)
             now, config = meta.store.load(), meta.config
             if partition not in config.metadata_partitions_inflight:
                 raise ConflictError(
@@ -198,23 +198,23 @@ class IndexRun:
                     instant=instant.requested,
                 )
             meta.store.refuse_strangers(instant, builder.work.timeline, now)
-            self._check_kept(builder, now)
+            self._check_updated_by_all(builder, now)
             stats = {partition: (), **filled, **builder.finish(now)}
             mdt = open_metadata(meta)
             own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
             if own is None or own.is_completed:
-                raise _LeftBehind("the metadata table lost the index's delta commit", table=meta.storage.root)
+                raise _CommitMissedIndex("the metadata table lost the index's delta commit", table=meta.storage.root)
             if set(stats) - {partition}:  # if this process dies, commits must maintain the companions too
                 building = {*config.metadata_partitions_inflight, *stats}
                 set_partitions(meta, ready=config.metadata_partitions, building=building)
             mdt.store.complete(own, metadata_deltacommit(stats, BULK_INSERT), also=list(stats))
             return complete_index(meta, instant, stats), stats
 
-    def _check_kept(self, builder: IndexBuilder, now: Timeline) -> None:
+    def _check_updated_by_all(self, builder: IndexBuilder, now: Timeline) -> None:
         """Check that every commit since the start of the build updated the index.
 
         Raises:
-            _LeftBehind: one did not, or another process compacted the file groups before their base files existed.
+            _CommitMissedIndex: one did not, or the file groups were compacted before their base files existed.
         """
         meta, work = self.meta, builder.work
         partition, kind = work.spec.partition, registry.kind_of(work.spec.partition)
@@ -223,7 +223,9 @@ class IndexRun:
         files, _ = mdt.storage.list_dir(partition)
         bases = [name for info in files if (name := parse_base_file(info.path.rpartition("/")[2])) is not None]
         if any(base.instant != work.requested for base in bases):
-            raise _LeftBehind(f"the file groups of {partition} were compacted meanwhile", table=meta.storage.root)
+            raise _CommitMissedIndex(
+                f"the file groups of {partition} were compacted meanwhile", table=meta.storage.root
+            )
         known = {i.requested for i in work.timeline.commits}
         for commit in (i for i in now.commits if i.requested not in known):
             delta = own.find(commit.requested, Action.DELTACOMMIT)
@@ -231,7 +233,7 @@ class IndexRun:
             if delta is not None and took_part and kind.must_change(meta.store.read_commit_metadata(commit)):
                 took_part = partition in mdt.store.read_commit_metadata(delta).partition_to_write_stats
             if not took_part:
-                raise _LeftBehind(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
+                raise _CommitMissedIndex(f"commit {commit.requested} did not take part in it", table=meta.storage.root)
 
     def _undo(self, *, keeps_plan: bool) -> None:
         meta = self.meta

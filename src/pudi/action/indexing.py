@@ -14,7 +14,7 @@ from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, NoEngine, make_empty
 from pudi.action.mdt.build import (
     build_metadata,
-    drop_if_disturbed,
+    drop_after_interference,
     drop_partitions,
     next_instant,
     reconcile_metadata,
@@ -138,7 +138,7 @@ def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline:
     made = make_empty(kind.builder(replace(work, spec=spec)))
     write_definition(meta, spec)
     set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
-    drop_if_disturbed(meta, timeline, made)
+    drop_after_interference(meta, timeline, made)
     return set(made)
 
 

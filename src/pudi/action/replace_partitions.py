@@ -79,7 +79,7 @@ def overwrite(
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
     request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since)
-    place, is_noop = partial(_place_anew, partitions=chosen), partial(_is_noop, partitions=chosen)
+    place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
     recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)
     records = engine.repeatable(data, meta.storage.root) if retries.some else data
@@ -150,7 +150,7 @@ def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | N
     return False
 
 
-def _place_anew(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
+def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
     """Place the records of an overwrite in new file groups, which replace the current ones of the partitions."""
     named = sorted(records.counts) if partitions is None else list(partitions)
     whole = write.operation is Operation.INSERT_OVERWRITE_TABLE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pudi.format import CommitMetadata
 from pudi.timeline import Instant
 
-_TOLD = 0.01
+_SHOWN_SECONDS = 0.01
 """Seconds from which on a phase is worth a word."""
 
 
@@ -62,7 +62,9 @@ class CommitResult:
         )
         if self.files_deleted:
             said.append(f"{self.files_deleted:,} files deleted")
-        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _TOLD)
+        phases = ", ".join(
+            f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _SHOWN_SECONDS
+        )
         line = f"{self.operation} {self.instant}: {', '.join(said)}; {self.duration:.2f} s" + (
             phases and f" ({phases})"
         )

@@ -78,14 +78,14 @@ class Retries:
                     continue
                 if number == 0:
                     raise
-                raise _told(error, number + 1) from error
+                raise _with_attempts(error, number + 1) from error
             if done is None or number == 0:
                 return done
             return replace(done, attempts=number + 1, duration=meta.context.clock.monotonic() - began)
         raise AssertionError("a retry policy has at least one attempt")
 
 
-def _told(error: ConflictError, attempts: int) -> ConflictError:
+def _with_attempts(error: ConflictError, attempts: int) -> ConflictError:
     return type(error)(
         f"{error.message} (attempt {attempts}, the last one; {WriteOptions.conflict_retries} says how "
         "often a write that lost is repeated)",

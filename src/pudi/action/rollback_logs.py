@@ -43,14 +43,14 @@ def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackReque
 
 
 def roll_back_blocks(
-    storage: Storage, target: str, said_by: str, requests: Iterable[RollbackRequest]
+    storage: Storage, target: str, rollback_instant: str, requests: Iterable[RollbackRequest]
 ) -> dict[str, dict[str, int]]:
     """Write a rollback block for each file group that may hold blocks of a failed write.
 
     Args:
         storage: the table's files.
         target: requested time of the failed write.
-        said_by: requested time of the rollback.
+        rollback_instant: requested time of the rollback.
         requests: the result of `block_requests`, or of Hudi's plan.
 
     Returns:
@@ -60,7 +60,7 @@ def roll_back_blocks(
         CorruptError: a request names no file group within the table.
     """
     headers = {
-        Header.INSTANT_TIME: said_by,
+        Header.INSTANT_TIME: rollback_instant,
         Header.TARGET_INSTANT_TIME: target,
         Header.COMMAND_BLOCK_TYPE: _ROLLBACK,
     }
@@ -69,7 +69,7 @@ def roll_back_blocks(
     groups = {(r.partition_path, r.file_id or "", r.latest_base_instant or "") for r in requests}
     for partition, file_id, base_instant in sorted(groups):
         Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
-        name = _next_name(storage, partition, file_id, base_instant, said_by)
+        name = _next_name(storage, partition, file_id, base_instant, rollback_instant)
         path = f"{partition}/{name}" if partition else name
         try:
             storage.create(path, content, durable=True)
@@ -79,11 +79,11 @@ def roll_back_blocks(
     return written
 
 
-def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, said_by: str) -> str:
+def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str) -> str:
     """Return the name of the next log file of a slice."""
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
     known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
-    token = f"0-{zlib.crc32(said_by.encode()) & 0x7FFFFFFF}-0"
+    token = f"0-{zlib.crc32(rollback_instant.encode()) & 0x7FFFFFFF}-0"
     try:
         return LogFileName(file_id, base_instant, 1 + max(known, default=0), token).name
     except InvalidArgumentError as error:

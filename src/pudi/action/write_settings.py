@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from pudi.action.kinds.bloom_filters import keeps_blooms
+from pudi.action.kinds.bloom_filters import maintains_bloom_filters
 from pudi.action.meta_client import MetaClient
 from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError
@@ -88,7 +88,7 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
         row_group_bytes=options.block_size,
         page_bytes=options.page_size,
         dictionary=options.dictionary_enabled,
-        bloom=keys if options.bloom_enabled or keeps_blooms(meta) else None,
+        bloom=keys if options.bloom_enabled or maintains_bloom_filters(meta) else None,
     )
     if meta.config.base_file_format != "HFILE":
         return FileOptions(parquet)

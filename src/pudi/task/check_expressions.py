@@ -19,10 +19,10 @@ from pudi.task.check_files import (
     UNREADABLE,
     FileNames,
     Seen,
-    filters_said,
-    lost_to_filter,
-    ranges_said,
-    what_is_wrong,
+    describe_difference,
+    missing_from_filter,
+    stated_filters,
+    stated_ranges,
 )
 from pudi.task.expression_values import ExpressionSpec, result_texts
 from pudi.task.finding import DATA_FILES, Finding, Findings
@@ -66,7 +66,7 @@ class ExpressionCheck:
             return Finding(DATA_FILES, file.path, f"can't be read: {error}")
 
     def _filters(self, storage: Storage) -> Iterator[Finding]:
-        said = filters_said(storage, self.index, self.files)
+        said = stated_filters(storage, self.index, self.files)
         for file in self.files:
             held = said.get(bloom_key(file.partition, file.name.name))
             if held is None:
@@ -77,16 +77,16 @@ class ExpressionCheck:
                 continue
             texts = None if results is None else result_texts(results)
             if texts is not None:
-                yield from lost_to_filter(self.index.name, file.path, held, pa.chunked_array([texts.drop_null()]))
+                yield from missing_from_filter(self.index.name, file.path, held, pa.chunked_array([texts.drop_null()]))
 
     def _ranges(self, storage: Storage) -> Iterator[Finding]:
         column, value, names = self.spec.column, self.spec.value, FileNames.of(self.files)
         if isinstance(value, Call) and depends_on_zone(value) and not keeps_order(value):
             return  # the writer's session may have had another time zone, so a difference proves nothing
         kinds = {column: type_of(value)}
-        of_files = ranges_said(storage, self.index, {column: names.keys(column)}, kinds, of_partitions=False)
+        of_files = stated_ranges(storage, self.index, {column: names.keys(column)}, kinds, of_partitions=False)
         keys = expression_partition_keys(pa.repeat(column, len(self.files)), names.partitions)
-        of_partitions = ranges_said(storage, self.index, {column: keys}, kinds, of_partitions=True)
+        of_partitions = stated_ranges(storage, self.index, {column: keys}, kinds, of_partitions=True)
         told = self._widened(of_files[column][0]), self._widened(of_partitions[column][0])
         for place, file in enumerate(self.files):
             if not any(ranges.known[place] for ranges in told):
@@ -99,7 +99,7 @@ class ExpressionCheck:
                 continue
             seen = _seen(results, file)
             for ranges, whole in zip(told, (False, True), strict=True):
-                wrong = what_is_wrong(seen, ranges, place, exact=not whole and isinstance(file, BaseFile))
+                wrong = describe_difference(seen, ranges, place, exact=not whole and isinstance(file, BaseFile))
                 if wrong is not None:
                     where, of_file = (file.partition, f" in {file.path}") if whole else (file.path, "")
                     yield Finding(self.index.name, where, f"results for {column!r}{of_file}: {wrong}")

@@ -28,7 +28,7 @@ UNREADABLE = (CorruptError, NotFoundError, NotSupportedError)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldOfFiles:
+class StatedMetadata:
     """The parts of the metadata table to compare with files; picklable.
 
     Attributes:
@@ -72,12 +72,12 @@ class FilesCheck:
 
     Attributes:
         number: number of the job, from 0.
-        told: the metadata to compare with.
+        stated: the metadata to compare with.
         files: files of the table's newest slices.
     """
 
     number: int
-    told: ToldOfFiles
+    stated: StatedMetadata
     files: tuple[BaseFile | LogFile, ...]
 
     def run(self, storage: Storage, attempt: int) -> Findings:
@@ -86,7 +86,7 @@ class FilesCheck:
         return Findings(self.number, len(self.files), None, found=tuple(found))
 
     def _found(self, storage: Storage) -> Iterator[Finding]:
-        told, names = self.told, FileNames.of(self.files)
+        told, names = self.stated, FileNames.of(self.files)
         kinds = {n: k for n in (told.spec.columns if told.spec else ()) if (k := leaf_type(told.schema, n)) is not None}
         kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_nested(kind)}
         said: dict[str, Mapping[str, Sequence[Ranges]]] = {}
@@ -99,7 +99,7 @@ class FilesCheck:
         blooms: dict[str, dict[str, object]] | None = None
         if told.blooms is not None:
             try:
-                blooms = filters_said(storage, told.blooms, [f for f in self.files if isinstance(f, BaseFile)])
+                blooms = stated_filters(storage, told.blooms, [f for f in self.files if isinstance(f, BaseFile)])
             except UNREADABLE as error:
                 yield Finding(told.blooms.name, "", f"can't be read: {error}")
         for place, file in enumerate(self.files):
@@ -126,7 +126,9 @@ class FilesCheck:
         seen = _of_base(base, asked, kinds) if base is not None else self._of_log(storage, file, asked, kinds)
         for name, values in seen:
             for index, ranges in said.items():
-                wrong = what_is_wrong(values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS)
+                wrong = describe_difference(
+                    values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS
+                )
                 if wrong is not None:
                     where = file.partition if index == PARTITION_STATS else file.path
                     of_file = f" in {file.path}" if index == PARTITION_STATS else ""
@@ -136,7 +138,7 @@ class FilesCheck:
 
     def _is_called(self, file: BaseFile | LogFile, name: str) -> bool:
         """Return whether a column has the same name in the file as in the table now."""
-        names = None if self.told.history is None else self.told.history.names(file.instant)
+        names = None if self.stated.history is None else self.stated.history.names(file.instant)
         top = name.split(".", maxsplit=1)[0]
         return names is None or names.of(top)[0] == top
 
@@ -145,8 +147,8 @@ class FilesCheck:
     ) -> Iterator[tuple[str, Seen]]:
         if not asked:
             return
-        assert self.told.spec is not None
-        stats = stats_of_file(storage, file, StatsSpec(tuple(asked), self.told.spec.version))
+        assert self.stated.spec is not None
+        stats = stats_of_file(storage, file, StatsSpec(tuple(asked), self.stated.spec.version))
         if stats is None:
             return
         rows = stats_of_files([(file.partition, file.path.rpartition("/")[2], stats)])
@@ -183,10 +185,10 @@ def _ranges(
     """Return the index's statistics of each column in each file; unknown files have unknown ranges."""
     of_partitions = index.name == PARTITION_STATS
     keys = {name: names.keys(name, of_partitions=of_partitions) for name in kinds}
-    return ranges_said(storage, index, keys, kinds, of_partitions=of_partitions)
+    return stated_ranges(storage, index, keys, kinds, of_partitions=of_partitions)
 
 
-def ranges_said(
+def stated_ranges(
     storage: Storage,
     index: PartitionSnapshot,
     keys: Mapping[str, pa.Array],
@@ -228,7 +230,7 @@ def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
     return Ranges(least, greatest, known, free, nulls, values)
 
 
-def filters_said(
+def stated_filters(
     storage: Storage, index: PartitionSnapshot, files: Sequence[BaseFile | LogFile]
 ) -> dict[str, dict[str, object]]:
     """Return the bloom filters that an index has of some files, by key."""
@@ -253,7 +255,7 @@ def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.Dat
         yield name, Seen(ends["min"], ends["max"], values.null_count)
 
 
-def what_is_wrong(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
+def describe_difference(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
     """Compare stated with actual statistics; return the difference, None if there is none.
 
     Args:
@@ -288,10 +290,10 @@ def _of_bloom(
     if held is None:
         yield Finding(BLOOM_FILTERS, file.path, "the file has no bloom filter in the metadata table")
         return
-    yield from lost_to_filter(BLOOM_FILTERS, file.path, held, base.read([RECORD_KEY]).column(0))
+    yield from missing_from_filter(BLOOM_FILTERS, file.path, held, base.read([RECORD_KEY]).column(0))
 
 
-def lost_to_filter(index: str, path: str, held: Mapping[str, object], texts: pa.ChunkedArray) -> Iterator[Finding]:
+def missing_from_filter(index: str, path: str, held: Mapping[str, object], texts: pa.ChunkedArray) -> Iterator[Finding]:
     """Return a finding for texts of a file that its bloom filter lacks.
 
     Args:

@@ -11,7 +11,7 @@ from pudi.format import CompactionOperation, Layout, write_token
 from pudi.metadata import MetadataTable, all_columns
 from pudi.metadata.changes import encode_changes
 from pudi.task.compact import slice_of
-from pudi.task.metadata_files import write_base, write_folded
+from pudi.task.metadata_files import write_base, write_compacted_logs
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
 
@@ -84,5 +84,5 @@ class CompactMetadataLogsTask(CompactMetadataTask):
         rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
         changes = encode_changes(all_columns(rows), gone).sorted()
         token = write_token(self.number, self.run_number, attempt)
-        stat = write_folded(storage, self.layout, self.instant, file_slice, changes, instants, token)
+        stat = write_compacted_logs(storage, self.layout, self.instant, file_slice, changes, instants, token)
         return FileResult(self.number, rows.num_rows, stat)

@@ -167,7 +167,7 @@ def _spill(buckets: Buckets, held: list[Versions]) -> None:
     held.clear()
 
 
-def say_rows(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
+def store_positions(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
     """Return whether all blocks store the row numbers of their records in a base file (extractRecordPositions)."""
     at = Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS
     return base is not None and all(

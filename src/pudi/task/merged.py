@@ -15,7 +15,7 @@ from pudi.merge import MergeResult, Versions, apply_updates, fold
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
-from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, say_rows, stored_names
+from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, store_positions, stored_names
 from pudi.task.ordering_bound import bound_that_loses
 from pudi.task.spilled import ROW, Buckets
 
@@ -207,7 +207,7 @@ class MergedSlices:
                 yield _Part(base, numbers, None, LogCounts())
             return
         mixes = partial or self.merging.rule.mixes
-        by_row = self._by_row and not mixes and say_rows(blocks, file_slice.base)
+        by_row = self._by_row and not mixes and store_positions(blocks, file_slice.base)
         held, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
         counts = LogCounts.of(blocks, records)
         del blocks  # including their contents

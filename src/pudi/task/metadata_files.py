@@ -98,7 +98,7 @@ def append_changes(
     )
 
 
-def write_folded(
+def write_compacted_logs(
     storage: Storage,
     layout: Layout,
     requested: str,

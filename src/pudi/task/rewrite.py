@@ -178,9 +178,9 @@ class FileRewriter:
             elif group.whole and group.rows <= 2 * MOST_GROUP_ROWS:
                 parts.append(GroupPart(self._replaced(group, rows), group.number))
             elif group.keep.any():
-                parts.append(GroupPart(self._anew(group, rows, inserted[:0])))
+                parts.append(GroupPart(self._reencoded(group, rows, inserted[:0])))
         if last is not None:
-            parts.append(GroupPart(self._anew(last, rows, inserted)))
+            parts.append(GroupPart(self._reencoded(last, rows, inserted)))
         elif len(inserted):
             parts.append(GroupPart(self._added(rows, inserted)))
         return parts
@@ -209,7 +209,7 @@ class FileRewriter:
         columns[FILE_NAME] = self.new_meta(FILE_NAME, 0, group.rows, None)
         return pa.table({name: columns[name] for name in self._schema.names if name in columns})
 
-    def _anew(self, group: _Group, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
+    def _reencoded(self, group: _Group, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
         """Return all columns of a row group with added or removed rows."""
         stay = np.flatnonzero(group.keep)
         taken = group.taken[stay]

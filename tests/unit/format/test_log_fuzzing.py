@@ -32,7 +32,7 @@ from pudi.format.names import parse_log_file
 from pudi.merge import MergeMode, MergeRule, fold
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY, avro_to_arrow, with_meta_fields, without_meta_fields
-from pudi.task.log_versions import LogVersions, say_rows
+from pudi.task.log_versions import LogVersions, store_positions
 from support.golden import tables
 
 SECONDS = 10
@@ -220,7 +220,7 @@ def read(whole: Whole, data: bytes, *, windows: bool) -> int:
     versions = LogVersions(storage, merging)  # type: ignore[arg-type]
     positions = bool(blocks) and all(Header.RECORD_POSITIONS in block.headers for block in blocks)
     held, buckets, records = versions.collect(blocks, whole.schema, positions=positions)
-    say_rows(blocks, None)
+    store_positions(blocks, None)
     if buckets is not None:
         buckets.close()
     if held:

@@ -30,7 +30,7 @@ from pudi.plan import ReadPlan
 from pudi.plan.expressions import skip_by_keys
 from pudi.plan.lookup import MOST_VALUES
 from pudi.task.blooms import BloomShardTask, BloomTask, bloom_of
-from pudi.task.check_files import FilesCheck, ToldOfFiles
+from pudi.task.check_files import FilesCheck, StatedMetadata
 from pudi.task.staged_keys import portions_by_shard, staged_of
 
 _TASKS = 64
@@ -54,7 +54,7 @@ class BloomFilters(IndexKind):
             yield IndexSpec(self.type, BLOOM_FILTERS)
 
     def definition(self, spec: IndexSpec) -> dict[str, object] | None:
-        """None: Hudi writes none."""
+        """Return None: Hudi writes no definition."""
         return None
 
     def builder(self, work: Building) -> IndexBuilder:
@@ -87,31 +87,31 @@ class BloomFilters(IndexKind):
             if isinstance(held, Difference):
                 yield held
                 continue
-            told = ToldOfFiles(check.schema, blooms=held)
-            check.run([FilesCheck(number, told, files) for number, files in enumerate(check.portions())])
+            stated = StatedMetadata(check.schema, blooms=held)
+            check.run([FilesCheck(number, stated, files) for number, files in enumerate(check.portions())])
 
 
-def keeps_blooms(meta: MetaClient) -> bool:
+def maintains_bloom_filters(meta: MetaClient) -> bool:
     """Return whether the metadata table has the bloom filters of base files, so that each new file must have one."""
     return BLOOM_FILTERS in maintained_partitions(meta)
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes(CommitChanges):
-    """The filters of a commit's base files; None where the index was no part of the table yet."""
+    """The filters of a commit's base files; None if the table didn't have the index when the commit was prepared."""
 
     commit: IndexedCommit
     prepared: Changes | None
 
     def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
-        """The filters; they are read now where another process made the index meanwhile."""
+        """Return the filters; read them now if another process built the index meanwhile."""
         if BLOOM_FILTERS not in locked.maintained:
             return {}
         return {BLOOM_FILTERS: _of_commit(self.commit) if self.prepared is None else self.prepared}
 
 
 def _of_commit(commit: IndexedCommit) -> Changes:
-    """The filters of a commit's base files, read from their footers; of a file that has none, one made of its keys."""
+    """Return the filters of a commit's base files, from their footers or built from their keys."""
     files = []
     for partition, stats in commit.written.partition_to_write_stats.items():
         for stat in stats:
@@ -126,7 +126,7 @@ def _of_commit(commit: IndexedCommit) -> Changes:
 
 @dataclass(slots=True)
 class BloomFiltersBuilder(IndexBuilder):
-    """Fills the bloom filters of base files; files that have none in their footers get one made of their keys."""
+    """Builds the index from the filters in footers of base files, or from their keys."""
 
     def spec(self) -> IndexSpec:
         """The index itself; the table must keep record keys in its files."""
@@ -138,11 +138,11 @@ class BloomFiltersBuilder(IndexBuilder):
         return self.work.spec
 
     def groups(self) -> Sequence[str]:
-        """As many as the option says."""
+        """Return as many file groups as the option says."""
         return group_ids(BLOOM_FILTERS, self.work.options[MetadataOptions.bloom_filters_groups])
 
     def fill(self) -> Stats:
-        """Write what the files' footers, or their keys, say."""
+        """Write the filters from footers, or from keys."""
         work, ids = self.work, self.groups()
         listed = work.meta.listing(work.timeline).all_files()
         files = [

@@ -1,4 +1,4 @@
-"""The building of one index: what its builder does, and how a partition of the metadata table is made.
+"""The build of one index: the interface of its builder, and the creation of its metadata partition.
 
 A builder determines the file groups of the partition and writes their first base files. Between the two, writers may
 start to maintain the partition. Their changes count as newer than the base files, whenever these are written.
@@ -29,15 +29,15 @@ Stats = Mapping[str, tuple[WriteStat, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """The making of one index.
+    """The build of one index.
 
     Attributes:
         meta: the table.
         engine: runs the jobs.
         options: the user's.
         spec: the index.
-        timeline: the table's: the base files are to hold what had completed when it was loaded, and nothing else.
-        requested: the instant of the metadata table that the files are of; it has a heartbeat on the table.
+        timeline: the table's timeline: the base files must contain exactly what it shows as completed.
+        requested: the metadata table's instant that writes the files; it has a heartbeat on the table.
     """
 
     meta: MetaClient
@@ -52,7 +52,7 @@ class Building:
         return self.engine.run_jobs(self.meta.storage, self.requested, jobs) if jobs else ()
 
     def run_here(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """Run a few small jobs in this process, as under the table's lock."""
+        """Run a few small jobs in this process: no engine runs under the table's lock."""
         return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
 
     def slices(self) -> list[FileSlice]:
@@ -70,10 +70,10 @@ class NoEngine:
 
 @dataclass(slots=True)
 class IndexBuilder(ABC):
-    """Fills the partition of one index; created for each building.
+    """Builds the partition of one index; created for each build.
 
     Attributes:
-        work: the building; another one is set when the table has gone on before `fill`.
+        work: the build; replaced if the table changed before `fill`.
     """
 
     work: Building
@@ -89,7 +89,7 @@ class IndexBuilder(ABC):
 
     @abstractmethod
     def groups(self) -> Sequence[str]:
-        """Return the ids of the file groups that the partition gets for good."""
+        """Return the ids of the partition's file groups; their number never changes."""
 
     def late_groups(self) -> Sequence[str]:
         """Return the ids of further file groups for what was committed since `groups`, under the table's lock."""
@@ -97,17 +97,17 @@ class IndexBuilder(ABC):
 
     @abstractmethod
     def fill(self) -> Stats:
-        """Write the base files of those file groups that get records, while writers may go on.
+        """Write the base files of the file groups with records, while writers go on.
 
-        The file groups exist, as `groups` and `late_groups` returned them last.
+        The file groups exist, as last returned by `groups` and `late_groups`.
 
         Raises:
-            NotFoundError: a file of the table is gone.
-            CorruptError: one can't be read.
+            NotFoundError: a file of the table is missing.
+            CorruptError: a file can't be read.
         """
 
     def catch_up(self, now: Timeline) -> None:
-        """Read what `finish` needs of the files committed since the building began, while writers may go on.
+        """Read what `finish` needs from files committed since the build began, while writers go on.
 
         Args:
             now: the table's timeline.
@@ -118,7 +118,7 @@ class IndexBuilder(ABC):
         """Make the partitions that come with the index, under the table's lock.
 
         Args:
-            now: the table's timeline: writers may have completed since `catch_up`.
+            now: the table's timeline; writes may have completed since `catch_up`.
         """
         return {}
 
@@ -126,7 +126,7 @@ class IndexBuilder(ABC):
 def make_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Sequence[str]) -> None:
     """Create the folder and the empty file groups of a partition, after the deletion of its old files.
 
-    Every file group begins with a log file that holds nothing, so that it exists without records too.
+    Every file group starts with an empty log file, so that it exists without records.
 
     Args:
         mdt: the metadata table.
@@ -141,35 +141,35 @@ def make_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Seque
 
 
 def add_groups(mdt: MetaClient, requested: str, partition: str, file_ids: Sequence[str]) -> None:
-    """Make further file groups of a partition; arguments as of `make_groups`."""
+    """Create further file groups of a partition; arguments as of `make_groups`."""
     mdt.context.executor.map(lambda file_id: make_group(mdt.storage, requested, partition, file_id), file_ids)
 
 
 def make_partition(
     mdt: MetaClient, requested: str, partition: str, file_ids: Sequence[str], fill: Callable[[], Stats]
 ) -> Stats:
-    """Make a partition by one deltacommit of the metadata table, under the table's lock.
+    """Create a partition by one deltacommit of the metadata table, under the table's lock.
 
     Args:
         mdt: the metadata table.
         requested: the instant.
         partition: the partition.
-        file_ids: its file groups, for good.
+        file_ids: all its file groups.
         fill: writes their base files.
 
     Returns:
-        What was written; partitions without records are among them.
+        The write statistics by partition, with partitions that got no records.
     """
     instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
     make_groups(mdt, requested, partition, file_ids)
     stats = {partition: (), **fill()}
     done = metadata_deltacommit({p: s for p, s in stats.items() if s}, BULK_INSERT)
-    mdt.store.complete(instant, done, also=list(stats))  # file groups without records are named nowhere
+    mdt.store.complete(instant, done, also=list(stats))  # commit metadata doesn't name file groups without records
     return stats
 
 
 def make_empty(builder: IndexBuilder) -> Stats:
-    """Make the index of a table without files, under the table's lock; see `make_partition`."""
+    """Create the index of a table without files, under the table's lock; see `make_partition`."""
     work = builder.work
     return make_partition(
         open_metadata(work.meta),

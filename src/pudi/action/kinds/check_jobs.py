@@ -1,4 +1,4 @@
-"""The jobs of a check, run on either engine: keys staged by part, parts compared; what was found comes back."""
+"""Run the jobs of a check on either engine: stage keys by part, compare the parts, return the findings."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ jobs."""
 class CheckRun:
     """Runs the jobs of one check and holds their interim files.
 
-    On this machine that's a temporary folder, so that a check writes nothing to the table; tasks on a cluster share
-    only the table's own storage with each other: there it's the folder of markers, under a name that's no instant.
+    Locally this is a temporary folder, so that a check writes nothing to the table. Tasks on a cluster share only the
+    table's storage: there it is a marker folder whose name is no instant.
 
     Args:
         meta: the table.
         engine: the engine that runs the jobs.
-        on_cluster: whether its tasks share nothing with this process but the table's storage.
+        on_cluster: whether its tasks share only the table's storage with this process.
     """
 
     meta: MetaClient
@@ -57,7 +57,7 @@ class CheckRun:
 
     @property
     def folder(self) -> str:
-        """Where interim files are, in `staging`, or else in the table's storage."""
+        """The folder of interim files, in `staging` or in the table's storage."""
         return staging_dir(self._name)
 
     def __enter__(self) -> CheckRun:
@@ -99,10 +99,10 @@ class KeyCheck:
     slices: tuple[FileSlice, ...]
 
     def of_records(self, index: RecordShards | None, findings: list[Findings]) -> int:
-        """Keys that are there twice, or aren't where the record index says; how many there are.
+        """Find duplicate record keys, and keys that aren't where the record index says; count the keys.
 
         Args:
-            index: the record index; None where the table has none that can be read.
+            index: the record index; None if the table has none, or it can't be read.
             findings: collects the findings.
         """
         spread = Spread({None: (0, self._parts)}, self._parts, keys=self._keys)
@@ -126,11 +126,11 @@ class KeyCheck:
         return sum(each.received for each in staged)
 
     def of_values(self, held: PartitionSnapshot, column: str, findings: list[Findings]) -> None:
-        """Records that a secondary index has under another value.
+        """Find records that a secondary index has under another value.
 
         Args:
-            held: what readers see of the index.
-            column: the column that it's over.
+            held: the index as readers see it.
+            column: the indexed column.
             findings: collects the findings.
         """
         groups = held.shards.all
@@ -163,7 +163,7 @@ class KeyCheck:
 
 
 def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> ReadPlan:
-    """How some columns of a table's slices are read as readers see them, without the slices."""
+    """Return how readers read some columns of the table, without slices."""
     return plan_read(
         meta.storage.root,
         meta.schema(timeline),
@@ -177,7 +177,7 @@ def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> R
 
 
 def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:
-    """Slices by number, small ones together."""
+    """Group slices by number; small ones share a group."""
     held: list[tuple[int, FileSlice]] = []
     size = 0
     for number, each in enumerate(slices):
@@ -192,7 +192,7 @@ def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice]
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A listing that was made before (`FileListing`).
+    """A listing made earlier (`FileListing`).
 
     Attributes:
         folders: files by partition path.

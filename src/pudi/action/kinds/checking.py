@@ -1,4 +1,4 @@
-"""A check of a table's metadata table under way, as kinds of indexes see it."""
+"""A running check of the metadata table, as kinds of indexes see it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class IndexCheck:
         runner: runs jobs.
         opened: the metadata table at that moment; None if there is none or it can't be read.
         findings: what jobs found.
-        compared: how many things of each kind were compared.
+        compared: the number of compared items, by kind.
         keys_compared: whether the table's record keys were compared, so that duplicates were found.
     """
 
@@ -50,19 +50,19 @@ class IndexCheck:
 
     @property
     def table(self) -> MetadataTable:
-        """The metadata table: kinds are asked only where there is one."""
+        """The metadata table; kinds are only asked if there is one."""
         assert self.opened is not None
         return self.opened
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns, with meta fields where its files have them."""
+        """The table's columns, with meta fields if its files have them."""
         schema = self.meta.schema(self.timeline)
         return with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
 
     @property
     def keys(self) -> KeyCheck:
-        """Compares keys."""
+        """The comparison of record keys."""
         return KeyCheck(self.runner, self.timeline, tuple(self.slices))
 
     def run(self, jobs: Sequence[FileJob]) -> None:
@@ -70,12 +70,12 @@ class IndexCheck:
         self.findings += self.runner.run(jobs)
 
     def compare_keys(self, index: RecordShards | None) -> None:
-        """Look for record keys that are there twice, or, with a record index, not where it says."""
+        """Find duplicate record keys and, with a record index, keys that aren't where it says."""
         self.compared["record keys"] = self.keys.of_records(index, self.findings)
         self.keys_compared = True
 
     def snapshots(self, partitions: Iterable[str]) -> Iterator[PartitionSnapshot | Difference]:
-        """What readers see of partitions of the metadata table, or why they see nothing."""
+        """Yield partitions of the metadata table as readers see them; for an unreadable one a difference."""
         for name in partitions:
             try:
                 yield PartitionSnapshot.of(self.table, name)
@@ -98,5 +98,5 @@ class IndexCheck:
 
 
 def unreadable(index: str, error: Exception) -> Difference:
-    """Return the difference that an index which can't be read is."""
+    """Return the difference that reports an unreadable index."""
     return Difference(index, "", f"can't be read: {error}")

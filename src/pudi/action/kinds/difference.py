@@ -1,4 +1,4 @@
-"""One thing that is not as it should be, as a check names it."""
+"""A difference that a check reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that the metadata table and the files disagree about, or a record key that is there twice.
+    """A difference between the metadata table and the files, or a duplicate record key.
 
     Attributes:
         index: where the error is: a partition of the metadata table, `metadata table`, `record keys`, `data files`, or
@@ -22,7 +22,7 @@ class Difference:
     what: str
 
     def to_json(self) -> dict[str, str]:
-        """The same as plain values."""
+        """Return the difference as plain values."""
         return {"index": self.index, "path": self.path, "what": self.what}
 
     def __str__(self) -> str:

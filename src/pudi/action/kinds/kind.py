@@ -80,7 +80,7 @@ class IndexedCommit:
         meta: the table.
         instant: the inflight instant.
         written: the commit's metadata.
-        staging: how its files are read; None where it changes no file.
+        staging: how its files are read; None if it changes no file.
         removed: the files that it deleted; None for none.
     """
 
@@ -140,9 +140,9 @@ class IndexKind(ABC):
     Attributes:
         type: the type of its partitions of the metadata table.
         companions: partitions that are made and dropped together with the index.
-        requires: partitions that the index can't be without.
-        is_record_level: whether its entries are about single records, so that readers rely on all of them.
-        needs_columns: whether an index without columns is of no use.
+        requires: partitions that must exist before the index.
+        is_record_level: whether its entries are about single records: readers rely on their completeness.
+        needs_columns: whether a request must name columns.
     """
 
     type: MetadataPartitionType
@@ -200,11 +200,11 @@ class IndexKind(ABC):
         Args:
             partition: the partition that the entry is about.
             definition: the entry; empty for an index without one.
-            version: the table's version, which decides where the entry doesn't say the index's.
+            version: the table's version, which determines the index's version if the entry has none.
             table: location of the table's root, for messages.
 
         Raises:
-            CorruptError: the entry makes no sense.
+            CorruptError: the entry is damaged.
         """
         columns, options = definition.get("sourceFields") or [], definition.get("indexOptions") or {}
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
@@ -246,7 +246,7 @@ class IndexKind(ABC):
             return self.spec_of(partition, {}, meta.config.version, meta.storage.root)
 
     def must_change(self, written: CommitMetadata) -> bool:
-        """Return whether a commit surely changes an index, so that one which didn't took no part in its building."""
+        """Return whether a commit certainly changes an index: if it did not, it missed the index's build."""
         return False
 
     # maintained
@@ -260,8 +260,8 @@ class IndexKind(ABC):
             partitions: the indexes of the kind that the table has now, ready or being built.
 
         Raises:
-            NotFoundError: a file of the commit is gone.
-            CorruptError: one can't be read, or an index's definition makes no sense.
+            NotFoundError: a file of the commit is missing.
+            CorruptError: a file can't be read, or an index's definition is damaged.
         """
 
     def removed(
@@ -289,7 +289,7 @@ class IndexKind(ABC):
         return plan
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
-        """Find the file groups with the records that a predicate asks for by key or value; None where that's unknown.
+        """Find the file groups of the keys or values that a predicate names; None if that is unknown.
 
         Raises:
             PudiError: an index can't be read; the read goes on without it.

@@ -1,4 +1,4 @@
-"""What a scan asks the indexes of a table: which file slices it may leave out, and where wanted records are."""
+"""A scan's look-ups in indexes: which file slices it may skip, and where wanted records are."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class IndexRead:
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """Where the records are that a predicate asks for.
+    """The file groups of the records that a predicate asks for.
 
     Attributes:
         index: the index that was asked by the predicate's values.
-        groups: partition path and file id of each file group that holds one.
+        groups: partition path and file id of each file group.
     """
 
     index: str
@@ -56,7 +56,7 @@ class LookupResult:
 
 
 def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
-    """The record keys that a predicate asks for; None where it asks for none."""
+    """Return the record keys that a predicate names; None if it names none."""
     named = None if RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
     if named is not None:
         return pa.array(sorted(map(str, named)), pa.string())
@@ -66,7 +66,7 @@ def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | N
     rows = asked_keys(where, config.record_key_fields, schema)
     if rows is None:
         return None
-    # below version 9 nothing says whether the name of a single column stands before its value
+    # below version 9 no property states whether a single-column key includes the column's name
     spellings = (True,) if config.version >= _FIRST_WITH_NAMES else (True, False)
     try:
         found = [key_generator(config, names_single=each).record_keys(rows) for each in spellings]

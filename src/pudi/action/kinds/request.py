@@ -19,8 +19,8 @@ class IndexRequest:
 
     Attributes:
         kind: `record_index`, `column_stats`, `bloom_filters` or `secondary_index`.
-        columns: the columns that it's made of.
-        name: its name, where a table may have several of the kind.
+        columns: the indexed columns.
+        name: its name, if a table may have several of its kind.
         expr: the function whose values the index stores statistics or bloom filters of.
         settings: settings of the function by Hudi's names, such as `format`.
     """
@@ -56,7 +56,7 @@ def named_spec(kind: MetadataPartitionType, column: str, name: str | None, versi
     Args:
         kind: the type of its partition.
         column: the column.
-        name: its name, with or without what the type puts before; None for the column's.
+        name: its name, with or without the prefix of the type; None for the column's name.
         version: the table's version.
     """
     name = name or column

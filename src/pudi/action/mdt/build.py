@@ -1,4 +1,4 @@
-"""Make a table's metadata table, drop it or some of its partitions, and clear away what a dead writer left half built.
+"""Create a metadata table, drop it or some partitions, and delete what a dead writer left unfinished.
 
 Source: HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTableMetadataUtil
 .deleteMetadataTable and deleteMetadataTablePartition.
@@ -51,7 +51,7 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
 
     Args:
         meta: the table; its configuration is that of before or after.
-        options: the writer's; hoodie.metadata.enable=false takes all away, the option of a partition that partition.
+        options: the writer's; hoodie.metadata.enable=false drops everything, a partition's option that partition.
     """
     if not _unwanted(meta.config, options):
         return
@@ -59,7 +59,7 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
         meta.reload()
         doomed = _unwanted(meta.config, options)
         indexing = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
-        if indexing and not metadata_switched_off(options):  # a partition that is being built is somebody's work
+        if indexing and not metadata_switched_off(options):  # another process is building an inflight partition
             planned = {partition for instant in indexing for partition in partitions_of(meta, instant)}
             doomed -= planned - set(metadata_dropped(options, doomed))
         if doomed:
@@ -69,18 +69,18 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
 def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
     """Before a write, create the metadata table that the options ask for, if there is none.
 
-    Below version 8 that waits for pending writes, whose log files can't be told from others, as in Hudi. The next
-    writer creates it then.
+    Below version 8 it is not created while writes are pending, whose log files look like others, as in Hudi. A later
+    writer creates it.
 
     Args:
         meta: the table.
         options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
-        timeline: the table's as the write begins with it; None loads it.
+        timeline: the table's timeline at the start of the write; None loads it.
 
     Raises:
         CorruptError: the existing one lacks commits of the table.
     """
-    if FILES in meta.config.metadata_partitions:  # nothing may be added to a damaged one
+    if FILES in meta.config.metadata_partitions:  # writes must not extend a damaged metadata table
         timeline = meta.store.load() if timeline is None else timeline
         meta.opened.table = timeline, meta.metadata_table(timeline)
         return
@@ -98,10 +98,10 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
 
 
 def make_files(meta: MetaClient, timeline: Timeline) -> None:
-    """Make a metadata table that lists the files that are there; under the table's lock.
+    """Create a metadata table that lists the existing files; under the table's lock.
 
     Args:
-        meta: the table; what lies in the metadata table's folder goes.
+        meta: the table; the contents of the metadata table's folder are deleted.
         timeline: its timeline.
     """
     delete_folder(meta.storage, METADATA_DIR)
@@ -109,11 +109,11 @@ def make_files(meta: MetaClient, timeline: Timeline) -> None:
     mdt = create_metadata(meta)
     make_list(mdt, next_instant(meta, timeline), _present(meta, timeline))
     set_partitions(meta, ready=(FILES,), building=())
-    drop_if_disturbed(meta, timeline, (FILES,))
+    drop_after_interference(meta, timeline, (FILES,))
 
 
 def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
-    """Make the partition that lists the table's files, under the table's lock.
+    """Create the partition `files`, under the table's lock.
 
     Args:
         mdt: the metadata table.
@@ -124,12 +124,12 @@ def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
     make_partition(mdt, requested, FILES, ids, lambda: {FILES: write_bases(mdt, requested, FILES, ids, files)})
 
 
-def drop_if_disturbed(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
-    """After partitions were made ready: take them away where another process wrote meanwhile, which no lock kept out.
+def drop_after_interference(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
+    """Drop new partitions if another process wrote without the lock while they were built.
 
     Args:
         meta: the table.
-        seen: the timeline that they were made by.
+        seen: the timeline that they were built from.
         made: the partitions.
 
     Raises:
@@ -143,7 +143,7 @@ def drop_if_disturbed(meta: MetaClient, seen: Timeline, made: Collection[str]) -
 
 
 def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
-    """Take partitions out of the properties, then delete their files; with `files` the whole metadata table goes.
+    """Remove partitions from the properties, then delete their files; for `files`, the whole metadata table.
 
     Under the table's lock.
     """
@@ -155,15 +155,15 @@ def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
     if everything:
         delete_folder(meta.storage, METADATA_DIR)
         return
-    _forget_plans(meta, partitions)
+    _discard_plans(meta, partitions)
     for partition in sorted(partitions):
         delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
 
 
-def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
+def _discard_plans(meta: MetaClient, partitions: Collection[str]) -> None:
     """Discard requested compactions of the metadata table whose files are about to be deleted.
 
-    Below version 8 they stay: log files written since bear their instant, and would be of no slice without it.
+    Below version 8 they stay: later log files have their instant in the name, and would belong to no slice without it.
     """
     try:
         mdt = open_metadata(meta)
@@ -173,7 +173,7 @@ def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
             *timeline.of(Action.LOGCOMPACTION, State.REQUESTED),
         ]
         doomed = [each for each in planned if _names(mdt, each, partitions)]
-    except PudiError as error:  # it's damaged, which may be why they go
+    except PudiError as error:  # it may be damaged, which may be why they are dropped
         _log.warning("compactions that the metadata table has planned can't be looked at: %s", error)
         return
     if mdt.store.rules.logs_name_their_slice:
@@ -183,19 +183,19 @@ def _forget_plans(meta: MetaClient, partitions: Collection[str]) -> None:
 
 
 def _names(mdt: MetaClient, instant: Instant, partitions: Collection[str]) -> bool:
-    """Whether a compaction takes files of some partitions."""
+    """Return whether a compaction includes files of some partitions."""
     return any(each.partition_path in partitions for each in compaction_plan(mdt.store, instant).operations)
 
 
 def group_ids(partition: str, groups: int) -> list[str]:
-    """Ids of the file groups of a partition that is divided by keys alone."""
+    """Return the ids of a partition's file groups, if keys alone decide between them."""
     return [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
 
 
 def write_bases(
     mdt: MetaClient, requested: str, partition: str, ids: Sequence[str], changes: Changes
 ) -> tuple[WriteStat, ...]:
-    """Write the base files of those file groups of a partition that get records.
+    """Write the base files of a partition's file groups that get records.
 
     Args:
         mdt: the metadata table.
@@ -216,7 +216,7 @@ def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
 
 
 def _present(meta: MetaClient, timeline: Timeline) -> Changes:
-    """Return the data files of the table, without those of pending instants, which are added when they complete."""
+    """Return the table's data files, without those of pending instants, whose completion adds them."""
     pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
     files: dict[str, Mapping[str, int]] = {}
     listed = StorageListing(meta.storage).all_files()
@@ -228,9 +228,9 @@ def _present(meta: MetaClient, timeline: Timeline) -> Changes:
 
 
 def _sizes_of_logs(meta: MetaClient, timeline: Timeline, listed: Mapping[str, Sequence[FileInfo]]) -> Mapping[str, int]:
-    """The sizes of log files, by path, that the metadata table is to state: those that commits state of them.
+    """Return the sizes of log files that commits state, by path, for the metadata table.
 
-    So a log file that was cut off before the metadata table was made is found out. In layout 1 a file may be longer
+    So readers detect a log file that was truncated before the metadata table existed. In layout 1 a file may be longer
     than any commit states.
     """
     if not meta.merges_on_read:
@@ -251,10 +251,10 @@ def _counts(name: str, pending: Collection[str]) -> bool:
 
 
 def next_instant(meta: MetaClient, timeline: Timeline) -> str:
-    """The instant at which another partition is made (generateUniqueInstantTime).
+    """Return the metadata table's instant for creating another partition (generateUniqueInstantTime).
 
-    An instant before all others of the active timeline must not be used again after some were archived: readers
-    consider anything older than the first active instant archived. The current time is used in that case.
+    An instant before the active timeline must not be used once instants were archived: readers consider anything older
+    than the first active instant archived. The current time is used in that case.
 
     Args:
         meta: the table.
@@ -292,7 +292,7 @@ def _unwanted(config: TableConfig, options: Options) -> set[str]:
 def set_partitions(
     meta: MetaClient, *, ready: Iterable[str], building: Iterable[str], more: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Say in the properties which partitions readers may use, and which are being built; and what `more` says."""
+    """Set the ready and the inflight partitions in the properties, and the properties in `more`."""
     changes = {**more, _READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
     changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
     meta.update_config(TableConfig.parse(changed, table=meta.storage.root))

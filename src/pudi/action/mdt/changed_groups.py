@@ -1,4 +1,4 @@
-"""File groups that a commit changes, before and after it: what record-level indexes are updated by."""
+"""The file groups that a commit changes, before and after it, for updates of record-level indexes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ChangedGroup:
     Attributes:
         partition: partition path.
         file_id: the file group's id.
-        stats: what the commit wrote to it; empty where it takes the file group out of the table.
-        before: its slice before the commit; None where there was none, or none was asked for.
-        after: its slice after the commit; None where the commit takes it out of the table.
+        stats: what the commit wrote to it; empty if the commit replaces the file group.
+        before: its slice before the commit; None if there was none, or it wasn't requested.
+        after: its slice after the commit; None if the commit replaces the file group.
         logs: the log files that the commit wrote.
     """
 
@@ -40,7 +40,7 @@ class ChangedGroup:
 
 
 def may_change_keys(written: CommitMetadata) -> bool:
-    """Return whether an action adds keys to file groups, or takes some out."""
+    """Return whether an action adds keys to file groups or removes some."""
     if written.operation_type in _UNCHANGING:
         return False
     return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
@@ -53,7 +53,7 @@ def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
 
 
 def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
-    """Return the file that write statistics are of; None for one of change data."""
+    """Return the data file of write statistics; None for a change data file."""
     partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
     base, log = parse_base_file(name), parse_log_file(name)
     if log is not None:
@@ -68,14 +68,14 @@ def changed_groups(
     counts: Callable[[WriteStat], bool] = lambda stat: True,
     asks_before: Callable[[WriteStat], bool] = lambda stat: True,
 ) -> Iterator[ChangedGroup]:
-    """Find the file groups that a commit changes, those that it writes to first.
+    """Find the file groups that a commit changes; those that it writes to come first.
 
     Args:
         meta: the table.
-        written: what the commit did.
-        timeline: the table's, as the commit was planned by it.
-        counts: whether a file may change what an index says.
-        asks_before: whether the slice before a file must be known; its partition is listed then.
+        written: the commit's metadata.
+        timeline: the timeline when the commit was planned.
+        counts: whether a file may change index entries.
+        asks_before: whether the slice before a file is needed; if so, its partition is listed.
     """
     groups: dict[tuple[str, str], list[WriteStat]] = {}
     for partition, stats in written.partition_to_write_stats.items():

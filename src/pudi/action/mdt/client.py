@@ -20,16 +20,16 @@ _PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 
 
 def open_metadata(meta: MetaClient) -> MetaClient:
-    """The metadata table of a table that has one.
+    """Open the metadata table of a table that has one.
 
-    It has the table's lock, since it changes with the table alone, and its timeline's zone, since its instants are the
-    table's.
+    It shares the table's lock, since it changes only with the table, and its time zone, since its instants are
+    the table's.
 
     Args:
         meta: the table.
 
     Raises:
-        CorruptError: it isn't there, or its properties can't be read or contradict the table's.
+        CorruptError: it is missing, or its properties can't be read or contradict the table's.
     """
     depends = _depends(meta.config)
     if meta.opened.client is not None and meta.opened.client[0] == depends:
@@ -76,7 +76,7 @@ def create_metadata(meta: MetaClient) -> MetaClient:
 
 
 def _depends(config: TableConfig) -> tuple[object, ...]:
-    """What the properties of a metadata table follow from: while that stays, they needn't be read again."""
+    """Return what determines a metadata table's properties: if it is unchanged, they needn't be read again."""
     return config.version, config.layout_version, config.timezone, FILES in config.metadata_partitions
 
 
@@ -89,7 +89,7 @@ def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> Met
 
 
 def _properties(config: TableConfig) -> dict[str, str]:
-    """What Hudi 1.2 writes into the properties of a metadata table of the table's version."""
+    """Return the properties that Hudi 1.2 gives a metadata table of the table's version."""
     properties = {
         TableConfig.table_name.key: f"{config.name}_metadata",
         TableConfig.table_type.key: "MERGE_ON_READ",

@@ -33,7 +33,7 @@ BULK_INSERT = "BULK_INSERT_PREPPED"
 
 
 def _own_avro() -> str:
-    """The records' schema without the meta fields, as commits say it."""
+    """Return the records' schema without meta fields, as commits state it."""
     schema: dict[str, Any] = json.loads(RECORD_AVRO)
     fields = [each for each in schema["fields"] if each["name"] not in META_FIELDS]
     return json.dumps({**schema, "fields": fields}, separators=(",", ":"))
@@ -59,15 +59,15 @@ def commit_changes(
     building: Collection[str] = (),
     listed: Timeline | None = None,
 ) -> Instant:
-    """Write a deltacommit; called under the table's lock, just before the table's own instant completes.
+    """Write a deltacommit; called under the table's lock, right before the table's own instant completes.
 
-    What a failed attempt at the same instant of the table left behind is discarded first.
+    The deltacommit of a failed attempt at the same instant is discarded first.
 
     Args:
         mdt: the metadata table.
-        requested: the instant of the table that the changes are of.
+        requested: the table's instant.
         changes: the changes by partition of the metadata table.
-        logs: the log files of record-level indexes, written before; their inflight deltacommit is completed.
+        logs: the log files of record-level indexes, written before; this call completes their inflight deltacommit.
         maintained: the partitions that commits maintain.
         building: instants of index builds that are inflight: their file groups exist already.
         listed: the metadata table's timeline, listed under the lock; None lists it now.
@@ -107,7 +107,7 @@ def metadata_deltacommit(stats: Mapping[str, tuple[WriteStat, ...]], operation: 
 
 
 def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes: Changes) -> list[_Part]:
-    """The changes by file group, those that get none left out; the slices are in the order of their numbers."""
+    """Return the changes by file group, without groups that have none; slices are in the order of their numbers."""
     if not slices:
         raise CorruptError(
             f"partition {partition} of the metadata table has no file groups; write with "

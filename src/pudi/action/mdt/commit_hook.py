@@ -1,8 +1,8 @@
 """Complete a table's commit together with the metadata table's deltacommit of the same instant.
 
-The deltacommit completes under the table's lock, after the last check and right before the table's own instant. It
-counts only once that is completed: readers ignore the blocks of instants that are pending on the table. So a crash
-between the two leaves nothing but what the rollback of the table's instant takes away.
+The deltacommit completes under the table's lock, after the last check and right before the table's own instant. Readers
+ignore its blocks until the table's instant completes. So after a crash between the two, the rollback of the table's
+instant removes everything.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ def complete_with_metadata(
     action: Action | None = None,
     content: bytes | None = None,
 ) -> Instant:
-    """Complete an instant that changes data files, and the metadata table's deltacommit with it, where it has one.
+    """Complete an instant that changes data files, together with the deltacommit of its metadata table, if it has one.
 
     The engine's jobs run before the table's lock is taken: those that read the commit's files, and those that write the
-    log files of record-level indexes. Where another process made or rebuilt an index meanwhile, they run again.
+    log files of record-level indexes. If another process built or rebuilt an index meanwhile, they run again.
 
     Args:
         commit: what the inflight instant did, and how the changes of indexes are found.
-        check: the action's own check, which comes first under the lock; raises to refuse.
+        check: the action's own check, called first under the lock; it raises an error to prevent the commit.
         seen: the timeline that the action was planned from.
-        action: the completed action, where it differs from the pending one.
+        action: the completed action, if it differs from the pending one.
         content: content of the completed file; None for the commit metadata.
 
     Returns:
         The completed instant.
 
     Raises:
-        ConflictError: another writer got in the way; nothing is completed.
+        ConflictError: another writer's commit conflicts with it; nothing is completed.
     """
     store, instant, said = commit.meta.store, commit.instant, commit.written if content is None else content
     if commit.meta.is_metadata:
@@ -71,7 +71,7 @@ def complete_with_metadata(
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
                 raise
-            if commit.staging is not None:  # what tasks staged is for the indexes as they were
+            if commit.staging is not None:  # the tasks staged keys for the former indexes
                 commit = replace(commit, staging=replace(commit.staging, keys=None))
     raise AssertionError("the loop ends by a return or an error")
 
@@ -99,7 +99,7 @@ class _IndexWork:
             yield self._commit
             return
         mdt = open_metadata(meta)
-        # Hudi takes a pending deltacommit of the metadata table without a heartbeat for a dead one
+        # Hudi considers a pending deltacommit of the metadata table without a heartbeat dead
         heart = Heartbeat(mdt.storage, requested, meta.context, staging.options[WriteOptions.heartbeat_interval_ms])
         heart.start()
         try:
@@ -117,7 +117,7 @@ class _IndexWork:
         """Write and complete the deltacommit."""
         check(now)
         meta, requested = self.commit.meta, self.commit.instant.requested
-        meta.reload()  # another writer may have made or removed the metadata table meanwhile
+        meta.reload()  # another writer may have created or deleted the metadata table meanwhile
         if not meta.config.metadata_partitions:
             return
         building = inflight_partitions(meta)
@@ -166,7 +166,7 @@ class _IndexWork:
 
 
 def discard_metadata(meta: MetaClient, requested: str) -> None:
-    """Take back what the metadata table has of a pending instant, before that goes without leaving a trace.
+    """Discard the metadata table's deltacommit of a pending instant, before the instant itself is discarded.
 
     Under the table's lock.
     """
@@ -176,34 +176,34 @@ def discard_metadata(meta: MetaClient, requested: str) -> None:
 
 
 def rollback_metadata(
-    meta: MetaClient, requested: str, said_by: str, partitions: Mapping[str, RollbackPartitionMetadata]
+    meta: MetaClient, requested: str, rollback_instant: str, partitions: Mapping[str, RollbackPartitionMetadata]
 ) -> None:
-    """Take back what the metadata table has of a pending instant, as a rollback of the table does.
+    """Roll back the metadata table's deltacommit of a pending instant, for a rollback of the table.
 
-    Below version 8 a rollback leaves the log files of the instant it undoes, and adds files that take their blocks
-    back: both are there from then on.
+    Below version 8 a rollback keeps the log files of its target and adds files with rollback blocks: the metadata table
+    lists both from then on.
 
     Args:
         meta: the table.
         requested: the instant that is rolled back.
-        said_by: requested time of the rollback.
-        partitions: what the rollback did, by partition path.
+        rollback_instant: requested time of the rollback.
+        partitions: the rollback's metadata, by partition path.
     """
     meta.reload()
     if not meta.config.metadata_partitions:
         return
     mdt = open_metadata(meta)
     if not meta.store.rules.services_have_suffixes:
-        roll_back(mdt, requested, said_by)
+        roll_back(mdt, requested, rollback_instant)
         return
     files = {p: _named({**(r.rollback_log_files or {}), **(r.log_files_from_failed_commit or {})})
              for p, r in partitions.items() if r.rollback_log_files}  # fmt: skip
-    commit_changes(mdt, said_by, {FILES: files_changes(files)} if files else {})
-    roll_back(mdt, requested, said_by + _ROLLBACK_SUFFIX)
+    commit_changes(mdt, rollback_instant, {FILES: files_changes(files)} if files else {})
+    roll_back(mdt, requested, rollback_instant + _ROLLBACK_SUFFIX)
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes by bare file name; of a file named twice the greater, as Hudi takes."""
+    """Return sizes by file name; of a file named twice the greater one, as in Hudi."""
     named: dict[str, int] = {}
     for path, size in sizes.items():
         name = path.rpartition("/")[2]

@@ -27,10 +27,10 @@ DEFINITIONS_KEY = OtherTableOptions.index_definitions.key
 
 
 def read_definitions(meta: MetaClient) -> dict[str, Any]:
-    """The definitions of a table's indexes, by the name of their partition of the metadata table; none without a file.
+    """Return the definitions of a table's indexes by metadata partition; none without a file.
 
     Raises:
-        CorruptError: the file is none.
+        CorruptError: the file can't be read.
     """
     try:
         content = json.loads(meta.storage.read(INDEX_DEFS, MaxBytes.DEFINITIONS))
@@ -45,29 +45,29 @@ def read_definitions(meta: MetaClient) -> dict[str, Any]:
 
 
 def write_definition(meta: MetaClient, spec: IndexSpec) -> None:
-    """Add or replace the definition of an index, where the kind has one; under the table's lock."""
+    """Add or replace the definition of an index, if its kind has one; under the table's lock."""
     definition = _kind_of(spec.partition).definition(spec)
     if definition is not None:
         _write(meta, {**read_definitions(meta), spec.partition: definition})
 
 
 def put_definition(meta: MetaClient, spec: IndexSpec) -> None:
-    """Write the definition of a table's first index; the caller says in the properties where it is."""
+    """Write the definition of a table's first index; the caller puts its path into the properties."""
     _put(meta, {spec.partition: _kind_of(spec.partition).definition(spec)})
 
 
 def delete_definition(meta: MetaClient, partition: str) -> None:
-    """Take the definition of an index away, if there is one; under the table's lock."""
+    """Delete the definition of an index, if there is one; under the table's lock."""
     definitions = read_definitions(meta)
     if definitions.pop(partition, None) is not None:
         _write(meta, definitions)
 
 
 def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
-    """An index of the table by its definition.
+    """Return an index of the table by its definition.
 
     Raises:
-        CorruptError: the definition makes no sense.
+        CorruptError: the definition is damaged.
     """
     definition = read_definitions(meta).get(partition) or {}
     if not isinstance(definition, dict):
@@ -76,7 +76,7 @@ def defined_index(meta: MetaClient, partition: str) -> IndexSpec:
 
 
 def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
-    """Write all definitions, and where: elsewhere Hudi doesn't look (HoodieTableMetaClient.getIndexMetadata)."""
+    """Write all definitions, and state their path, which Hudi needs (HoodieTableMetaClient.getIndexMetadata)."""
     _put(meta, definitions)
     if meta.config.raw.get(DEFINITIONS_KEY) is None:
         changed = update_properties(meta.storage, meta.context, lambda old: {**old, DEFINITIONS_KEY: INDEX_DEFS})

@@ -1,7 +1,7 @@
-"""Indexes that are being built while writers go on, and that commits maintain already.
+"""Indexes that are being built while writers go on, and that commits already maintain.
 
-A building has made its file groups before it says in the properties that it's under way. From then on each commit puts
-its changes into them, as to partitions that are ready; the base files, whenever they come, hold what was before.
+A build creates its file groups before it lists the index as inflight in the properties. From then on each commit
+updates them, as it updates ready partitions; the base files, whenever they are written, contain everything before.
 
 Source: RunIndexActionExecutor, HoodieBackedTableMetadataWriter.getMetadataPartitionsToUpdate.
 """
@@ -29,7 +29,7 @@ _STARTING_MS = 120_000
 
 
 def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:
-    """What a pending indexing is to build.
+    """Return the plan of a pending index build.
 
     Raises:
         CorruptError: its plan can't be read.
@@ -39,7 +39,7 @@ def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:
 
 
 def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:
-    """The partitions that a pending indexing makes: those of its plan, and what comes with them."""
+    """Return the partitions that a pending index build creates: those of its plan, and their companions."""
     return registry.with_companions({each.partition for each in plan_of(meta, instant)})
 
 
@@ -72,11 +72,11 @@ def maintained_partitions(meta: MetaClient) -> tuple[str, ...]:
 
 
 def with_inflight_builds(own: Timeline, instants: Collection[str]) -> Timeline:
-    """The metadata table's timeline in which the delta commits of buildings have completed as they began.
+    """Return the metadata table's timeline with the deltacommits of inflight builds as completed.
 
     Args:
         own: its timeline.
-        instants: requested times of the buildings.
+        instants: requested times of the builds.
     """
     if not instants:
         return own

@@ -1,4 +1,4 @@
-"""A building that died is undone, or completed where it had written everything.
+"""Undo an index build that died, or complete it if it had written everything.
 
 Source: RunIndexActionExecutor, HoodieBackedTableMetadataWriter.deletePendingIndexingInstant.
 """
@@ -24,9 +24,9 @@ from pudi.timeline import Instant
 
 
 def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
-    """Return whether certainly no process runs a pending indexing: it has not begun, or its heartbeat is dead.
+    """Return whether certainly no process runs a pending index build: it has not begun, or its heartbeat has expired.
 
-    Hudi's give none: what these have begun may be alive for as long as it likes.
+    Hudi's builds have no heartbeat: once begun, they may be alive at any time.
 
     Args:
         meta: the table.
@@ -45,16 +45,16 @@ def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) 
 
 
 def revert_index_build(meta: MetaClient, instant: Instant) -> Instant | None:
-    """Undo a building that died, under the table's lock: its files go, and it's requested again.
+    """Undo a dead index build, under the table's lock: delete its files and revert its instant to requested.
 
-    One that has written everything is completed in its stead.
+    If it has written everything, complete it instead.
 
     Args:
         meta: the table.
         instant: the pending indexing.
 
     Returns:
-        The requested instant; None for one that is completed now.
+        The requested instant; None if the build is completed now.
     """
     meta.reload()
     doomed = partitions_of(meta, instant)
@@ -78,12 +78,12 @@ def revert_index_build(meta: MetaClient, instant: Instant) -> Instant | None:
 
 
 def complete_index(meta: MetaClient, instant: Instant, written: Iterable[str]) -> Instant:
-    """Say that a building is done, under the table's lock: in the properties first, as Hudi does, then on the timeline.
+    """Complete an index build, under the table's lock: first in the properties, as Hudi does, then on the timeline.
 
     Args:
         meta: the table.
         instant: the indexing, inflight.
-        written: partitions that its delta commit, which has completed, wrote to.
+        written: the partitions that its completed deltacommit wrote to.
     """
     plan = plan_of(meta, instant)
     made = {each.partition for each in plan} | (set(written) & partitions_of(meta, instant))

@@ -1,7 +1,7 @@
 """Roll back a deltacommit of the metadata table whose table's instant failed (HoodieTableMetadataWriter.update).
 
-Readers pass it over already, since the table's instant is not completed; but it must be gone before that instant is,
-or before it's tried again.
+Readers ignore it already, since the table's instant is not completed. But it must be removed before that instant is,
+or before it is tried again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pudi.timeline import Instant
 def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
     """Discard a pending or completed deltacommit as if it had never existed; does nothing if there is none.
 
-    Called under the table's lock, while the table's own instant is pending: no reader takes the commit for valid.
+    Called under the table's lock, while the table's own instant is pending, so that readers ignore the deltacommit.
 
     Args:
         mdt: the metadata table.
@@ -50,24 +50,24 @@ def discard_deltacommit(mdt: MetaClient, requested: str) -> None:
     mdt.store.discard(target)
 
 
-def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
-    """Roll a delta commit back, for a rollback of the table; one that was begun is gone on with.
+def roll_back(mdt: MetaClient, requested: str, rollback_instant: str) -> None:
+    """Roll back a deltacommit, for a rollback of the table; resume a rollback that was begun.
 
     Args:
         mdt: the metadata table.
         requested: the instant to undo.
-        said_by: requested time of the rollback.
+        rollback_instant: requested time of the rollback.
     """
     mdt.storage.delete([heartbeat_path(requested)])
     timeline = mdt.store.load()
     target = timeline.find(requested, Action.DELTACOMMIT)
-    rollback = timeline.find(said_by, Action.ROLLBACK)
+    rollback = timeline.find(rollback_instant, Action.ROLLBACK)
     if rollback is None:
         if target is None:
             return
         requests = _requests(mdt, target)
         plan = RollbackPlan(InstantInfo(requested, target.action.value), tuple(requests))
-        rollback = mdt.store.request(Action.ROLLBACK, encode_rollback_plan(plan), at=said_by)
+        rollback = mdt.store.request(Action.ROLLBACK, encode_rollback_plan(plan), at=rollback_instant)
     if rollback.is_completed:
         return
     began_ms = mdt.context.clock.now_ms()
@@ -76,7 +76,7 @@ def roll_back(mdt: MetaClient, requested: str, said_by: str) -> None:
     requests = [] if target is None else _requests(mdt, target)
     if target is not None:
         _unpublish(mdt, target)
-    commands = _take_out(mdt, requested, said_by, requests)
+    commands = _take_out(mdt, requested, rollback_instant, requests)
     if target is not None:
         mdt.store.discard(target)
     metadata = _metadata(mdt, requested, rollback, requests, commands, began_ms)
@@ -115,7 +115,7 @@ def _metadata(
 
 
 def _unpublish(mdt: MetaClient, target: Instant) -> None:
-    """Turn a completed delta commit into a pending one."""
+    """Revert a completed deltacommit to inflight."""
     if target.is_completed:
         delete_for_good(mdt.storage, [mdt.store.path(target)])
 
@@ -138,7 +138,7 @@ def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
 
 
 def _written(mdt: MetaClient, target: Instant, partition: str, paths: Iterable[str]) -> list[str]:
-    """In layout 1, where names don't tell: the newest log file of each group that the commit was going to write to.
+    """Return, in layout 1, the newest log file of each file group that the commit planned to write to.
 
     A rollback block in a group that has no block of the commit does no harm.
     """
@@ -154,7 +154,7 @@ def _written(mdt: MetaClient, target: Instant, partition: str, paths: Iterable[s
 
 
 def _said(mdt: MetaClient, target: Instant) -> CommitMetadata:
-    """What the commit wrote, or was going to write."""
+    """Return what the commit wrote or planned to write."""
     for state in (State.COMPLETED, State.INFLIGHT):
         path = mdt.store.path(target, state)
         try:
@@ -170,11 +170,11 @@ def _instant(path: str) -> str | None:
 
 
 def _take_out(
-    mdt: MetaClient, requested: str, said_by: str, requests: Sequence[RollbackRequest]
+    mdt: MetaClient, requested: str, rollback_instant: str, requests: Sequence[RollbackRequest]
 ) -> dict[str, dict[str, int]]:
-    """Take the commit's blocks out of what readers see; in layout 1 the log files that were written for it."""
+    """Hide the commit's blocks from readers; in layout 1, return the log files written for this."""
     root = f"{mdt.storage.root}/"
     doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
     delete_for_good(mdt.storage, doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
-    return roll_back_blocks(mdt.storage, requested, said_by, blocks)
+    return roll_back_blocks(mdt.storage, requested, rollback_instant, blocks)

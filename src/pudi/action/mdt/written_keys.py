@@ -15,7 +15,7 @@ class WrittenKeys:
     """The keys that the tasks of a write have staged with the base files that they wrote.
 
     Attributes:
-        staging: how they staged them.
+        staging: how the tasks stage keys.
         results: the tasks' results.
     """
 

@@ -11,8 +11,8 @@ from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
 from pudi.action.kinds.column_stats.statistics import (
     FileStatistics,
     column_statistics,
+    deleted_statistics,
     indexed_columns,
-    statistics_gone,
 )
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
@@ -30,11 +30,11 @@ from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.schema import unwritable_columns, with_meta_fields
-from pudi.task.check_files import FilesCheck, ToldOfFiles
+from pudi.task.check_files import FilesCheck, StatedMetadata
 
 
 class ColumnStats(IndexKind):
-    """The least and greatest value and counts of indexed columns."""
+    """The minimum, maximum and counts of indexed columns."""
 
     type = partition_type(COLUMN_STATS)
     companions = (PARTITION_STATS,)
@@ -50,7 +50,7 @@ class ColumnStats(IndexKind):
         return column_stats_by_default(options)
 
     def definition(self, spec: IndexSpec) -> dict[str, object] | None:
-        """As for all kinds; Hudi calls the function as the index."""
+        """Return the definition; in Hudi, its function has the index's name."""
         return {**(super().definition(spec) or {}), "indexFunction": COLUMN_STATS}
 
     def builder(self, work: Building) -> IndexBuilder:
@@ -58,7 +58,7 @@ class ColumnStats(IndexKind):
         return ColumnStatsBuilder(work)
 
     def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
-        """The index over those of its columns that the table still has."""
+        """Return the index over its columns that the table still has."""
         spec, schema = super().spec_to_rebuild(meta, partition), meta.schema(meta.store.load())
         return replace(spec, columns=tuple(c for c in spec.columns if leaf_type(schema, c) is not None))
 
@@ -77,14 +77,14 @@ class ColumnStats(IndexKind):
         """The statistics of deleted files go; those of partitions are about their newest files."""
         meta = commit.meta
         spec = indexed_columns(meta, with_meta_fields(meta.schema(meta.store.load())))
-        return {} if spec is None else {COLUMN_STATS: statistics_gone(spec, files.pairs)}
+        return {} if spec is None else {COLUMN_STATS: deleted_statistics(spec, files.pairs)}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose column ranges exclude the predicate."""
         return skip_slices(plan, IndexSource(read.by_prefixes, frozenset(read.table.partitions), millis=read.millis))
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
-        """Look for values of files outside of the statistics."""
+        """Find values in files outside of the stated ranges."""
         held: dict[str, PartitionSnapshot] = {}
         names = [name for name in (COLUMN_STATS, *self.companions) if name in check.table.partitions]
         for found in check.snapshots(names):
@@ -103,19 +103,19 @@ class ColumnStats(IndexKind):
         millis = set(unwritable_columns(check.meta.schema_json(check.timeline)))
         spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
         history = read_history(check.meta, check.timeline, check.timeline)
-        told = ToldOfFiles(check.schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), history=history)
-        check.run([FilesCheck(number, told, files) for number, files in enumerate(check.portions())])
+        stated = StatedMetadata(check.schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), history=history)
+        check.run([FilesCheck(number, stated, files) for number, files in enumerate(check.portions())])
 
 
 @dataclass(slots=True)
 class _Changes(CommitChanges):
-    """The statistics of a commit's files; None where the index was no part of the table yet."""
+    """The statistics of a commit's files; None if the table didn't have the index when the commit was prepared."""
 
     commit: IndexedCommit
     statistics: FileStatistics | None
 
     def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
-        """The statistics, and those of the partitions that the files are in."""
+        """Return the statistics of the files and of their partitions."""
         if COLUMN_STATS not in locked.maintained:
             return {}
         if self.statistics is None:
@@ -126,7 +126,7 @@ class _Changes(CommitChanges):
         return {COLUMN_STATS: of_files, PARTITION_STATS: of_partitions}
 
     def finish(self, locked: LockedCommit) -> None:
-        """Say in the index's definition which columns it has, if that changed."""
+        """Update the columns in the index's definition, if they changed."""
         if COLUMN_STATS in locked.maintained and self.statistics is not None:
             self.statistics.define()
 

@@ -1,4 +1,4 @@
-"""Make the statistics of columns of a table that has a metadata table, by the engine's tasks.
+"""Build the column statistics of a table with a metadata table, by the engine's tasks.
 
 Source: HoodieBackedTableMetadataWriter.initializeColumnStatsPartition and
 initializePartitionStatsIndex.
@@ -38,12 +38,12 @@ _FIRST_WITH_PARTITIONS = 8
 
 @dataclass(slots=True)
 class ColumnStatsBuilder(IndexBuilder):
-    """Fills statistics of columns, of files and, with them, of partitions."""
+    """Builds column statistics of files and, with them, of partitions."""
 
     _stats: pa.Table = field(default_factory=STATS.empty_table, init=False)
 
     def spec(self) -> IndexSpec:
-        """The columns: those that the user names, or the option, or the first ones."""
+        """Return the index: over the columns that the user or the option names, or the first ones."""
         work = self.work
         named = work.spec.columns or names_in(work.options[MetadataOptions.column_stats_columns])
         version = partition_type(COLUMN_STATS).version(work.meta.config.version)
@@ -58,11 +58,11 @@ class ColumnStatsBuilder(IndexBuilder):
         return replace(work.spec, columns=tuple(found.columns), version=version)
 
     def groups(self) -> Sequence[str]:
-        """As many as the option says."""
+        """Return as many file groups as the option says."""
         return group_ids(COLUMN_STATS, self.work.options[MetadataOptions.column_stats_groups])
 
     def fill(self) -> Stats:
-        """Write what the files' footers and log blocks say."""
+        """Write the statistics from footers and log blocks."""
         work = self.work
         files = work.meta.listing(work.timeline).all_files()
         found = [file for partition, infos in files.items() for info in infos if (file := self._file(partition, info))]
@@ -74,12 +74,12 @@ class ColumnStatsBuilder(IndexBuilder):
         return {COLUMN_STATS: write_bases(self._mdt, work.requested, COLUMN_STATS, self.groups(), changes)}
 
     def catch_up(self, now: Timeline) -> None:
-        """Read the statistics of files that are new."""
+        """Read the statistics of new files."""
         if self._has_partition_stats:
             self._add_fresh(self.work.meta.view(now).all_slices(), self.work.run)
 
     def finish(self, now: Timeline) -> Stats:
-        """Write the statistics of partitions, from those of the files that are in them now."""
+        """Write the statistics of partitions, from those of their current files."""
         work = self.work
         if not self._has_partition_stats:
             return {}
@@ -97,7 +97,7 @@ class ColumnStatsBuilder(IndexBuilder):
         return config.is_partitioned and config.version >= _FIRST_WITH_PARTITIONS
 
     def _add_fresh(self, slices: Iterable[FileSlice], run: _Run) -> None:
-        """Add the statistics of files that aren't known yet."""
+        """Add the statistics of files that have none yet."""
         known = set(zip(self._stats["partition"].to_pylist(), self._stats["file"].to_pylist(), strict=True))
         fresh = [file for file in _files_of(slices) if (file.partition, file.name.name) not in known]
         self._stats = pa.concat_tables([self._stats, self._of(fresh, run)])
@@ -128,7 +128,7 @@ class ColumnStatsBuilder(IndexBuilder):
         return (LogFile.of(partition, info) if logs else None) or BaseFile.of(partition, info)
 
     def _of(self, files: Sequence[BaseFile | LogFile], run: _Run) -> pa.Table:
-        """Statistics of some files."""
+        """Return the statistics of some files."""
         spec, count = self._columns_kept, min(_TASKS, len(files))
         results = run([StatsTask(number, spec, tuple(files[number::count])) for number in range(count)])
         return stats_of_files(

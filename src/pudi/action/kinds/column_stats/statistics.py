@@ -1,4 +1,4 @@
-"""Statistics of columns in the metadata table: which ones a write makes, and what a commit changes about them.
+"""Column statistics in the metadata table: the indexed columns, and the changes of a commit.
 
 Source: HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords, HoodieMetadataWriteUtils
 .convertMetadataToPartitionStatRecords.
@@ -46,18 +46,18 @@ _LAST = "9" * 17
 
 
 def indexed_columns(meta: MetaClient, schema: pa.Schema) -> StatsSpec | None:
-    """The columns that the metadata table has statistics of; None where it has none.
+    """Return the columns with statistics in the metadata table; None if it has no statistics.
 
-    They are those that the index's definition names, as far as the table still has them. Where these are the first
-    ones of the table as it was, they are the first ones of the table as it is: columns that are new are taken in, as by
-    Hudi (HoodieColumnStatsIndexUtils.updateColsToIndex), which does so whenever no columns are named.
+    They are the columns of the index's definition that the table still has. If these were the table's first columns,
+    they stay the first ones: new columns are added, as in Hudi (HoodieColumnStatsIndexUtils.updateColsToIndex), which
+    does this whenever no columns are listed.
 
     Args:
         meta: the table.
-        schema: its columns, as they are going to be.
+        schema: its columns after the write.
 
     Raises:
-        CorruptError: the definition makes no sense.
+        CorruptError: the definition is damaged.
     """
     if COLUMN_STATS not in maintained_partitions(meta):
         return None
@@ -84,7 +84,7 @@ class FileStatistics:
         meta: the table.
         instant: its instant, about to be completed.
         written: the commit's metadata.
-        partition: the partition of the metadata table that has statistics of files.
+        partition: the partition of the metadata table with statistics of files.
         spec: the columns.
         schema: their types.
         files: the statistics, rows of `STATS`.
@@ -101,24 +101,24 @@ class FileStatistics:
     named: Set[str] | None = None
 
     def define(self) -> None:
-        """Say in the index's definition which columns it has, if that changed; under the table's lock."""
+        """Update the columns in the index's definition, if they changed; under the table's lock."""
         if self.named is not None and self.named != set(self.spec.columns):
             columns = tuple(self.spec.columns)
             kind = partition_type(COLUMN_STATS)
             write_definition(self.meta, IndexSpec(kind, COLUMN_STATS, columns, version=self.spec.version))
 
     def of_files(self) -> Changes | None:
-        """The changes to `column_stats`; None for none."""
+        """Return the changes to `column_stats`; None for none."""
         return encode_changes(column_stats_records(self.files, self.spec.version)) if self.files.num_rows else None
 
     def of_both(self, now: Timeline, table: MetadataTable) -> tuple[Changes | None, Changes | None]:
-        """The changes to `column_stats` and to `partition_stats`; None for none.
+        """Return the changes to `column_stats` and to `partition_stats`; None for none.
 
-        Statistics of partitions are computed again, over all files, for every partition that gained or lost files.
+        Statistics of every partition with new or replaced files are computed again over all its files.
 
         Args:
             now: the timeline, under the lock.
-            table: the metadata table as it is before this commit.
+            table: the metadata table before this commit.
         """
         whole = self._of_partitions(now, table)
         count, of_expression = self.files.num_rows, self.partition != COLUMN_STATS
@@ -130,7 +130,7 @@ class FileStatistics:
         return files if len(files) else None, partitions if len(partitions) else None
 
     def _of_partitions(self, now: Timeline, table: MetadataTable) -> pa.Table:
-        """The statistics of partitions that change."""
+        """Return the statistics of changed partitions."""
         touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
         if not touched or not self.spec.columns:
             return STATS.empty_table()
@@ -142,7 +142,7 @@ class FileStatistics:
         return pa.concat_tables([whole, stubs.filter(pc.invert(told))])
 
     def _live(self, now: Timeline, table: MetadataTable, touched: Iterable[str]) -> list[FileSlice]:
-        """The latest slices of some partitions, as readers see them once the instant is completed."""
+        """Return the latest slices of some partitions, as readers see them after the instant completes."""
         own = self.instant
         others = (i for i in now.instants if i.requested != own.requested)
         action = Action.COMMIT if own.action is Action.REPLACECOMMIT else own.action.comparable
@@ -155,7 +155,7 @@ class FileStatistics:
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
-        """The statistics that the metadata table has of files."""
+        """Return the statistics of files in the metadata table."""
         fresh = pc.is_in(_pairs(names, "partition", "file"), value_set=_pairs(self.files, "partition", "file"))
         names = names.filter(pc.invert(fresh)).combine_chunks()
         if not names.num_rows:
@@ -170,7 +170,7 @@ class FileStatistics:
 
 
 def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadata) -> FileStatistics:
-    """The statistics of columns of the files that a commit brings.
+    """Return the column statistics of a commit's files.
 
     Args:
         meta: the table.
@@ -183,7 +183,7 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
     found = []
     for stat in _data_stats(written):
         own = stat.column_stats
-        if own is None:  # the column statistics index is newer than this write's start
+        if own is None:  # the column statistics index was built after this write began
             file = data_file(stat)
             own = None if file is None else stats_of_file(meta.storage, file, spec)
         own = FILE_STATS.empty_table() if own is None else own
@@ -194,14 +194,14 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
 
 
 def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa.Schema) -> pa.Table:
-    """Statistics of partitions over the files of their newest slices.
+    """Return the statistics of partitions over the files of their newest slices.
 
-    A column is left out in a partition if one of its files has no statistics of it: the range is unknown then.
+    A partition has no statistics of a column if one of its files has none: the range is unknown.
 
     Args:
-        stats: rows of `STATS`; those of other files don't count.
+        stats: rows of `STATS`; those of other files are ignored.
         slices: the newest slices of the partitions.
-        schema: the table's columns, meta fields among them.
+        schema: the table's columns with meta fields.
     """
     names = _files_of(slices)
     counts = pc.is_in(_pairs(stats, "partition", "file"), value_set=_pairs(names, "partition", "file"))
@@ -220,12 +220,12 @@ def _files_of(slices: Iterable[FileSlice]) -> pa.Table:
 
 
 def _pairs(rows: pa.Table, first: str, second: str) -> pa.Array:
-    """Two columns as one text, parted by a sign that names don't have."""
+    """Return two columns as one text, separated by a character that names don't have."""
     return pc.binary_join_element_wise(rows[first].combine_chunks(), rows[second].combine_chunks(), "\0")
 
 
 def _counted(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
-    """How often each wanted value is among others."""
+    """Return the number of occurrences of each wanted value."""
     found = pc.value_counts(values)
     places = pc.index_in(wanted, value_set=found.field("values"))
     return np.asarray(pc.fill_null(found.field("counts").take(places), 0)).astype(np.int64)
@@ -233,7 +233,7 @@ def _counted(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class _WithOwn:
-    """A listing, and the files of a commit that isn't completed yet, which a metadata table doesn't list."""
+    """A listing with the files of a commit that isn't completed, which a metadata table doesn't list yet."""
 
     listing: FileListing
     own: Sequence[WriteStat]
@@ -262,8 +262,8 @@ class _WithOwn:
         return list(found.values())
 
 
-def statistics_gone(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Changes | None:
-    """The changes to `column_stats` where files are deleted; None for none.
+def deleted_statistics(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Changes | None:
+    """Return the changes to `column_stats` for deleted files; None for none.
 
     Args:
         spec: the indexed columns.

@@ -1,4 +1,4 @@
-"""Expression indexes: statistics or bloom filters of the values that a function has over a column."""
+"""Expression indexes: statistics or bloom filters of a function of a column."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ExpressionIndexes(IndexKind):
         return request.expr is not None
 
     def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
-        """The index over a function of one column."""
+        """Return the index over a function of one column."""
         function, method = (request.expr or "").strip().lower(), request.kind.strip().lower()
         if method not in _METHODS:
             raise InvalidArgumentError(f"of an expression {' or '.join(_METHODS)} are kept", table=table)
@@ -79,7 +79,7 @@ class ExpressionIndexes(IndexKind):
         yield replace(spec, method=method, function=settings.get(_EXPRESSION, "identity"), options=settings)
 
     def spec_of(self, partition: str, definition: Mapping[str, Any], version: int, table: str | None) -> IndexSpec:
-        """As for all kinds; the type states what is stored."""
+        """Return the index; its type states whether it has statistics or bloom filters."""
         spec = super().spec_of(partition, definition, version, table)
         return replace(spec, method=str(definition.get("indexType") or ""))
 
@@ -114,7 +114,7 @@ class ExpressionIndexes(IndexKind):
         return skip_by_expressions(plan, found, read.by_keys)
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
-        """Evaluate the expressions over all files; those that pudi doesn't know are passed over."""
+        """Evaluate the expressions over all files, except those that pudi doesn't know."""
         schema = check.meta.schema(check.timeline)
         for name in partitions:
             try:
@@ -135,13 +135,13 @@ class ExpressionIndexes(IndexKind):
 
 @dataclass(frozen=True, slots=True)
 class _Changes(CommitChanges):
-    """What was found out about a commit's files."""
+    """The values of a commit's files."""
 
     commit: IndexedCommit
     staged: tuple[StagedExpression, ...]
 
     def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
-        """Return the records of each index. An index that is newer than the preparation gets none for these files."""
+        """Return the records of each index. An index built after the preparation gets none for these files."""
         commit = self.commit
         names = sorted(name for name in locked.maintained if ExpressionIndexes.type.includes(name))
         indexes = [defined_index(commit.meta, name) for name in names]
@@ -151,7 +151,7 @@ class _Changes(CommitChanges):
 
 
 def _settings(text: str, table: str) -> Mapping[str, str]:
-    """Settings as `name=value`, with commas between them (HoodieMetadataConfig.getExpressionIndexOptions)."""
+    """Parse settings: `name=value`, separated by commas (HoodieMetadataConfig.getExpressionIndexOptions)."""
     found = {}
     for pair in filter(None, text.split(",")):
         name, sign, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Make an expression index of a table, by the engine's tasks.
+"""Build an expression index, by the engine's tasks.
 
 Source: HoodieBackedTableMetadataWriter.initializeExpressionIndexPartition,
 HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
@@ -36,7 +36,7 @@ _EXPRESSION = "expr"
 
 @dataclass(slots=True)
 class ExpressionIndexBuilder(IndexBuilder):
-    """Fills an expression index."""
+    """Builds an expression index."""
 
     def spec(self) -> IndexSpec:
         """The index over an expression of one column; see `IndexBuilder`."""
@@ -71,11 +71,11 @@ class ExpressionIndexBuilder(IndexBuilder):
         return full
 
     def groups(self) -> Sequence[str]:
-        """As many as the option says."""
+        """Return as many file groups as the option says."""
         return group_ids(self.work.spec.partition, self.work.options[MetadataOptions.expression_index_groups])
 
     def fill(self) -> Stats:
-        """Write what the rows of the table's files say, and what follows from them about whole partitions."""
+        """Write the values of the table's files, and of whole partitions."""
         work = self.work
         schema = avro_to_arrow(work.meta.schema_json(work.timeline))
         spec = expression_spec(work.spec, schema)

@@ -1,7 +1,6 @@
-"""Expression indexes of a table: what a commit changes about them.
+"""The changes of a commit to expression indexes.
 
-An index over an expression that pudi doesn't know says nothing of new files: readers look into those, as into any
-file that an index doesn't know.
+An index over an expression that pudi doesn't know gets no entries for new files: readers read files without entries.
 
 Source: SparkHoodieBackedTableMetadataWriter.getExpressionIndexUpdates.
 """
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.action.kinds.column_stats.statistics import FileStatistics, statistics_gone
+from pudi.action.kinds.column_stats.statistics import FileStatistics, deleted_statistics
 from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.mdt.changed_groups import data_file, key_reading
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
@@ -72,7 +71,7 @@ def expression_spec(spec: IndexSpec, schema: pa.Schema) -> ExpressionSpec | None
 
 
 def _bloom_options(spec: IndexSpec) -> BloomOptions | None:
-    """How an index's filters are made, by the names that Hudi has for it (BLOOM_FILTER_CONFIG_MAPPING)."""
+    """Return the options of an index's filters, by Hudi's names (BLOOM_FILTER_CONFIG_MAPPING)."""
     default, said = BloomOptions(), spec.options
     kind = {"SIMPLE": "SIMPLE", "DYNAMIC_V0": "DYNAMIC_V0"}.get(said.get("filtertype", default.kind).upper())
     try:
@@ -92,7 +91,7 @@ class StagedExpression:
 
     Attributes:
         index: the index.
-        spec: how it's kept; None where pudi doesn't know the expression.
+        spec: how it is maintained; None if pudi doesn't know the expression.
         kept: the values of the new files.
     """
 
@@ -109,14 +108,14 @@ def stage_expressions(
     timeline: Timeline,
     indexes: Sequence[IndexSpec],
 ) -> tuple[StagedExpression, ...]:
-    """Find out what expression indexes are to keep of the files of a commit.
+    """Compute the values of a commit's files for expression indexes.
 
     Args:
         meta: the table.
         engine: runs the jobs.
         instant: the commit, not yet completed.
         written: the commit's metadata.
-        timeline: as it was when the commit was planned.
+        timeline: the timeline when the commit was planned.
         indexes: the indexes.
     """
     files = _files(written)
@@ -124,7 +123,7 @@ def stage_expressions(
     for index in indexes:
         spec = expression_spec(index, avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
         if spec is None:
-            _log.warning("the index %s isn't told of new files: pudi doesn't know its expression", index.partition)
+            _log.warning("the index %s gets no entries for new files: its expression is unknown", index.partition)
             staged.append(StagedExpression(index, None))
             continue
         reading = key_reading(meta, timeline)
@@ -141,12 +140,12 @@ def kept_of(
     spec: ExpressionSpec,
     files: Sequence[BaseFile | LogFile],
 ) -> tuple[IndexedValues, ...]:
-    """What an expression index keeps of files, by the engine's tasks.
+    """Compute the values of files for an expression index, by the engine's tasks.
 
     Args:
         meta: the table.
         engine: runs the jobs.
-        requested: requested time of the instant that it's for, which has a heartbeat.
+        requested: requested time of the instant, which has a heartbeat.
         reading: how files are read.
         spec: the index.
         files: the files.
@@ -158,7 +157,7 @@ def kept_of(
 
 
 def _with_new_columns(schema: pa.Schema, written: CommitMetadata) -> pa.Schema:
-    """The columns that the table has after a commit, meta fields first as before."""
+    """Return the table's columns after a commit, meta fields first."""
     after = avro_to_arrow(written.extra_metadata[SCHEMA_KEY])
     metas = [field for field in schema if after.get_field_index(field.name) < 0 and field.name.startswith("_hoodie_")]
     return pa.schema([*metas, *after])
@@ -173,18 +172,18 @@ def expression_changes(
     table: MetadataTable,
     indexes: Iterable[IndexSpec],
 ) -> dict[str, Changes | None]:
-    """The changes to expression indexes, by partition of the metadata table; under the table's lock.
+    """Return the changes to expression indexes, by partition of the metadata table; under the table's lock.
 
-    Values of whole partitions are computed again for the partitions that the commit changes. An index that is being
-    built, or was created meanwhile, gets a record there that nothing is known.
+    Values of whole partitions are computed again for the partitions that the commit changes. An unfinished or newly
+    created index gets a record that they are unknown.
 
     Args:
         meta: the table.
         instant: its instant, about to be completed.
         written: the commit's metadata.
-        staged: what was found out before.
+        staged: the values computed before.
         now: the table's timeline.
-        table: the metadata table as it is before this commit.
+        table: the metadata table before this commit.
         indexes: the indexes that the table has now.
     """
     known = {each.index.partition: each for each in staged}
@@ -227,7 +226,7 @@ def _of_statistics(
 
 
 def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | None:
-    """What says that nothing is known of the partitions that a commit touches."""
+    """Return records stating that the values of a commit's partitions are unknown."""
     touched = sorted({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
     if not touched:
         return None
@@ -240,7 +239,7 @@ def expression_gone(index: IndexSpec, files: RemovedFiles, instant: str) -> Chan
     if index.method == BLOOM_FILTERS:
         gone = [(partition, name) for partition, name in files.pairs if parse_base_file(name) is not None]
         return bloom_gone(gone, instant) if gone else None
-    return statistics_gone(StatsSpec(index.columns, index.version), files.pairs)
+    return deleted_statistics(StatsSpec(index.columns, index.version), files.pairs)
 
 
 def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:
@@ -250,7 +249,7 @@ def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:
 
 
 def concat_changes(parts: Sequence[Changes]) -> Changes | None:
-    """Changes to one partition of the metadata table as one; None for none."""
+    """Combine changes to one partition of the metadata table; None for none."""
     if not parts:
         return None
     sides = ([part.keys for part in parts], [part.values for part in parts], [part.gone for part in parts])
@@ -259,6 +258,6 @@ def concat_changes(parts: Sequence[Changes]) -> Changes | None:
 
 
 def _files(written: CommitMetadata) -> list[BaseFile | LogFile]:
-    """The files that a commit wrote."""
+    """Return the files that a commit wrote."""
     stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
     return [file for file in map(data_file, stats) if file is not None]

@@ -1,4 +1,4 @@
-"""The record index: where each record key is, over the whole table or for each partition by itself."""
+"""The record index: the location of each record key, in the whole table or per partition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RecordIndex(IndexKind):
     is_record_level = True
 
     def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
-        """The index, by partition where an option says so."""
+        """Return the index, per partition if an option says so."""
         if request.columns:
             raise InvalidArgumentError(f"an index {self.name} is over record keys: it takes no columns", table=table)
         super().requested(request, version, options, table)
@@ -57,7 +57,7 @@ class RecordIndex(IndexKind):
         return RecordIndexBuilder(work)
 
     def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
-        """The index as its file groups say, or else its definition."""
+        """Return the index as its file groups, or else its definition, say."""
         slices: Sequence[FileSlice] = ()
         try:
             slices = meta.metadata_table(meta.store.load()).shards(RECORD_INDEX).all
@@ -75,7 +75,7 @@ class RecordIndex(IndexKind):
         return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
-        """Find out which keys the commit adds to file groups and takes out of them."""
+        """Find the keys that the commit adds to file groups and removes from them."""
         staging = commit.staging
         if staging is None or not partitions:
             return CommitChanges()
@@ -100,7 +100,7 @@ class RecordIndex(IndexKind):
         return None if groups is None else LookupResult(RECORD_INDEX, groups)
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
-        """Compare the place of each key, and look for keys that are there twice."""
+        """Compare the location of each key, and find duplicate keys."""
         if not partitions:
             return
         try:

@@ -1,4 +1,4 @@
-"""Make the record index of a table that has a metadata table, by the engine's tasks.
+"""Build the record index of a table with a metadata table, by the engine's tasks.
 
 Source: HoodieBackedTableMetadataWriter.initializeFilegroupsAndCommitToRecordIndexPartition,
 HoodieTableMetadataUtil.estimateFileGroupCount.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pudi.action.kinds.building import IndexBuilder, Stats
-from pudi.action.kinds.record_index.spec import says_partitioned
+from pudi.action.kinds.record_index.spec import is_defined_by_partition
 from pudi.action.mdt.changed_groups import key_reading
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
@@ -36,7 +36,7 @@ _COUNTED_FROM = 256 << 20
 
 @dataclass(slots=True)
 class RecordIndexBuilder(IndexBuilder):
-    """Fills a record index."""
+    """Builds a record index."""
 
     _shards: Mapping[str | None, int] = field(default_factory=dict, init=False)
 
@@ -50,21 +50,21 @@ class RecordIndexBuilder(IndexBuilder):
         return [shard_id(n, scope) for scope, count in sorted(self._shards.items(), key=str) for n in range(count)]
 
     def late_groups(self) -> Sequence[str]:
-        """As few as the option allows, for partitions of the table that are new."""
+        """Return the minimum number of file groups for each new partition of the table."""
         new = {self._scope(each) for each in self.work.slices()} - set(self._shards)
         self._shards = {**self._shards, **dict.fromkeys(new, max(1, self._least))}
         return [shard_id(n, scope) for scope in sorted(new, key=str) for n in range(self._shards[scope])]
 
     def fill(self) -> Stats:
-        """Write where each key is, by tasks: no key passes this process."""
+        """Write the location of each key, by tasks: no key passes through this process."""
         return {RECORD_INDEX: self._bases(self._staged(self.work.slices()))}
 
     @property
     def _partitioned(self) -> bool:
-        return says_partitioned(self.work.spec)
+        return is_defined_by_partition(self.work.spec)
 
     def _counted(self, slices: Sequence[FileSlice]) -> Mapping[str | None, int]:
-        """How many file groups the index gets, over the table or for each partition (estimateFileGroupCount)."""
+        """Return the number of file groups, for the table or for each partition (estimateFileGroupCount)."""
         options, low = MetadataOptions.of(self.work.options), self._least
         high = options.partitioned_record_index_max_groups if self._partitioned else options.record_index_max_groups
         scopes: dict[str | None, list[FileSlice]] = {} if self._partitioned else {WHOLE_TABLE: []}
@@ -89,7 +89,7 @@ class RecordIndexBuilder(IndexBuilder):
         return file_slice.partition if self._partitioned else WHOLE_TABLE
 
     def _records(self, slices: Sequence[FileSlice]) -> int:
-        """Records of some slices, by the base files' footers."""
+        """Count the records of some slices, from base file footers."""
         count = min(_COUNTERS, len(slices))
         results = self.work.run([CountTask(n, tuple(slices[n::count])) for n in range(count)])
         return sum(result.received for result in results)

@@ -1,4 +1,4 @@
-"""The record index of a table: read by writers, and updated by each commit.
+"""Open a table's record index for writers, and find the changes of each commit.
 
 Source: HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
 HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
@@ -48,7 +48,7 @@ def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
 
     Args:
         meta: the table.
-        timeline: the table's, loaded before: what completes meanwhile is not in the index.
+        timeline: the table's timeline, loaded before: the index is read without later commits.
 
     Raises:
         CorruptError: the index is damaged.
@@ -61,10 +61,10 @@ def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
 
 
 def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShards | None:
-    """The record index that a write looks keys up in; None where it doesn't, or the table has none (yet).
+    """Return the record index that a write uses; None if it uses another index, or the table has none (yet).
 
     Raises:
-        InvalidArgumentError: the table's index is of the other kind.
+        InvalidArgumentError: the table has the other kind of record index.
         CorruptError: the index is damaged.
     """
     if not index.records:
@@ -92,13 +92,13 @@ def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeli
 
 @dataclass(frozen=True, slots=True)
 class StagedIndex:
-    """The changes of one commit to the record index, as files of keys that tasks left.
+    """The changes of one commit to the record index, in files of keys that tasks staged.
 
     Attributes:
         meta: the table.
         engine: runs the jobs.
         instant: requested time of the commit.
-        shards: how many file groups the index had by partition path when the keys were spread.
+        shards: number of file groups of the index by partition path, when the keys were divided among them.
         keys: the files.
         partition: its partition of the metadata table.
     """
@@ -129,7 +129,7 @@ class StagedIndex:
         return ShardWork(self, tuple(tasks), tuple(new))
 
     def _new_groups(self, known: RecordShards, touched: set[str]) -> dict[str, FileSlice]:
-        """File groups that are to be made, for partitions that the index didn't know."""
+        """Return the new file groups, for partitions without any in the index."""
         for partition, number in self.shards.items():
             there = known.ranges.get(partition)
             if there is not None and there[1] != number:
@@ -155,7 +155,7 @@ def stage_keys(
     options: Options,
     emitted: WrittenKeys | None,
 ) -> StagedIndex | None:
-    """Find out which keys a commit adds to file groups and takes out of them; None where no keys change.
+    """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
 
     Tasks that wrote base files have staged their keys. Jobs read the other files.
 
@@ -164,10 +164,10 @@ def stage_keys(
         engine: runs the jobs: no key passes through this process.
         instant: the commit, not yet completed.
         written: the commit's metadata.
-        timeline: as it was when the commit was planned.
-        index: the index that it was written by.
+        timeline: the timeline when the commit was planned.
+        index: the index that located its records.
         options: the writer's.
-        emitted: what the commit's tasks have staged; None for nothing.
+        emitted: the keys that the commit's tasks have staged; None for none.
     """
     if not may_change_keys(written):
         return None
@@ -185,7 +185,7 @@ def stage_keys(
 
 
 def key_staging(meta: MetaClient, timeline: Timeline, requested: str, options: Options) -> KeyStaging:
-    """Return how tasks stage keys for the table's record index, which it has or is getting.
+    """Return how tasks stage keys for the table's record index, ready or unfinished.
 
     Args:
         meta: the table.
@@ -228,7 +228,7 @@ class _Tasks:
             yield self._narrowed(task, group)
 
     def _narrowed(self, task: KeyTask, group: ChangedGroup) -> KeyTask:
-        """The task over those files that tell the difference."""
+        """Return the task with only the files that show the difference."""
         if group.logs:
             adds = self._logs_add or any(stat.num_inserts for stat in group.stats)
             return replace(task, logged=group.logs, adds=adds, revives=self._revives)
@@ -243,19 +243,19 @@ class _Tasks:
         return replace(task, before=group.after if skip else None, skip=skip)
 
     def _matters(self, stat: WriteStat) -> bool:
-        """Whether a file may hold other keys than the one before, and its task hasn't staged them."""
+        """Return whether a file may have other keys than the file before it, and its task didn't stage them."""
         if (stat.partition_path or "", stat.file_id or "") in self.staged:
             return False
         return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and (self._logs_add or self._revives))
 
     @property
     def _logs_add(self) -> bool:
-        """Whether records of new keys go to log files too: in bucket tables."""
+        """Whether log files may have new keys: in bucket tables."""
         return self.index.buckets is not None
 
     @property
     def _revives(self) -> bool:
-        """Whether keys that a log file deleted are found all the same, and written to log files again."""
+        """Whether writes find keys that a log file deleted, and write them to log files again."""
         return not self.index.records
 
     def __post_init__(self) -> None:

@@ -22,15 +22,15 @@ from pudi.schema import PARTITION_PATH
 def groups_of_keys(
     plan: ReadPlan, meta: MetaClient, table: MetadataTable, keys: pa.Array
 ) -> frozenset[tuple[str, str]] | None:
-    """The file groups that hold record keys, in partitions that may hold wanted rows; None where that isn't sure."""
+    """Return the file groups of record keys, in partitions that may have wanted rows; None if that is uncertain."""
     shards = table.shards(RECORD_INDEX)
-    if shards.is_empty:  # Hudi's CREATE INDEX can take back what was built, and leaves it named as ready
+    if shards.is_empty:  # Hudi's CREATE INDEX can roll back a built index and leave it listed as ready
         return None
     index = RecordShards.of(table.storage, shards.all, table.scope, partitioned=shards.partitioned)
     owners: Sequence[str | None] = [None]
     if index.partitioned:
         partitions = plan.prune_partitions(partitions_listed(table), meta.keys)
-        if not index.ranges.keys() >= set(partitions):  # of what a partition without an index holds nothing is known
+        if not index.ranges.keys() >= set(partitions):  # a partition without file groups of the index may have any key
             return None
         owners = partitions
     asked: list[tuple[int, pa.Array]] = []

@@ -1,4 +1,4 @@
-"""Both kinds of record index: over the whole table, and for each of its partitions by itself."""
+"""Both kinds of record index: global, and per partition."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _PARTITIONED = "isPartitioned"
 
 
 def record_index_spec(*, partitioned: bool) -> IndexSpec:
-    """A record index, for each partition by itself or over the whole table."""
+    """Return the definition of a record index, per partition or global."""
     options = {_PARTITIONED: "true" if partitioned else "false"}
     return IndexSpec(partition_type(RECORD_INDEX), RECORD_INDEX, options=options)
 
 
-def says_partitioned(spec: IndexSpec) -> bool:
-    """Whether an index's definition says that a key is one record in its partition."""
+def is_defined_by_partition(spec: IndexSpec) -> bool:
+    """Return whether an index's definition states that it is per partition."""
     return spec.options.get(_PARTITIONED, "false").lower() == "true"
 
 
 def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
-    """Whether the table's record index is one by partition: by its file groups, or by its definition without any."""
+    """Return whether the table's record index is per partition: by its file groups or, without any, its definition."""
     for each in slices:
         return each.file_id.removeprefix(group_prefix(RECORD_INDEX)).count("-") > 1
-    return says_partitioned(defined_index(meta, RECORD_INDEX))
+    return is_defined_by_partition(defined_index(meta, RECORD_INDEX))

@@ -53,7 +53,7 @@ class SecondaryIndexes(IndexKind):
         return SecondaryIndexBuilder(work)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
-        """Find out which pairs of value and key the commit adds and takes away."""
+        """Find the pairs of value and key that the commit adds and removes."""
         staging = commit.staging
         if staging is None or not partitions:
             return CommitChanges()
@@ -63,7 +63,7 @@ class SecondaryIndexes(IndexKind):
         return KeyChanges(tuple(staged))
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
-        """Ask an index for the record keys of the values that a predicate names, and the record index for these."""
+        """Look up the record keys of a predicate's values in a secondary index, and these in the record index."""
         if plan.where is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
             return None
         indexes = [defined_index(read.meta, name) for name in read.table.partitions if self.type.includes(name)]
@@ -72,7 +72,7 @@ class SecondaryIndexes(IndexKind):
         return None if groups is None else LookupResult(index, groups)
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
-        """Look for records that an index has under another value; types that pudi can't tell are passed over."""
+        """Find records that an index has under another value, except for column types that pudi can't convert."""
         meta = check.meta
         for name in partitions:
             try:

@@ -1,4 +1,4 @@
-"""Make a secondary index of a table that has a record index, by the engine's tasks.
+"""Build a secondary index of a table with a record index, by the engine's tasks.
 
 Source: HoodieBackedTableMetadataWriter.initializeSecondaryIndexPartition,
 HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
@@ -35,7 +35,7 @@ IDENTITY = "identity"
 
 @dataclass(slots=True)
 class SecondaryIndexBuilder(IndexBuilder):
-    """Fills a secondary index."""
+    """Builds a secondary index."""
 
     _count: int = field(default=0, init=False)
 
@@ -68,13 +68,13 @@ class SecondaryIndexBuilder(IndexBuilder):
         return replace(work.spec, function=IDENTITY)
 
     def groups(self) -> Sequence[str]:
-        """As many file groups as a record index would get, since there are as many records."""
+        """Return as many file groups as for a record index, which has as many entries."""
         record_index = RecordIndexBuilder(replace(self.work, spec=record_index_spec(partitioned=False)))
         self._count = len(record_index.groups())
         return group_ids(self.work.spec.partition, self._count)
 
     def fill(self) -> Stats:
-        """Write each pair of value and key, by tasks: no key passes this process."""
+        """Write each pair of value and key, by tasks: no key passes through this process."""
         return {self.work.spec.partition: self._bases(self._staged(self.work.slices()))}
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:

@@ -1,4 +1,4 @@
-"""Secondary indexes of a table: what a commit changes about them.
+"""The changes of a commit to secondary indexes.
 
 Source: SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRecords.
 """
@@ -29,14 +29,14 @@ from pudi.timeline import Instant, Timeline
 
 
 def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]:
-    """Secondary indexes of a table by their definitions.
+    """Return secondary indexes of a table by their definitions.
 
     Args:
         meta: the table.
         names: their partitions of the metadata table.
 
     Raises:
-        CorruptError: nothing says what one is over.
+        CorruptError: the definition of an index is missing or damaged.
     """
     specs = [defined_index(meta, name) for name in names]
     for spec in specs:
@@ -50,20 +50,20 @@ def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]
 
 
 def hashes_whole_keys(index: IndexSpec) -> bool:
-    """Whether a secondary index spreads its keys by the whole of them, see `secondary_shard_of`."""
+    """Return whether a secondary index assigns file groups by the whole key, see `secondary_shard_of`."""
     return index.version == 1
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSecondary:
-    """The changes of one commit to a secondary index, as files of keys that tasks left.
+    """The changes of one commit to a secondary index, in files of keys that tasks staged.
 
     Attributes:
         meta: the table.
         engine: runs the jobs.
         instant: requested time of the commit.
         partition: the index's partition of the metadata table.
-        count: how many file groups the index had when the keys were spread.
+        count: number of file groups of the index, when the keys were divided among them.
         keys: the files.
     """
 
@@ -103,14 +103,14 @@ def stage_secondary(
     timeline: Timeline,
     names: Sequence[str],
 ) -> list[StagedSecondary]:
-    """Find out which pairs of value and key a commit adds to secondary indexes, and takes out of them.
+    """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
 
     Args:
         meta: the table.
         engine: runs the jobs: no key passes through this process.
         instant: the commit, not yet completed.
         written: the commit's metadata.
-        timeline: as it was when the commit was planned.
+        timeline: the timeline when the commit was planned.
         names: the indexes' partitions of the metadata table.
     """
     indexes = secondary_indexes(meta, names)

@@ -18,7 +18,7 @@ from pudi.plan.lookup import MOST_VALUES, asked_values
 def keys_of_values(
     where: Expr, indexes: Iterable[IndexSpec], table: MetadataTable, schema: pa.Schema
 ) -> tuple[str, pa.Array | None]:
-    """The keys of the records that have a value which a predicate asks for, and the index that says so.
+    """Return the keys of the records with a predicate's values, and the index that found them.
 
     Args:
         where: the predicate.
