@@ -237,7 +237,7 @@ def test_the_shell_cleans(tmp_path: Path) -> None:
     shell = CliRunner()
     done = shell.invoke(app, ["clean", str(tmp_path / "trips"), "--retain", "2"])
     assert done.exit_code == 0, done.output
-    assert "2 files deleted" in done.output
+    assert ": 2 files deleted; " in done.output
     again = shell.invoke(app, ["clean", str(tmp_path / "trips"), "--retain", "2"])
     assert "nothing to clean" in again.output
     counted = ["clean", str(tmp_path / "trips"), "--policy", "KEEP_LATEST_FILE_VERSIONS", "--retain", "1"]

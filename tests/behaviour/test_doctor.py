@@ -70,7 +70,7 @@ def test_small_files_and_old_ones(tmp_path: Path) -> None:
         made.upsert(table([trip(number, ts) for number in range(9)]))
     found = made.doctor(options={SMALL: "1"})
     assert (found.files.small_files, found.files.older_files) == (0, 6)
-    assert any("older slices" in each.text for each in found.advice)
+    assert any("older slices" in each.text and "pudi clean" in each.text for each in found.advice)
     for number in range(20):
         made.bulk_insert(table([trip(100 + number, 10, city="nyc")]))
     found = made.doctor()

@@ -56,12 +56,11 @@ class CommitResult:
         said = [f"{number:,} {what}" for what, number in records.items() if number]
         if self.files_replaced:
             said.append(f"{self.files_replaced:,} file group{_plural(self.files_replaced)} replaced")
-        said.append(
-            f"{self.files_written:,} file{_plural(self.files_written)}"
-            + (f" of {_size(self.bytes_written)}" if self.files_written else "")
-        )
+        if self.files_written or not self.files_deleted:
+            size = f" of {_size(self.bytes_written)}" if self.files_written else ""
+            said.append(f"{self.files_written:,} file{_plural(self.files_written)}{size}")
         if self.files_deleted:
-            said.append(f"{self.files_deleted:,} files deleted")
+            said.append(f"{self.files_deleted:,} file{_plural(self.files_deleted)} deleted")
         phases = ", ".join(
             f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _SHOWN_SECONDS
         )

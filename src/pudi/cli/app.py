@@ -116,7 +116,7 @@ def clean(
 @app.command()
 def schedule(
     path: Path,
-    service: Annotated[str, typer.Argument(help="The service, such as compaction or log_compaction.")],
+    service: Annotated[str, typer.Argument(help="compaction, log_compaction, clean, or a kind of index to build.")],
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:

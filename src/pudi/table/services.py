@@ -76,8 +76,8 @@ class Services:
 
         The newest slice of each file group always stays, and so do slices that a savepoint names, that a pending
         compaction reads, or that readers of retained commits need (`hoodie.clean.policy`). Earlier states of the table
-        can't be read afterwards: such reads raise a `NotFoundError` that names the earliest commit. Writers and readers
-        go on meanwhile.
+        can't be read afterwards: such reads raise a `NotFoundError`, which names the earliest commit left if the policy
+        retains commits or hours. Writers and readers go on meanwhile.
 
         Args:
             spark: a session to run on; None for this machine.
@@ -195,7 +195,7 @@ class Services:
             options: this call's options, over those of the `Table`.
 
         Raises:
-            NotFoundError: a file that a plan names is gone.
+            NotFoundError: a file that a plan names is missing.
             Otherwise as `compact`.
         """
         meta, resolved = self._for_call(options)
