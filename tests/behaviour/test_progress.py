@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -93,7 +93,8 @@ def test_a_result_prints_as_a_line(tmp_path: Path) -> None:
     first = trips.upsert(table(trip(number, 10) for number in range(9)))
     assert first is not None
     assert str(first).startswith(f"UPSERT {first.instant}: 9 inserted, 3 files of ")
-    assert " s (" in str(first)
+    timed = replace(first, duration=1.5, phases={"tag": 0.25, "write": 0.001, "commit": 0.5})
+    assert str(timed).endswith("; 1.50 s (tag 0.25, commit 0.50)")
     gone = trips.delete(table([trip(0, 20), trip(1, 20)]))
     assert ": 2 deleted, 2 files of " in str(gone)
     replaced = trips.insert_overwrite(table([trip(3, 30)]))
