@@ -191,7 +191,7 @@ class FileSystemView:
 
     def _latest(self, partition: str, files: Sequence[FileInfo]) -> list[FileSlice]:
         newest: dict[str, BaseFile] = {}
-        hidden: dict[str, BaseFile] = {}
+        hidden: dict[str, dict[str, BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
         states = self._listing.states_sizes
         for info in files:
@@ -203,17 +203,19 @@ class FileSystemView:
             if base is None:
                 continue
             if not self._is_seen(base.instant):
-                known = hidden.get(base.file_id)
-                if known is None or base.instant < known.instant:
-                    hidden[base.file_id] = base
+                hidden.setdefault(base.file_id, {})[base.instant] = base
                 continue
             known = newest.get(base.file_id)
             if known is None or (known.instant, known.name.name) < (base.instant, base.name.name):
                 newest[base.file_id] = base
-        over = {file_id: self._over(newest.get(file_id), found) for file_id, found in logs.items()}
+        over = {
+            file_id: self._over(newest.get(file_id), found)
+            for file_id, found in logs.items()
+            if file_id in newest or not self._are_over_hidden(found, hidden.get(file_id, {}))
+        }
         known_ids = newest.keys() | {file_id for file_id, found in over.items() if found}
         for file_id in hidden.keys() - known_ids:
-            self._check_new(hidden[file_id])
+            self._check_new(hidden[file_id][min(hidden[file_id])])
         replaced = self._replacements
         pending = self._compacting
         return [
@@ -221,6 +223,10 @@ class FileSystemView:
             for file_id in sorted(known_ids)
             if not replaced.hides(partition, file_id)
         ]
+
+    def _are_over_hidden(self, logs: Sequence[LogFile], hidden: Mapping[str, BaseFile]) -> bool:
+        """Whether the names of log files tell that all belong to slices whose base files the reader doesn't see."""
+        return self._timeline.rules.logs_name_their_slice and all(log.instant in hidden for log in logs)
 
     def _over(self, base: BaseFile | None, logs: Sequence[LogFile]) -> tuple[LogFile, ...]:
         """The log files that a reader merges over a file group's newest base file that it sees, in order.

@@ -20,7 +20,7 @@ from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice
-from pudi.format import Action
+from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
 from pudi.scan.merging import base_files_only
@@ -233,3 +233,28 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
             table=meta.storage.root,
             instant=instant,
         )
+    _check_replaced_kept(meta, timeline, instant)
+
+
+def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str) -> None:
+    """Refuse a moment whose records were in file groups that a later commit replaced and a clean deleted.
+
+    A cleaner that counts slices deletes replaced file groups at once, and states no earliest commit.
+    """
+    later = [each for each in timeline.of(Action.REPLACECOMMIT) if each.requested > instant]
+    replaced = {
+        (partition, file_id): each.requested
+        for each in later
+        for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
+        for file_id in ids
+    }
+    for clean in timeline.of(Action.CLEAN) if replaced else ():
+        for partition, deleted in (meta.store.decoded(clean).get("partitionMetadata") or {}).items():
+            for name in map(parse_data_file, deleted.get("deletePathPatterns") or ()):
+                if name is not None and name.instant <= instant and (partition, name.file_id) in replaced:
+                    raise NotFoundError(
+                        f"the cleaner has removed file groups of the table's state at {instant}; commit "
+                        f"{replaced[partition, name.file_id]} replaced them: read the table as it was from then on",
+                        table=meta.storage.root,
+                        instant=instant,
+                    )
