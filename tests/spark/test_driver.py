@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import pudi
 from pudi.engine.spark import engine
+from pudi.engine.spark.records import SparkRecords
 from support.rows import assert_same, from_arrow
 from support.spark import to_frame
 from support.trips import SCHEMA, table, trip
@@ -125,3 +127,29 @@ def test_null_keys_are_refused_before_anything_is_written(spark: Any, tmp_path: 
     with pytest.raises(pudi.InvalidArgumentError, match="uuid"):
         made.upsert(to_frame(spark, table([trip(0, 20) | {"uuid": None}])))
     assert len(made.timeline.instants) == before
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_an_input_that_gives_other_keys_when_it_is_evaluated_again_is_refused(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    made = written(spark, tmp_path / "trips", kind)
+    before = from_arrow(made.scan().to_arrow())
+    monkeypatch.setattr(SparkRecords, "keep", lambda records, frame: frame)  # the executor that kept them was lost
+    log = str(tmp_path / "evaluations")
+    rows = table([trip(number, 20) for number in range(4)])
+
+    def others(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with Path(log).open("a+") as seen:
+                seen.write("x")
+                seen.flush()
+                number = seen.tell()
+            keys = pa.array([f"k{number:04}-{place}" for place in range(batch.num_rows)])
+            yield batch.set_column(batch.schema.get_field_index("uuid"), "uuid", keys)
+
+    frame = to_frame(spark, rows).coalesce(1)
+    with pytest.raises(pudi.UnavailableError, match="gave other records"):
+        made.upsert(frame.mapInArrow(others, frame.schema))
+    assert_same(from_arrow(made.scan().to_arrow()), before)
+    assert made.check().ok

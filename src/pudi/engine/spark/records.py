@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -149,13 +150,14 @@ class SparkRecords:
             UnavailableError: they are others than were counted.
         """
         data = [] if self.spec.keys_only else columns_of_data(self.spec.schema.names)
-        frame = self.keyed.selectExpr(ARRIVAL, RECORD_KEY, PARTITION_PATH, *data).coalesce(1)
+        frame = self.keyed.selectExpr(ARRIVAL, HASH, RECORD_KEY, PARTITION_PATH, *data).coalesce(1)
         with spark_errors(self.spec.table, "collecting the records"):
             rows = in_workers(frame, to_bytes, "batch BINARY").collect()
         found = pa.concat_tables([pa.ipc.open_stream(bytes(row[0])).read_all() for row in rows]).sort_by(ARRIVAL)
         keys, partitions = (found[name].cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH))
         counted = {each["values"]: each["counts"] for each in partitions.value_counts().to_pylist()}
-        if counted != self.counts:
+        expected = reduce(Fingerprint.plus, (group.fingerprint for group in self.groups.values()), Fingerprint())
+        if counted != self.counts or Fingerprint.of(found[HASH]) != expected:
             raise UnavailableError(
                 "the input was evaluated again and gave other records; nothing was written. Save the input as files "
                 "first, and write these",
