@@ -126,3 +126,18 @@ def test_a_base_file_without_its_meta_fields_is_corrupt(table: pudi.Table, verb:
     pq.write_table(pq.read_table(file, partitioning=None).drop_columns([lost]), file)
     with pytest.raises(pudi.CorruptError, match=f"no column {lost}|isn.t the one that was written"):
         getattr(table, verb)(rows("a"))
+
+
+@pytest.mark.parametrize("verb", ["insert", "bulk_insert", "upsert", "merge"])
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_stream_with_empty_slices_is_written(table: pudi.Table, verb: str, read_before: bool) -> None:
+    whole = rows("a", "b", "c", "d").combine_chunks().to_batches()[0]
+    parts = [whole.slice(start, size) for start, size in [(0, 0), (0, 1), (1, 0), (1, 2), (3, 0), (3, 1), (4, 0)]]
+    stream: Any = pa.RecordBatchReader.from_batches(SCHEMA, parts)
+    if read_before:
+        stream = pa.table(stream)
+    if verb == "merge":
+        table.merge(stream).when_not_matched_insert_all().execute()
+    else:
+        getattr(table, verb)(stream)
+    assert ids(table) == ["a", "b", "c", "d"]

@@ -23,18 +23,26 @@ def to_arrow(data: object, table: str) -> pa.Table:
         InvalidArgumentError: the type of the data is not supported.
     """
     if isinstance(data, pa.Table):
-        return data
+        return _without_empty_chunks(data)
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if hasattr(data, "iloc") and hasattr(data, "dtypes"):  # pandas: its stream would carry the index along
         return pa.Table.from_pandas(data, preserve_index=False)
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+        return _without_empty_chunks(pa.table(data))
     raise InvalidArgumentError(
         f"the data is a {type(data).__name__}; give a pyarrow Table, a polars or pandas DataFrame, a DuckDB relation, "
         "a Spark DataFrame, or anything else that offers an Arrow stream",
         table=table,
     )
+
+
+def _without_empty_chunks(rows: pa.Table) -> pa.Table:
+    """Return a table without chunks of no rows: Arrow can't take rows where a stream brought one that is a slice."""
+    if all(len(chunk) for column in rows.columns for chunk in column.chunks):
+        return rows
+    columns = [pa.chunked_array([chunk for chunk in c.chunks if len(chunk)], c.type) for c in rows.columns]
+    return pa.table(columns, schema=rows.schema)
 
 
 def is_rereadable(data: object) -> bool:
