@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from typer.testing import CliRunner
 
 import pudi
 from pudi.action import MetaClient
 from pudi.cli.app import app
-from pudi.format import Action, State
+from pudi.format import TIMELINE_DIR, Action, InstantFile, State
 from pudi.format.clean import CleanPlan, encode_clean_plan
 from support.engines import Engine
 from support.golden import Golden
@@ -52,6 +54,18 @@ def rows(mine: pudi.Table, **scan: Any) -> list[Row]:
 def last_clean(mine: pudi.Table) -> dict[str, Any]:
     meta = MetaClient.open(mine.path, None, {})
     return meta.store.decoded(meta.store.load().of(Action.CLEAN)[-1])
+
+
+def save(mine: pudi.Table, instant: str, names: dict[str, list[str]]) -> None:
+    """Make a savepoint of a commit, with the fields that are read."""
+    files = {"type": "array", "items": "string"}
+    partition = {"type": "record", "name": "P", "fields": [{"name": "savepointDataFile", "type": files}]}
+    fields = [{"name": "partitionMetadata", "type": {"type": "map", "values": partition}}]
+    content = BytesIO()
+    record = {"partitionMetadata": {each: {"savepointDataFile": of} for each, of in names.items()}}
+    fastavro.writer(content, {"type": "record", "name": "HoodieSavepointMetadata", "fields": fields}, [record])
+    name = InstantFile(instant, Action.SAVEPOINT, State.COMPLETED, f"{int(instant) + 1}").file_name()
+    (Path(mine.path) / TIMELINE_DIR / name).write_bytes(content.getvalue())
 
 
 @pytest.mark.sampled(4)
@@ -261,6 +275,55 @@ def test_a_plan_that_names_other_files_deletes_nothing(tmp_path: Path, name: str
         mine.run_pending()
     assert before <= {file for file in tmp_path.rglob("*") if file.is_file()}
     assert mine.timeline.of(Action.CLEAN, State.REQUESTED), "the plan is there for whoever looks into it"
+
+
+@pytest.mark.parametrize("partition", ["../outside", "/outside", ".hoodie/metadata/files", "rome//", "./rome", "."])
+def test_a_plan_that_names_other_folders_deletes_nothing(tmp_path: Path, partition: str) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[-2])
+    for ts in range(1, 5):
+        mine.upsert(table([trip(0, ts)]))
+    (tmp_path / "outside").mkdir()
+    old = min((tmp_path / "trips").glob("*/*.parquet"), key=lambda file: file.stat().st_mtime_ns)
+    shutil.copy(old, tmp_path / "outside")
+    inside = (tmp_path / "trips" / ".hoodie" / "metadata" / "files").glob("*-0_0*")
+    names = [old.name, *(file.name for file in inside)]
+    before = {file for file in tmp_path.rglob("*") if file.is_file()}
+    plan = CleanPlan(None, "", {old.parent.name: (str(old),), partition: tuple(names)})
+    MetaClient.open(mine.path, None, {}).store.request(Action.CLEAN, encode_clean_plan(plan))
+    with pytest.raises(pudi.CorruptError, match="no partition of the table; nothing was deleted"):
+        mine.run_pending()
+    assert before <= {file for file in tmp_path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_plan_that_names_the_newest_slice_deletes_nothing(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout)
+    for ts in range(1, 4):
+        mine.upsert(table([trip(0, ts)]))
+    [newest] = mine.file_slices()
+    assert newest.base is not None
+    plan = CleanPlan(None, "", {newest.partition: (f"{mine.path}/{newest.base.path}",)})
+    MetaClient.open(mine.path, None, {}).store.request(Action.CLEAN, encode_clean_plan(plan))
+    before, state = data_files(tmp_path / "trips"), rows(mine)
+    with pytest.raises(pudi.CorruptError, match="newest slice of its file group needs; nothing was deleted"):
+        mine.run_pending()
+    assert data_files(tmp_path / "trips") == before
+    assert_same(rows(mine), state)
+
+
+def test_a_savepoint_made_after_the_plan_keeps_its_files(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[-2])
+    for ts in range(1, 5):
+        mine.upsert(table([trip(0, ts)]))
+    first = mine.timeline.commits[0].requested
+    mine.schedule("clean", options={COMMITS: "1"})
+    before = data_files(tmp_path / "trips")
+    kept = {file.rpartition("/")[2] for file in before if file.endswith(f"_{first}.parquet")}
+    assert kept
+    save(mine, first, {trip(0, 0)["city"]: sorted(kept)})
+    with pytest.raises(pudi.CorruptError, match=f"savepoint {first} needs; nothing was deleted"):
+        mine.run_pending()
+    assert data_files(tmp_path / "trips") == before
 
 
 def test_the_shell_cleans(tmp_path: Path) -> None:

@@ -74,16 +74,16 @@ def decode_clean_plan(data: bytes, *, path: str | None = None) -> CleanPlan:
         for partition, named in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
             if any(each.get("isBootstrapBaseFile") for each in named):
                 raise NotSupportedError("the clean deletes bootstrap base files; let Apache Hudi run it", path=path)
-            files.setdefault(partition, []).extend(each["filePath"] for each in named)
+            files.setdefault(partition, []).extend(_text(each["filePath"]) for each in named)
         for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
-            files.setdefault(partition, []).extend(names)
+            files.setdefault(partition, []).extend(_text(name) for name in names)
         earliest = record.get("earliestInstantToRetain")
         return CleanPlan(
-            None if earliest is None else (earliest["timestamp"], earliest["action"]),
-            record.get("lastCompletedCommitTimestamp") or "",
+            None if earliest is None else (_text(earliest["timestamp"]), _text(earliest["action"])),
+            _text(record.get("lastCompletedCommitTimestamp") or ""),
             {partition: tuple(dict.fromkeys(named)) for partition, named in files.items()},
-            record["policy"],
-            dict(record.get("extraMetadata") or {}),
+            _text(record["policy"]),
+            {key: _text(value) for key, value in (record.get("extraMetadata") or {}).items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise CorruptError(f"this is no plan of a clean ({error!r})", path=path) from error
@@ -124,6 +124,13 @@ def encode_clean_metadata(plan: CleanPlan, started: str, took_ms: int) -> bytes:
 
 _PLAN = RecordSchema.of(CLEANER_PLAN)
 _METADATA = RecordSchema.of(CLEAN_METADATA)
+
+
+def _text(value: object) -> str:
+    """Return a text; the file's schema, by which a plan is decoded, may have any types."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
 def _name(path: str) -> str:

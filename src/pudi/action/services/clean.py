@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pudi.action.kinds.kind import RemovedFiles
-from pudi.action.services.clean_plan import is_due, plan_clean
+from pudi.action.services.clean_plan import is_due, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, PlannedService, ServiceRun
 from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions
-from pudi.errors import CorruptError
-from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
+from pudi.errors import CorruptError, InvalidArgumentError
+from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
 from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
+from pudi.storage.path import check_prefix
 from pudi.task import FileJob
 from pudi.task.delete_files import DeleteFiles
 from pudi.timeline import Timeline
@@ -58,13 +59,21 @@ class Clean(PlannedService):
         return None if plan is None else encode_clean_plan(plan)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
-        """Read the plan."""
-        store, requested, began_ms = target.meta.store, lease.instant, target.meta.context.clock.now_ms()
+        """Read the plan, and refuse one that names files in use, as after a restore."""
+        meta, requested = target.meta, lease.instant
+        store, began_ms = meta.store, meta.context.clock.now_ms()
         path = store.path(requested, State.REQUESTED)
         plan = decode_clean_plan(store.read(requested, State.REQUESTED), path=path)
-        return _Run(
-            target, requested.requested, store.load(), plan, _names(plan, path, target.meta.storage.root), began_ms
-        )
+        names, timeline = _names(plan, path, meta.storage.root), store.load()
+        used = names_in_use(meta, timeline, names)
+        for name in (name for each in names.values() for name in each if name in used):
+            raise CorruptError(
+                f"the clean names {name!r}, which {used[name]} needs; nothing was deleted. Delete the file of the "
+                "clean: the next clean makes another plan",
+                table=meta.storage.root,
+                path=path,
+            )
+        return _Run(target, requested.requested, timeline, plan, names, began_ms)
 
 
 def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:
@@ -73,15 +82,24 @@ def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]
     Plans contain absolute paths, which may name the root differently and are not trusted.
 
     Raises:
-        CorruptError: the plan names something else than data files.
+        CorruptError: the plan names something else than data files of the table.
     """
+    for partition in plan.files:
+        try:
+            inside = check_prefix(partition, table).partition("/")[0] != HOODIE_DIR
+        except InvalidArgumentError:
+            inside = False
+        if not inside:
+            raise _corrupt(f"partition {partition!r}", "no partition of the table", table, path)
     names = {partition: tuple(file.rpartition("/")[2] for file in files) for partition, files in plan.files.items()}
     wrong = [name for each in names.values() for name in each if parse_data_file(name) is None]
     if wrong:
-        raise CorruptError(
-            f"the clean names {wrong[0]!r}, which is no data file; nothing was deleted", table=table, path=path
-        )
+        raise _corrupt(repr(wrong[0]), "no data file", table, path)
     return names
+
+
+def _corrupt(named: str, why: str, table: str, path: str) -> CorruptError:
+    return CorruptError(f"the clean names {named}, which is {why}; nothing was deleted", table=table, path=path)
 
 
 @dataclass(frozen=True, slots=True)

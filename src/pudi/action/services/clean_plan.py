@@ -80,6 +80,29 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     )
 
 
+def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]) -> dict[str, str]:
+    """Return what no clean may delete: names of files in the newest slices of some partitions, and in savepoints.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        partitions: partition paths.
+
+    Returns:
+        For each name what needs the file, for messages.
+
+    Raises:
+        CorruptError: a savepoint can't be read.
+    """
+    view = meta.view(timeline, sizes=False)
+    groups = view.groups_of(partitions)
+    newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
+    found = {path.rpartition("/")[2]: "the newest slice of its file group" for each in newest for path in each.files}
+    for instant in timeline.of(Action.SAVEPOINT):
+        found |= dict.fromkeys(_names_in(meta, instant), f"savepoint {instant.requested}")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     """What a clean keeps of file groups.
