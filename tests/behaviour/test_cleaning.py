@@ -26,7 +26,7 @@ from support.trips import REPLACING, SCHEMA, steps, table, trip
 pytestmark = pytest.mark.metadata_by_default
 
 LAYOUTS = [Layout(version=version, kind=kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
-FEW = {"hoodie.parquet.small.file.limit": "0"}
+FEW = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false"}
 COMMITS, VERSIONS = "hoodie.clean.commits.retained", "hoodie.clean.fileversions.retained"
 POLICY = "hoodie.clean.policy"
 

@@ -12,6 +12,7 @@ import pytest
 import pudi
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
+from pudi.config import ArchiveOptions, Options
 from pudi.filegroup import FileSystemView
 from pudi.format import (
     InstantInfo,
@@ -244,7 +245,7 @@ def _archive_all_but_the_newest(path: Path) -> None:
     opened = open_metadata(MetaClient.open(str(path), None, {}))
     timeline = opened.store.load()
     with opened.lock:
-        archive(opened.store, timeline.instants[:-1])
+        archive(opened.store, timeline.instants[:-1], ArchiveOptions.of(Options()))
     assert len(opened.store.load().instants) == 1
     invalidated._seen_until.clear()
 

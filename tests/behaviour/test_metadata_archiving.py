@@ -24,6 +24,7 @@ from support.pudi_table import PudiTable
 from support.trips import SCHEMA, table, trip
 
 OFTEN = {
+    "hoodie.archive.automatic": "false",
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.compact.max.delta.commits": "3",
     "hoodie.keep.min.commits": "2",
@@ -104,7 +105,8 @@ def test_log_files_are_merged_among_themselves(tmp_path: Path, layout: Layout) -
 
 
 def test_files_of_the_archive_are_merged_and_old_ones_deleted(tmp_path: Path) -> None:
-    options = {**OFTEN, "hoodie.metadata.compact.max.delta.commits": "1", "hoodie.keep.max.commits": "2"}
+    few = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}
+    options = {**OFTEN, "hoodie.metadata.compact.max.delta.commits": "1", **few}
     made = written(tmp_path / "trips", LAYOUTS[0], rounds=3, options=options)
     history = made.path / ".hoodie" / "metadata" / ".hoodie" / "timeline" / "history"
     requested = {i.requested for i in timeline_of(made.path / ".hoodie" / "metadata").instants}

@@ -63,7 +63,7 @@ def test_services_of_the_metadata_table_that_fail(
     def broken(*_: Any) -> None:
         raise KeyError("partition")
 
-    monkeypatch.setattr("pudi.action.services.archive.Archive.is_due", broken)
+    monkeypatch.setattr("pudi.action.services.clean.is_due_on_metadata", broken)
     result = trips.upsert(table([trip(0, 20)]))
     assert result is not None
     assert result.failed_services == {"metadata table": "KeyError: 'partition'"}

@@ -20,7 +20,11 @@ from support.trips import SCHEMA, table, trip
 
 pytestmark = pytest.mark.metadata_by_default
 
-OPTIONS = {"hoodie.clean.commits.retained": "1", "hoodie.parquet.small.file.limit": "0"}
+OPTIONS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.parquet.small.file.limit": "0",
+}
 FAULTS = [("crash", False), ("crash", True), ("error", False), ("lost_answer", False)]
 EAGER = OPTIONS | {"hoodie.clean.failed.writes.policy": "EAGER"}
 

@@ -77,7 +77,9 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     config = meta.config
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
-    data_files = [] if timeline.start is None and meta.store.has_history() else list(_orphans(folders, timeline))
+    data_files = (
+        [] if timeline.start is None and meta.store.has_history() else list(unknown_data_files(folders, timeline))
+    )
     if data_files:  # if the instant had completed, these files are all that is left of it
         lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
@@ -95,10 +97,14 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
     return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
 
 
-def _orphans(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
-    """Return data files of instants that are neither on the timeline nor older than its start.
+def unknown_data_files(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Return data files, with their instants, that are neither on the timeline nor older than its start.
 
     Older ones may be archived. Below version 8 the name of a log file has its base file's instant.
+
+    Args:
+        folders: the data files by partition path.
+        timeline: the table's timeline.
     """
     known = {instant.requested for instant in timeline.instants}
     start = timeline.start or ""

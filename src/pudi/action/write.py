@@ -38,7 +38,7 @@ from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, Write
 from pudi.action.write_rule import rule_of
 from pudi.action.write_settings import combines, file_options, next_schema, writable_schema
 from pudi.concurrency import ConflictCheck
-from pudi.config import CompactionOptions, check_consistent, check_writable
+from pudi.config import ArchiveOptions, CleanOptions, CompactionOptions, check_consistent, check_writable
 from pudi.format import Action, CommitMetadata
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.plan import WritePlan, WriteSpec
@@ -77,7 +77,7 @@ def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitRe
     if done is None:
         return None
     result = write.phases.result(*done)
-    run_after_commit(write.meta, write.engine, request.resolved, failed)
+    run_after_commit(write.meta, write.engine, request.resolved, failed, write.timeline.with_instant(done[0]))
     return replace(result, failed_services=failed)
 
 
@@ -88,7 +88,8 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     meta.reload()
     check_writable(meta.config, root, resolved)
     check_consistent(meta.config, resolved, root)
-    CompactionOptions.of(resolved)  # a wrong one is told before anything is written
+    for view in (CompactionOptions, CleanOptions, ArchiveOptions):
+        view.of(resolved)  # a wrong one is told before anything is written
     timeline = meta.store.load()
     unchanged = None if request.since is None else unchanged_since(meta, timeline, request.since)
     seen = SchemaSeen.of(meta, timeline)

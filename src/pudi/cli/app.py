@@ -114,6 +114,15 @@ def clean(
 
 
 @app.command()
+def archive(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
+    """Move old commits from the active timeline to the archive."""
+    with errors():
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        moved = table.archive(options=pairs("--option", option))
+        typer.echo(f"archived {moved} instants" if moved else "nothing to archive")
+
+
+@app.command()
 def schedule(
     path: Path,
     service: Annotated[str, typer.Argument(help="compaction, log_compaction, clean, or a kind of index to build.")],

@@ -1,5 +1,6 @@
 """What can be set: each option declared once; maps of text go in, typed frozen views come out."""
 
+from pudi.config.archive_options import ArchiveOptions
 from pudi.config.checks import (
     check_compactable,
     check_consistent,
@@ -38,6 +39,7 @@ __all__ = [
     "ALL_OPTIONS",
     "AUTO_UPGRADE",
     "KEY_PREFIXES",
+    "ArchiveOptions",
     "CleanOptions",
     "CleanPolicy",
     "CompactionOptions",

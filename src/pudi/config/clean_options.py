@@ -34,9 +34,9 @@ class CleanOptions(OptionsView):
 
     automatic = _option(
         "hoodie.clean.automatic",
-        "Whether a clean runs after a write. Hudi's default is true; without it old file slices stay until "
-        "`Table.clean()`, `pudi clean`, or a clean by Apache Hudi.",
-        default=False,
+        "Whether a clean runs after a write. Without it old file slices stay until `Table.clean()`, `pudi clean`, or a "
+        "clean by Apache Hudi.",
+        default=True,
     )
     policy = _option(
         "hoodie.clean.policy",

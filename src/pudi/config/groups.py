@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.job_options import JOB_OPTIONS
@@ -21,6 +22,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Metadata table and indexes": MetadataOptions.declared,
     "Compaction": CompactionOptions.declared,
     "Cleaning": CleanOptions.declared,
+    "Archiving": ArchiveOptions.declared,
     "Memory for merging": MergeMemory.declared,
     "Reader": READ_OPTIONS,
     "Other options of Hudi jobs": JOB_OPTIONS,

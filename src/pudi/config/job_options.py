@@ -15,7 +15,8 @@ _ignored = Declare(Scope.WRITE, Status.IGNORED)
 _lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
 _lacking_flag = partial(_lacking, default=False)
 
-_NO_ASYNC_CLEAN = "No clean runs beside a write: set hoodie.clean.automatic=true, or run `pudi clean`."
+_NO_ASYNC_CLEAN = "No clean runs beside a write: it runs after the write."
+_NO_ASYNC_ARCHIVE = "Archiving runs after a write, not beside it."
 _NO_SERVICES = "run Apache Hudi's table service; a later release of pudi will have it"
 _NO_SYNC = "register the table with Apache Hudi's sync tool"
 _NO_CODE = "omit the option; pudi never loads a class by name"
@@ -47,12 +48,7 @@ _SERVICES = (
     _lacking(key="hoodie.clean.max.commits.to.clean", doc="Number of commits that one clean goes ahead."),
     _harmless(key="hoodie.clean.*", doc="Further settings of cleaning."),
     _harmless(key="hoodie.cleaner.*", doc="Further settings of cleaning."),
-    _harmless(key="hoodie.archive.*", doc="Settings of archiving; pudi doesn't archive the table's own timeline yet."),
-    _harmless(key="hoodie.commits.archival.batch", doc="Number of instants archived together.", kind=int),
-    _harmless(key="hoodie.timeline.compaction.*", doc="Compaction of the archived timeline."),
-    _harmless(
-        key="hoodie.timeline.manifest.retained.versions", doc="Number of manifests that archiving keeps.", kind=int
-    ),
+    _ignored(key="hoodie.archive.async", doc=_NO_ASYNC_ARCHIVE, kind=bool),
     _harmless(key="hoodie.table.services.*", doc="Scheduling of table services."),
     _lacking_flag(key="hoodie.partition.ttl.inline", doc="Delete old partitions.", instead=_NO_SERVICES),
     _harmless(key="hoodie.partition.ttl.*", doc="Settings of the deletion of old partitions."),

@@ -8,7 +8,7 @@ _option = Declare(Scope.WRITE)
 
 
 class MetadataOptions(OptionsView):
-    """What the metadata table holds, and when it's compacted and archived."""
+    """What the metadata table holds, and when it's compacted."""
 
     __slots__ = ()
 
@@ -172,17 +172,4 @@ class MetadataOptions(OptionsView):
         "runs a log compaction.",
         default=5,
         minimum=2,
-    )
-    keep_max_commits = _option(
-        "hoodie.keep.max.commits",
-        "Number of commits on the metadata table's timeline above which older ones are archived (plus one). The "
-        "table's own timeline is not archived yet.",
-        default=30,
-        minimum=1,
-    )
-    keep_min_commits = _option(
-        "hoodie.keep.min.commits",
-        "Number of commits that archiving leaves on the metadata table's timeline (plus one).",
-        default=20,
-        minimum=0,
     )

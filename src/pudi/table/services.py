@@ -1,4 +1,4 @@
-"""Verbs of a `Table` that keep it fast and small: compactions and cleans, planned, run, or both."""
+"""Verbs of a `Table` that keep it fast and small: compactions, cleans, archiving; planned, run, or both."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
     from pudi.action import indexing
+    from pudi.action.services import archive as archiving
     from pudi.action.services import registry, runner, target
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pudi.table import repair as repair_verb
 else:
     indexing = lazy_module("pudi.action.indexing")
+    archiving = lazy_module("pudi.action.services.archive")
     registry = lazy_module("pudi.action.services.registry")
     runner = lazy_module("pudi.action.services.runner")
     target = lazy_module("pudi.action.services.target")
@@ -94,6 +96,26 @@ class Services:
         meta, resolved = self._for_call(options)
         service = registry.service_named("clean", meta.storage.root)
         return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+
+    def archive(self, *, options: Mapping[str, str] | None = None) -> int:
+        """Move old commits from the active timeline to the archive, with the cleans and rollbacks that are older.
+
+        They are read as before: by time travel, changes and `timeline`, which look into the archive where they reach
+        back so far. Commits stay that a savepoint, a pending instant, the trigger of compactions or a reader of the
+        metadata table needs, and replacecommits whose old file groups haven't been cleaned.
+
+        Args:
+            options: this call's options, over those of the `Table`: `hoodie.keep.min.commits`, ….
+
+        Returns:
+            The number of archived instants.
+
+        Raises:
+            InvalidArgumentError: a wrong option.
+            CorruptError: an instant or the archive can't be read.
+        """
+        meta, resolved = self._for_call(options)
+        return archiving.Archive().run(target.ServiceTarget.of_table(meta, engine_of(None), resolved))
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.

@@ -39,7 +39,6 @@ else:
 _TO_COME = frozenset(
     [
         "cluster",
-        "archive",
         "rollback",
         "savepoint",
         "restore",

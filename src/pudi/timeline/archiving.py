@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.config import ArchiveOptions
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
 from pudi.format import (
@@ -50,23 +51,18 @@ from pudi.timeline.store import TimelineStore
 
 _TOKEN = "1-0-1"
 """The write token of archive files of layout 1 (HoodieLogFormat.UNKNOWN_WRITE_TOKEN)."""
-_BATCH = 10
-"""Number of files of one level that are merged into one file of the next (hoodie.timeline.compaction.batch.size)."""
-_TARGET = 1 << 30
-"""Size in bytes at which a merged file takes no more input files (hoodie.timeline.compaction.target.file.max.bytes)."""
-_MANIFESTS = 3
-"""How many manifests stay (hoodie.timeline.manifest.retained.versions)."""
 
 Files: TypeAlias = "dict[tuple[str, Action], list[tuple[InstantFile, FileInfo]]]"
 """The files of the active timeline by requested time and comparable action, those of each instant by state."""
 
 
-def archive(store: TimelineStore, instants: Sequence[Instant]) -> None:
+def archive(store: TimelineStore, instants: Sequence[Instant], options: ArchiveOptions) -> None:
     """Move completed instants to the archive; under the table's lock.
 
     Args:
         store: the timeline.
         instants: completed instants, oldest first; nothing that a reader needs of the active timeline.
+        options: how the files of the archive are merged, in layout 2.
 
     Raises:
         CorruptError: a file of the archive, or an instant to be moved, can't be read.
@@ -78,7 +74,7 @@ def archive(store: TimelineStore, instants: Sequence[Instant]) -> None:
     if store.layout == 1:
         _to_log(store, chosen)
     else:
-        _to_history(store, chosen)
+        _to_history(store, chosen, options)
     pending = [info.path for each in chosen for file, info in each if file.state is not State.COMPLETED]
     delete_for_good(store.storage, pending)  # none comes back without the completed one
     for each in chosen:  # oldest first: what is missing for a moment is always the beginning
@@ -137,7 +133,9 @@ def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
     return number, {(e.requested, e.action) for e in entries if e.state is State.COMPLETED}
 
 
-def _to_history(store: TimelineStore, chosen: Sequence[list[tuple[InstantFile, FileInfo]]]) -> None:
+def _to_history(
+    store: TimelineStore, chosen: Sequence[list[tuple[InstantFile, FileInfo]]], options: ArchiveOptions
+) -> None:
     """Write a file of the archived timeline of layout 2, with a row for each instant."""
     if not chosen:
         return
@@ -149,7 +147,7 @@ def _to_history(store: TimelineStore, chosen: Sequence[list[tuple[InstantFile, F
     ]
     if not rows:
         return
-    history = _History(store.storage, store.history)
+    history = _History(store.storage, store.history, options)
     history.add(history_file(rows[0]["instantTime"], rows[-1]["instantTime"], 0), encode_history(rows))
     history.compact()
 
@@ -178,10 +176,11 @@ class _History:
     Args:
         storage: the table's files.
         folder: its folder.
+        options: how files are merged.
     """
 
-    def __init__(self, storage: Storage, folder: str) -> None:
-        self.storage, self.folder = storage, folder
+    def __init__(self, storage: Storage, folder: str, options: ArchiveOptions) -> None:
+        self.storage, self.folder, self.options = storage, folder, options
         version, self.files = read_manifest(storage, folder)  # the size of each live file by name
         self.version = max(version, 0)
 
@@ -206,17 +205,18 @@ class _History:
             name = history_file(min(r[0] for r in ranges), max(r[1] for r in ranges), level + 1)
             self.add(name, encode_history_table(merged), names)
             level += 1
-        self._clean(_MANIFESTS + level)
+        self._clean(self.options.manifests_retained + level)
 
     def _due(self, level: int) -> list[str]:
         """Return the oldest files of a level once there are enough to merge (LSMTimelineWriter.getCandidateFiles)."""
         names = sorted(name for name in self.files if history_level(name) == level)
-        if len(names) < _BATCH or level == 9:  # a name has one digit for its level
+        most = self.options.files_to_compact
+        if len(names) < most or level == 9:  # a name has one digit for its level
             return []
         chosen: list[str] = []
-        for name in names[:_BATCH]:
+        for name in names[:most]:
             chosen.append(name)
-            if sum(self.files[each] for each in chosen) > _TARGET:
+            if sum(self.files[each] for each in chosen) > self.options.compacted_file_size:
                 if len(chosen) > 1:
                     break
                 chosen = []

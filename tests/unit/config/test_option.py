@@ -255,4 +255,4 @@ def test_an_option_that_has_no_effect_is_told_once(caplog: pytest.LogCaptureFixt
         resolve({"hoodie.clean.async": "true", "hoodie.clean.automatic": "false", "hoodie.clean.parallelism": "9"})
     [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "hoodie.clean.async" in told
-    assert "pudi clean" in told
+    assert "after the write" in told

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pudi.action.kinds.kind import RemovedFiles
-from pudi.action.services.clean_plan import is_due, names_in_use, plan_clean
+from pudi.action.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, PlannedService, ServiceRun
 from pudi.action.services.target import ServiceTarget
@@ -27,31 +27,42 @@ from pudi.timeline import Timeline
 
 _FILES = 1000
 """Files that one job deletes."""
+_SUFFIX = "002"
+"""Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
 
 
 class Clean(PlannedService):
-    """Deletes old file slices of data tables."""
+    """Deletes old file slices: of a metadata table, all but the newest two of each file group."""
 
     name = "clean"
     action = Action.CLEAN
     blocks = "later cleans, until it is run"
 
     def inline(self, target: ServiceTarget) -> Inline:
-        """By hoodie.clean.automatic; metadata tables have a service of their own."""
-        automatic = target.options[CleanOptions.automatic] and not target.is_metadata
-        return Inline.RUN if automatic else Inline.NOTHING
+        """By hoodie.clean.automatic; in a metadata table always."""
+        return Inline.RUN if target.options[CleanOptions.automatic] else Inline.NOTHING
 
     def check(self, target: ServiceTarget) -> None:
         """Refuse wrong options."""
         CleanOptions.of(target.options)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
-        """By the number of commits since the last clean."""
+        """By the number of commits since the last clean; in a metadata table after a compaction."""
+        if target.is_metadata:
+            return is_due_on_metadata(timeline)
         return is_due(target.meta, timeline, CleanOptions.of(target.options))
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
-        """For a pending clean: its files would be planned again."""
-        return bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+        """For a pending clean: its files would be planned again. And where the instant's time is taken."""
+        at = self.requested_time(target, timeline)
+        taken = at is not None and timeline.find(at, Action.CLEAN) is not None
+        return taken or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+
+    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+        """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
+        if not target.is_metadata or not timeline.rules.services_have_suffixes:
+            return None
+        return f"{timeline.of(Action.DELTACOMMIT)[-1].requested}{_SUFFIX}"
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the deletion of what the policy doesn't keep."""

@@ -19,6 +19,8 @@ from pudi.format.clean import CleanPlan
 from pudi.timeline import Instant, Timeline
 
 _PENDING = (State.REQUESTED, State.INFLIGHT)
+_PAUSE = 3
+"""Number of instants after a compaction of a metadata table at which a clean is due."""
 _SAVEPOINTS = "savepointed_timestamps"
 """Extra metadata that names the savepoints that a clean saw (CleanerUtils.SAVEPOINTED_TIMESTAMPS)."""
 
@@ -30,9 +32,32 @@ def last_clean(meta: MetaClient, timeline: Timeline) -> dict[str, Any]:
 
 
 def is_due(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> bool:
-    """Return whether enough commits completed since the last clean (CleanPlanActionExecutor.needsCleaning)."""
+    """Return whether enough commits completed since the last clean, and not all of them stay readable.
+
+    Source: CleanPlanActionExecutor.needsCleaning.
+    """
+    if options.policy != CleanPolicy.VERSIONS and earliest_to_retain(meta, timeline, options) is None:
+        return False
     cleaned = last_clean(meta, timeline).get("lastCompletedCommitTimestamp") or ""
     return sum(instant.requested > cleaned for instant in timeline.commits) >= options.trigger_commits
+
+
+def is_due_on_metadata(timeline: Timeline) -> bool:
+    """Return whether a metadata table has been compacted since the last clean, and readers had time to notice.
+
+    Between compactions there is nothing to delete. The newest compaction alone doesn't count until a few instants
+    later: readers may still use the slices that it replaced.
+
+    Args:
+        timeline: the metadata table's timeline.
+
+    Source: HoodieBackedTableMetadataWriter.cleanIfNecessary.
+    """
+    cleaned = max((timeline.order(each) for each in timeline.of(Action.CLEAN)), default="")
+    compactions = [at for each in timeline.of(Action.COMMIT) if (at := timeline.order(each)) > cleaned]
+    if len(compactions) != 1:
+        return bool(compactions)
+    return sum(each.is_completed and timeline.order(each) > compactions[0] for each in timeline.instants) >= _PAUSE
 
 
 def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> CleanPlan | None:
@@ -51,7 +76,7 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     """
     retained = None
     if options.policy != CleanPolicy.VERSIONS:
-        retained = _earliest_to_retain(meta, timeline, options)
+        retained = earliest_to_retain(meta, timeline, options)
         if retained is None:
             return None
     savepoints = {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}
@@ -142,17 +167,26 @@ class _Kept:
         return [each for each in earlier[1:] if each is not newest and (since is None or each.instant < since)]
 
 
-def _earliest_to_retain(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> Instant | None:
+def earliest_to_retain(
+    meta: MetaClient, timeline: Timeline, options: CleanOptions, now_ms: int | None = None
+) -> Instant | None:
     """Return the earliest commit whose state of the table stays readable; None if all do.
 
     It's never later than a pending instant, whose plan may name the slices of its time. Hudi lacks that by hours.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: a policy by commits or hours.
+        now_ms: the moment from which hours count back, in milliseconds since the epoch; None for now.
     """
     commits = timeline.commits
     if options.policy == CleanPolicy.COMMITS:
         first = commits[-options.commits_retained] if len(commits) > options.commits_retained else None
     else:
         hours_ms = timedelta(hours=options.hours_retained) // timedelta(milliseconds=1)
-        bound = millis_to_instant(meta.context.clock.now_ms() - hours_ms, meta.config.timezone)
+        until_ms = meta.context.clock.now_ms() if now_ms is None else now_ms
+        bound = millis_to_instant(until_ms - hours_ms, meta.config.timezone)
         first = next((each for each in commits if each.requested >= bound), commits[-1] if commits else None)
     if first is None:
         return None

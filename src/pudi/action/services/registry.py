@@ -6,7 +6,6 @@ from pudi.action.kinds.registry import KINDS
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.services.archive import Archive
 from pudi.action.services.clean import Clean
-from pudi.action.services.clean_metadata import CleanMetadata
 from pudi.action.services.compaction import Compaction
 from pudi.action.services.log_compaction import LogCompaction
 from pudi.action.services.service import PlannedService, TableService
@@ -17,7 +16,6 @@ SERVICES: list[TableService] = [
     Compaction(),
     LogCompaction(),
     Clean(),
-    CleanMetadata(),
     Archive(),
 ]
 

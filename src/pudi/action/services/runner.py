@@ -141,7 +141,9 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     return _Execution(service, target, target.meta).run(instant)
 
 
-def run_after_commit(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+def run_after_commit(
+    meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str], timeline: Timeline
+) -> None:
     """Run the services that the options ask for after a commit, on the table and on its metadata table.
 
     The commit stands even if a service fails: its plan stays for the next writer.
@@ -151,10 +153,13 @@ def run_after_commit(meta: MetaClient, engine: Engine, options: Options, failed:
         engine: runs the jobs.
         options: the writer's options.
         failed: collects errors by service.
+        timeline: the table's timeline with the commit, which tells what is due; other commits may be missing.
     """
-    for service in _enabled(target := ServiceTarget.of_table(meta, engine, options)):
+    target = ServiceTarget.of_table(meta, engine, options)
+    for service in _enabled(target):
         with after_commit(service.name, meta.storage.root, failed):
-            _run_inline(service, target, meta.store.load())
+            if _run_inline(service, target, timeline):
+                timeline = target.load_timeline()
     run_on_metadata_table(meta, engine, options, failed)
 
 
@@ -184,7 +189,7 @@ def _enabled(target: ServiceTarget) -> list[TableService]:
 def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
     """Run or schedule a service if it is due by a timeline; return whether it did."""
     if isinstance(service, LockedService):
-        return service.is_due(target, timeline) and service.run(target)
+        return service.is_due(target, timeline) and service.run(target) > 0
     assert isinstance(service, PlannedService)
     pending = _pending(timeline, [service])
     if service.inline(target) is Inline.SCHEDULE:

@@ -55,11 +55,11 @@ class LockedService(TableService):
     """A service with so little work that it runs while the table's lock is held."""
 
     @abstractmethod
-    def run(self, target: ServiceTarget) -> bool:
+    def run(self, target: ServiceTarget) -> int:
         """Do the work, under the table's lock, if it is still due.
 
         Returns:
-            Whether anything was done.
+            How many instants or files were changed; 0 if nothing was to do.
         """
 
 

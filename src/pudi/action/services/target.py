@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from pudi.action.mdt.client import open_metadata
 from pudi.action.meta_client import MetaClient
-from pudi.config import CompactionOptions, MetadataOptions, Options, WriteOptions
+from pudi.config import (
+    ArchiveOptions,
+    CleanOptions,
+    CleanPolicy,
+    CompactionOptions,
+    MetadataOptions,
+    Options,
+    WriteOptions,
+)
 from pudi.config.option import Value
 from pudi.format import CompactionOperation
 from pudi.task import Engine, FileJob, FileResult
@@ -15,6 +23,8 @@ from pudi.timeline import Timeline
 
 _NEW_BASE = 120 << 20
 """Assumed size of a new base file in the metadata table, as in Hudi's plans."""
+_SLICES = 2
+"""Number of slices of a file group that a clean of a metadata table leaves."""
 _SPREAD = 64 << 20
 """Bytes of log files from which jobs on the metadata table run on the engine instead of in this process."""
 
@@ -87,8 +97,11 @@ def metadata_table_options(options: Options) -> Options:
     Args:
         options: the writer's options of the data table.
     """
-    least = options[MetadataOptions.keep_min_commits] + 1
+    least = options[ArchiveOptions.keep_min_commits] + 1
     own: dict[str, Value] = {
+        CleanOptions.automatic.key: True,
+        CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
+        CleanOptions.versions_retained.key: _SLICES,
         CompactionOptions.inline.key: True,
         CompactionOptions.trigger.key: "NUM_COMMITS",
         CompactionOptions.max_delta_commits.key: options[MetadataOptions.max_delta_commits],
@@ -96,7 +109,7 @@ def metadata_table_options(options: Options) -> Options:
         CompactionOptions.log_inline.key: options[MetadataOptions.log_compaction],
         CompactionOptions.log_blocks_threshold.key: options[MetadataOptions.log_blocks_threshold],
         WriteOptions.max_file_size.key: _NEW_BASE,
-        MetadataOptions.keep_min_commits.key: least,
-        MetadataOptions.keep_max_commits.key: max(options[MetadataOptions.keep_max_commits] + 1, least),
+        ArchiveOptions.keep_min_commits.key: least,
+        ArchiveOptions.keep_max_commits.key: max(options[ArchiveOptions.keep_max_commits], least) + 1,
     }
     return replace(options, given={**options.given, **own})
