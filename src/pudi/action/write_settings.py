@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pudi.action.kinds.bloom_filters import maintains_bloom_filters
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency import closed_groups
 from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileOptions, HFileOptions, ParquetOptions
@@ -134,4 +135,5 @@ def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_b
     size = average_record_bytes(
         (meta.store.read_commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
     )
-    return Sizing(options.small_file_limit, options.max_file_size, size)
+    closed = closed_groups(meta.store, timeline)
+    return Sizing(options.small_file_limit, options.max_file_size, size, closed)

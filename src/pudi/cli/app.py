@@ -89,6 +89,29 @@ def compact(
 
 
 @app.command()
+def cluster(
+    path: Path,
+    order_by: Annotated[
+        list[str] | None, typer.Option("--order-by", help="Column to order records by; may be given several times.")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="linear, or along a curve through all columns: zorder, hilbert.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Partition path to take; may be given several times. Default: all.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Bring records in order, and small files to size."""
+    with errors():
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        options = pairs("--option", option)
+        done = table.cluster(order_by=order_by, layout=layout, partitions=partition, options=options)
+        _report([] if done is None else [done], none="nothing to cluster")
+
+
+@app.command()
 def clean(
     path: Path,
     policy: Annotated[
@@ -125,7 +148,9 @@ def archive(path: Path, option: WriteOption = None, storage_option: StorageOptio
 @app.command()
 def schedule(
     path: Path,
-    service: Annotated[str, typer.Argument(help="compaction, log_compaction, clean, or a kind of index to build.")],
+    service: Annotated[
+        str, typer.Argument(help="compaction, log_compaction, clustering, clean, or a kind of index to build.")
+    ],
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:

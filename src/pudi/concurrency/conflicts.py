@@ -123,7 +123,8 @@ class ConflictCheck:
         if both:
             partition, file_id = min(both)
             raise self._conflict(
-                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}",
+                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}, and a "
+                "write to it would be lost: run the plan (run_pending, or Apache Hudi), then write again",
                 BlockedError,
             )
 

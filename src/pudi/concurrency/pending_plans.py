@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pudi.errors import CorruptError
+from contextlib import suppress
+
+from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import compaction_plan
 from pudi.format import Action, State, decode_requested_replace_metadata
 from pudi.timeline import Instant, Timeline, TimelineStore
@@ -32,6 +34,15 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
         }
     except (KeyError, TypeError) as error:
         raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
+
+
+def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[_Group]:
+    """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
+    found: set[_Group] = set()
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        with suppress(NotFoundError, CorruptError):  # taken back meanwhile; or the check of conflicts will say it
+            found |= clustered_groups(store, instant)
+    return frozenset(found)
 
 
 def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[_Group]:

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from pudi.format import CommitMetadata, bucket_of_file_id
 
+_CLUSTER = "CLUSTER"
+
 Group: TypeAlias = tuple[str, str]
 """Partition path and file id."""
 
@@ -67,7 +69,9 @@ def replaced_groups(metadata: CommitMetadata) -> set[Group]:
 
 
 def insert_partitions(metadata: CommitMetadata) -> set[str]:
-    """Partitions that got new keys by a commit."""
+    """Partitions that got new keys by a commit; a clustering only moves records."""
+    if metadata.operation_type == _CLUSTER:
+        return set()
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
 

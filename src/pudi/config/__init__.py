@@ -9,6 +9,7 @@ from pudi.config.checks import (
     check_writable,
 )
 from pudi.config.clean_options import CleanOptions, CleanPolicy
+from pudi.config.clustering_options import ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.index_options import IndexOptions
@@ -42,8 +43,10 @@ __all__ = [
     "ArchiveOptions",
     "CleanOptions",
     "CleanPolicy",
+    "ClusteringOptions",
     "CompactionOptions",
     "IndexOptions",
+    "LayoutStrategy",
     "LockSettings",
     "MergeMemory",
     "MergeSemantics",
@@ -52,6 +55,7 @@ __all__ = [
     "Options",
     "OptionsView",
     "OtherTableOptions",
+    "PartitionFilter",
     "ReadOptions",
     "Scope",
     "Status",

@@ -6,6 +6,7 @@ from typing import Any
 
 from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
+from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.job_options import JOB_OPTIONS
 from pudi.config.lock_settings import LockSettings
@@ -21,6 +22,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Writer": (*WriteOptions.declared, *LockSettings.declared),
     "Metadata table and indexes": MetadataOptions.declared,
     "Compaction": CompactionOptions.declared,
+    "Clustering": ClusteringOptions.declared,
     "Cleaning": CleanOptions.declared,
     "Archiving": ArchiveOptions.declared,
     "Memory for merging": MergeMemory.declared,

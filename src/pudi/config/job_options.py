@@ -32,13 +32,9 @@ _SYNC = (
 )
 
 _SERVICES = (
-    _lacking_flag(key="hoodie.clustering.inline", doc="Cluster after a write.", instead=_NO_SERVICES),
-    _lacking_flag(
-        key="hoodie.clustering.schedule.inline", doc="Schedule clustering after a write.", instead=_NO_SERVICES
-    ),
     _lacking_flag(key="hoodie.clustering.async.enabled", doc="Cluster while writes go on.", instead=_NO_SERVICES),
-    _harmless(key="hoodie.clustering.*", doc="Settings of clustering, which pudi doesn't have yet."),
-    _harmless(key="hoodie.layout.optimize.*", doc="Sort order of clustering."),
+    _harmless(key="hoodie.clustering.*", doc="Further settings of clustering."),
+    _harmless(key="hoodie.layout.optimize.*", doc="Further settings of curves; pudi ranks all values."),
     _harmless(key="hoodie.compaction.*", doc="Further settings of compaction."),
     _harmless(key="hoodie.log.compaction.*", doc="Further settings of log compaction."),
     _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact while a stream is written.", kind=bool),

@@ -211,11 +211,13 @@ class Sizing:
         small_file_limit: base files below this many bytes take inserts; 0 fills none.
         max_file_bytes: size that files are filled up to.
         record_bytes: bytes of an average record in a base file.
+        closed: file groups that take no inserts: those of a pending clustering.
     """
 
     small_file_limit: int
     max_file_bytes: int
     record_bytes: float
+    closed: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def records_per_file(self) -> int:
@@ -360,7 +362,8 @@ def _fill_small_files(
 ) -> list[tuple[FileSlice, int]]:
     """How many of `count` inserts each small file takes, smallest file first."""
     filled = []
-    small = sorted((s for s in slices if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
+    open_ones = (s for s in slices if (s.partition, s.file_id) not in sizing.closed)
+    small = sorted((s for s in open_ones if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
     for file_slice in small if logs is None else small[: logs.small_files]:
         room = int((sizing.max_file_bytes - file_slice.size) / sizing.record_bytes)
         take = min(room, count)

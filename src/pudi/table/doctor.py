@@ -32,7 +32,6 @@ _BLOCKS = dict.fromkeys(
     (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
     "archiving of later instants, and compactions of the metadata table",
 ) | {
-    Action.CLUSTERING: "writes to its file groups, and all writes by pudi",
     Action.INDEXING: "cleaning and archiving of the metadata table",
     Action.ROLLBACK: "writes, until it is resumed",
     Action.RESTORE: "writes, until it is resumed",

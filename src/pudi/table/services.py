@@ -1,12 +1,12 @@
-"""Verbs of a `Table` that keep it fast and small: compactions, cleans, archiving; planned, run, or both."""
+"""Verbs of a `Table` that keep it fast and small: compactions, clusterings, cleans and archiving."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.config import CompactionOptions, Options, resolve_only
+from pudi.config import ClusteringOptions, CompactionOptions, Options, resolve_only
 from pudi.context.lazy import lazy_module
 from pudi.table.verbs import engine_of
 
@@ -117,6 +117,49 @@ class Services:
         meta, resolved = self._for_call(options)
         return archiving.Archive().run(target.ServiceTarget.of_table(meta, engine_of(None), resolved))
 
+    def cluster(
+        self,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        layout: str | None = None,
+        partitions: str | Sequence[str] | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> CommitResult | None:
+        """Bring records in order, and small files to size: run pending clusterings, then plan and run one.
+
+        A filter over the columns to order by then reads fewer files. Readers see the same records before and after;
+        rows keep their commit times. File groups below `hoodie.clustering.plan.strategy.small.file.limit` are taken,
+        and replaced by new ones of `hoodie.clustering.plan.strategy.target.file.max.bytes`. A write that changes a
+        record of these file groups meanwhile fails with a `ConflictError`; other writes go on.
+
+        Args:
+            order_by: columns to order by; without any, files are only brought to size.
+            layout: `linear` orders by one column after the other, `zorder` and `hilbert` along a curve through all of
+                them: then filters over each column read fewer files. Linear by default.
+            partitions: partition paths to take; None for all, or those that the options choose.
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What the last run did; None when there is nothing to cluster.
+
+        Raises:
+            InvalidArgumentError: a wrong option, or a column whose values have no order.
+            SchemaError: there is no column of that name.
+            NotSupportedError: the table is of a kind that this release can't cluster, as one with a bucket index.
+            ConflictError: another process runs the plan, or one changed its file groups; nothing is published.
+        """
+        asked = {
+            ClusteringOptions.sort_columns.key: _listed(order_by),
+            ClusteringOptions.layout.key: layout,
+            ClusteringOptions.selected.key: _listed(partitions),
+        }
+        given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
+        meta, resolved = self._for_call(given)
+        service = registry.service_named("clustering", meta.storage.root)
+        return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.
 
@@ -187,8 +230,8 @@ class Services:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
 
         Args:
-            service: `compaction`, `log_compaction` or `clean`; or an index to build: `record_index`, `column_stats` or
-                `bloom_filters`.
+            service: `compaction`, `log_compaction`, `clustering` or `clean`; or an index to build: `record_index`,
+                `column_stats` or `bloom_filters`.
             options: as of `compact`.
 
         Returns:
@@ -207,7 +250,7 @@ class Services:
         return None if instant is None else instant.requested
 
     def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
-        """Run planned compactions and cleans that no process runs, whoever planned them, oldest first.
+        """Run planned compactions, clusterings and cleans that no process runs, whoever planned them, oldest first.
 
         Then build the indexes that are planned. A run that died is done again from its plan; one that is alive is left
         alone.
@@ -224,6 +267,10 @@ class Services:
         engine = engine_of(None, spark)
         done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved))
         return [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
+
+
+def _listed(names: str | Sequence[str] | None) -> str | None:
+    return names if names is None or isinstance(names, str) else ",".join(names)
 
 
 def _names_trigger(options: Mapping[str, str] | None) -> bool:

@@ -38,7 +38,6 @@ else:
 
 _TO_COME = frozenset(
     [
-        "cluster",
         "rollback",
         "savepoint",
         "restore",

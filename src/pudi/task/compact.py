@@ -123,13 +123,13 @@ class CompactTask:
         constant = {PARTITION_PATH: operation.partition_path}
         wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
         name = spec.files.name(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
-        path = _path(operation.partition_path, name.name)
+        path = file_path(operation.partition_path, name.name)
         done = _Done()
 
         def rows() -> Iterator[pa.Table]:
             for part in reader.parts(file_slice, wanted):
                 done.add(part)
-                yield _complete(part.rows, spec.schema, {**constant, FILE_NAME: name.name})
+                yield complete_rows(part.rows, spec.schema, {**constant, FILE_NAME: name.name})
 
         Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
         writer = spec.files.writer(storage, spec.avro_schema)
@@ -176,7 +176,7 @@ def sizes_of(
     for operation in operations:
         names = [name for name in map(parse_log_file, operation.log_files) if name is not None]
         logs.append([LogFile(operation.partition_path, name, 0) for name in names])
-        base = [] if operation.base_file is None else [_path(operation.partition_path, operation.base_file)]
+        base = [] if operation.base_file is None else [file_path(operation.partition_path, operation.base_file)]
         paths.append([*base, *(log.path for log in logs[-1])])
     sizes = stated_sizes(store, timeline, [log for each in logs for log in each])
     sizes |= stated_base_sizes(store, timeline, [path for each in paths for path in each])
@@ -201,7 +201,7 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
     if operation.base_file is not None:
         found = parse_base_file(operation.base_file)
         _check_name(storage, operation, operation.base_file, found)
-        base = BaseFile.of(partition, storage.head(_path(partition, operation.base_file)))
+        base = BaseFile.of(partition, storage.head(file_path(partition, operation.base_file)))
     return FileSlice(partition, operation.file_id, base, tuple(logs))
 
 
@@ -217,11 +217,12 @@ def _check_name(
         )
 
 
-def _path(partition: str, name: str) -> str:
+def file_path(partition: str, name: str) -> str:
+    """Return the path of a file in a partition, relative to the table's root."""
     return f"{partition}/{name}" if partition else name
 
 
-def _complete(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:
+def complete_rows(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:
     """Return all columns in order; constant text columns are encoded as dictionaries of one value."""
     zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
     columns = [

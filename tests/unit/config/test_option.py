@@ -131,7 +131,7 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
     [
         ("hoodie.datasource.hive_sync.enable", "true"),
         ("hoodie.datasource.meta.sync.enable", "true"),
-        ("hoodie.clustering.inline", "true"),
+        ("hoodie.clustering.async.enabled", "true"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.write.table.version", "7"),
@@ -151,7 +151,7 @@ def test_what_is_lacking_may_be_switched_off() -> None:
     resolve(
         {
             "hoodie.datasource.hive_sync.enable": "false",
-            "hoodie.clustering.inline": "false",
+            "hoodie.clustering.async.enabled": "false",
             "hoodie.metadata.enable": "false",
         }
     )

@@ -5,7 +5,7 @@ Source: SERVICES A1; CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,8 +14,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
-from pudi.format import Action, State, millis_to_instant
+from pudi.format import Action, CompactionOperation, State, millis_to_instant
 from pudi.format.clean import CleanPlan
+from pudi.format.clustering_plan import decode_clustering_plan
 from pudi.timeline import Instant, Timeline
 
 _PENDING = (State.REQUESTED, State.INFLIGHT)
@@ -233,16 +234,27 @@ def _names_in(meta: MetaClient, savepoint: Instant) -> frozenset[str]:
         ) from error
 
 
+def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperation]:
+    """Return the slices of a pending plan."""
+    if instant.action is not Action.CLUSTERING:
+        return compaction_plan(meta.store, instant).operations
+    path = meta.store.path(instant, State.REQUESTED)
+    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
+
+
 def _pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], str]:
-    """Return the slices that pending compactions and log compactions read, by file group."""
+    """Return the slices that pending compactions, log compactions and clusterings read, by file group.
+
+    Hudi protects those of clusterings only by the time of the earliest pending instant, and not by hours or versions.
+    """
     found: dict[tuple[str, str], str] = {}
-    for action in (Action.COMPACTION, Action.LOGCOMPACTION):
+    for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
         for instant in timeline.of(action, *_PENDING):
             try:
-                plan = compaction_plan(meta.store, instant)
+                operations = _operations(meta, instant)
             except NotFoundError:  # it completed, or was aborted, since the timeline was loaded
                 continue
-            for operation in plan.operations:
+            for operation in operations:
                 begins = operation.base_instant if operation.base_file else ""
                 found[operation.group] = min(begins, found.get(operation.group, begins))
     return found

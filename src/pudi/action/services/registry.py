@@ -6,6 +6,7 @@ from pudi.action.kinds.registry import KINDS
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.services.archive import Archive
 from pudi.action.services.clean import Clean
+from pudi.action.services.clustering import Clustering
 from pudi.action.services.compaction import Compaction
 from pudi.action.services.log_compaction import LogCompaction
 from pudi.action.services.service import PlannedService, TableService
@@ -15,6 +16,7 @@ from pudi.format import Action
 SERVICES: list[TableService] = [
     Compaction(),
     LogCompaction(),
+    Clustering(),
     Clean(),
     Archive(),
 ]

@@ -240,7 +240,7 @@ class _Execution:
             run = self.service.open(target, held)
             with phases.phase("write"):
                 results = target.run_jobs(held.instant.requested, run.jobs(), run.operations)
-            stats = [result.stat for result in results if result.stat is not None]
+            stats = [stat for result in results for stat in result.stats]
             with phases.phase("commit"):
                 held.keep([stat.path or "" for stat in stats])
                 metadata = run.metadata(stats)

@@ -145,7 +145,7 @@ class FileStatistics:
         """Return the latest slices of some partitions, as readers see them after the instant completes."""
         own = self.instant
         others = (i for i in now.instants if i.requested != own.requested)
-        action = Action.COMMIT if own.action is Action.REPLACECOMMIT else own.action.comparable
+        action = Action.COMMIT if own.action.comparable is Action.REPLACECOMMIT else own.action.comparable
         done = Instant(own.requested, action, State.COMPLETED, _LAST, now.layout)
         after = replace(now, instants=tuple(sorted((*others, done))))
         replaced = self.written.partition_to_replace_file_ids or {}

@@ -1,0 +1,292 @@
+"""Clustering: bring the records of many file slices in order, in new file groups that replace the old ones.
+
+A requested clustering is a plan that never changes. Any process runs it; it completes as a replacecommit. Records keep
+their record keys, commit times and sequence numbers. File groups of a pending plan belong to it: a write to one of them
+fails (Hudi's SparkRejectUpdateStrategy), and inserts go elsewhere.
+
+Source: SERVICES A3; ClusteringPlanActionExecutor, MultipleSparkJobExecutionStrategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from pudi.action.find_index import find_index
+from pudi.action.kinds.column_stats.statistics import indexed_columns
+from pudi.action.log_merging import merging_of
+from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.schema_history import read_history
+from pudi.action.services.lease import ServiceLease
+from pudi.action.services.service import Inline, PlannedService, WritingRun
+from pudi.action.services.target import ServiceTarget
+from pudi.action.write_settings import file_options, writable_schema
+from pudi.concurrency import busy_groups
+from pudi.config import ClusteringOptions, LayoutStrategy, check_consistent, check_writable, names_in
+from pudi.errors import ConflictError, NotSupportedError, SchemaError
+from pudi.filegroup import FileSlice, LogScope, stated_sizes
+from pudi.filegroup.slices import UNNAMED
+from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, new_file_id
+from pudi.format.clustering_plan import (
+    OPERATION,
+    ClusteringGroup,
+    ClusteringPlan,
+    decode_clustering_plan,
+    encode_clustering_plan,
+)
+from pudi.merge import MergeMode, MergeRule
+from pudi.plan import Merging
+from pudi.plan.clustering import chosen_partitions, is_clustering_due, plan_clustering
+from pudi.plan.curves import check_sortable
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.task import FileJob
+from pudi.task.cluster import ClusterTask, RecordOrder
+from pudi.task.compact import CompactSpec, sizes_of
+from pudi.timeline import Instant, Timeline
+
+_EXECUTIONS = frozenset(
+    {
+        "SparkSortAndSizeExecutionStrategy",
+        "JavaSortAndSizeExecutionStrategy",
+        "SparkBinaryCopyClusteringExecutionStrategy",
+    }
+)
+"""Hudi's execution strategies whose plans pudi runs: they give the same records in the same order."""
+
+_SWELLS = 6
+"""Approximate ratio of the size of Arrow columns to bytes of base and log files."""
+
+
+class Clustering(PlannedService):
+    """Brings records of data tables in order, and small files to size."""
+
+    name = "clustering"
+    action = Action.CLUSTERING
+    blocks = "writes to its file groups, and cleaning of them"
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """By hoodie.clustering.inline and hoodie.clustering.schedule.inline."""
+        if target.is_metadata:
+            return Inline.NOTHING
+        if target.options[ClusteringOptions.inline]:
+            return Inline.RUN
+        return Inline.SCHEDULE if target.options[ClusteringOptions.schedule_inline] else Inline.NOTHING
+
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse tables that pudi can't write, and wrong options."""
+        ClusteringOptions.of(target.options)
+        meta = target.meta
+        meta.reload()
+        check_writable(meta.config, meta.storage.root, target.options)
+        check_consistent(meta.config, target.options, meta.storage.root)
+        if meta.config.base_file_format != "PARQUET":
+            raise NotSupportedError(
+                f"clustering of {meta.config.base_file_format} base files: records of an HFile are always in the order "
+                "of their keys",
+                table=meta.storage.root,
+            )
+
+    def prepare(self, target: ServiceTarget) -> None:
+        """Check the columns to order by, and that file groups aren't buckets."""
+        meta, timeline = target.meta, target.load_timeline()
+        columns = writable_schema(meta.schema_json(timeline), meta.storage.root)
+        for name in ClusteringOptions.of(target.options).columns:
+            if name not in columns.names:
+                raise SchemaError(
+                    f"there is no column {name!r} to order records by: the table has {', '.join(columns.names)}",
+                    table=meta.storage.root,
+                )
+            check_sortable(columns.field(name))
+        if find_index(meta, timeline, target.options).buckets is not None:
+            raise NotSupportedError(
+                "clustering of a table with a bucket index: its file groups are the buckets of record keys, which pudi "
+                "doesn't split or merge yet",
+                table=meta.storage.root,
+            )
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """By the number of commits since the last clustering."""
+        store = target.meta.store
+        return is_clustering_due(
+            timeline,
+            ClusteringOptions.of(target.options),
+            lambda instant: store.read_commit_metadata(instant).operation_type == OPERATION,
+        )
+
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Plan the small files of the chosen partitions, except those under another plan."""
+        meta, options = target.meta, ClusteringOptions.of(target.options)
+        partitions = chosen_partitions(meta.listing(timeline).partitions(), options, _hour(meta))
+        plan = plan_clustering(
+            meta.view(timeline).slices_of(partitions),
+            options,
+            busy=busy_groups(meta.store, timeline, log_compactions=True),
+            max_file_size=target.write_options.max_file_size,
+        )
+        return encode_clustering_plan(plan, meta.storage.root) if plan.groups else None
+
+    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+        """After a commit by somebody who ignored the plan: the slices that it names are no longer the latest ones."""
+        return bool(_outdated(target.meta, timeline, _read_plan(target.meta, instant)))
+
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ClusteringRun:
+        """Read the plan; see `PlannedService.open`.
+
+        Raises:
+            NotSupportedError: a plan that Hudi runs by another strategy than sorting.
+        """
+        timeline = target.load_timeline()
+        plan = _read_plan(target.meta, lease.instant)
+        if plan.execution.rpartition(".")[2] not in _EXECUTIONS:
+            raise NotSupportedError(
+                f"a clustering plan for {plan.execution}: have Apache Hudi run it, or roll it back",
+                table=target.meta.storage.root,
+                instant=lease.instant.requested,
+            )
+        return ClusteringRun(target, lease, timeline, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringRun(WritingRun):
+    """One run of a plan.
+
+    Attributes:
+        target: the table.
+        lease: the lease of its instant.
+        timeline: the table's timeline.
+        plan: the groups.
+    """
+
+    target: ServiceTarget
+    lease: ServiceLease
+    timeline: Timeline
+    plan: ClusteringPlan
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """The slices of the plan."""
+        return self.plan.slices
+
+    def jobs(self) -> Sequence[FileJob]:
+        """One job for each group; several for a group that is large, or if there are few groups."""
+        meta = self.target.meta
+        sizes = iter(sizes_of(meta.store, self.timeline, self.plan.slices))
+        spec, order = self._spec(), self._order()
+        jobs: list[FileJob] = []
+        for group in self.plan.groups:
+            stated = {path: size for _ in group.slices for path, size in next(sizes).items()}
+            unique = meta.context.new_id()
+            ids = tuple(new_file_id(unique, number) for number in range(group.outputs))
+            parts = self._parts(group)
+            for part in range(parts):
+                first, end = group.outputs * part // parts, group.outputs * (part + 1) // parts
+                weight = 2 * _bytes_of(group) // parts
+                jobs.append(ClusterTask(spec, len(jobs), group.slices, stated, order, ids, first, end - first, weight))
+        return jobs
+
+    def verify(self, now: Timeline) -> None:
+        """Check that the slices are still the latest ones; see `ServiceRun.verify`."""
+        changed = _outdated(self.target.meta, now, self.plan)
+        if changed:
+            partition, file_id = min(changed)
+            raise ConflictError(
+                f"file group {file_id} of partition {partition!r} was written to, or rolled back, although the "
+                "clustering was pending on it; nothing of the clustering is visible, and its plan will be dropped",
+                table=self.target.meta.storage.root,
+                instant=self.lease.instant.requested,
+            )
+
+        start, commits = now.start, {i.requested for i in now.commits}
+        gone = [i.requested for i in self.timeline.commits if i.requested not in commits]
+        undone = [requested for requested in gone if start is None or requested >= start]
+        if undone:
+            raise ConflictError(
+                f"commit {undone[0]} was rolled back while the clustering read its records; run the plan again",
+                table=self.target.meta.storage.root,
+                instant=self.lease.instant.requested,
+            )
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """The commit metadata with the replaced file groups; see `ServiceRun.metadata`."""
+        meta = self.target.meta
+        by_partition: dict[str, tuple[WriteStat, ...]] = {}
+        for stat in stats:
+            partition = stat.partition_path or ""
+            by_partition[partition] = (*by_partition.get(partition, ()), stat)
+        replaced: dict[str, tuple[str, ...]] = {}
+        for each in self.plan.slices:
+            replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
+        by_id = meta.schema_by_id(self.timeline)
+        extra = {**self.plan.extra_metadata, SCHEMA_KEY: meta.schema_json(self.timeline)}
+        return CommitMetadata(
+            by_partition,
+            extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
+            operation_type=OPERATION,
+            partition_to_replace_file_ids=replaced,
+        )
+
+    def _parts(self, group: ClusteringGroup) -> int:
+        """Return how many jobs write a group: each reads all of it, but holds only its own part in memory."""
+        memory = max(1, self.target.meta.memory.of_compaction.limit)
+        needed = -(-_SWELLS * _bytes_of(group) // memory)
+        return max(1, min(group.outputs, needed))
+
+    def _order(self) -> RecordOrder:
+        params, options = self.plan.params, ClusteringOptions.of(self.target.options)
+        columns = names_in(params.get(ClusteringOptions.sort_columns.key))
+        layout = params.get(ClusteringOptions.layout.key) or options.layout
+        return RecordOrder(columns, LayoutStrategy(str(ClusteringOptions.layout.parse(layout))))
+
+    def _spec(self) -> CompactSpec:
+        meta, timeline = self.target.meta, self.timeline
+        schema_json = meta.schema_json(timeline)
+        columns = meta.schema(timeline)
+        merging = merging_of(meta, timeline, timeline) or Merging(
+            MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), memory=meta.memory
+        )
+        return CompactSpec(
+            instant=self.lease.instant.requested,
+            run=self.lease.run,
+            schema=with_meta_fields(columns),
+            avro_schema=add_meta_fields(schema_json),
+            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
+            files=file_options(meta, self.target.write_options, columns.names),
+            history=read_history(meta, timeline, timeline),
+            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
+            layout=meta.store.layout,
+        )
+
+
+def _read_plan(meta: MetaClient, instant: Instant) -> ClusteringPlan:
+    path = meta.store.path(instant, State.REQUESTED)
+    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path)
+
+
+def _outdated(meta: MetaClient, timeline: Timeline, plan: ClusteringPlan) -> set[tuple[str, str]]:
+    """Return the file groups of a plan whose latest slices aren't those that it names."""
+    groups = {each.group for each in plan.slices}
+    latest = {(s.partition, s.file_id): s for s in meta.view(timeline, sizes=False).slices_of_groups(groups)}
+    return {each.group for each in plan.slices if not _is_latest(meta, timeline, each, latest.get(each.group))}
+
+
+def _is_latest(meta: MetaClient, timeline: Timeline, named: CompactionOperation, found: FileSlice | None) -> bool:
+    """Return whether a slice is the one that a plan names; below version 8 log files of refused writes stay in it."""
+    base = None if found is None or found.base is None else found.base.name.name
+    if found is None or base != (named.base_file or None):
+        return False
+    logs = {log.name.name: log for log in found.logs}
+    more = [log for name, log in logs.items() if name not in named.log_files]
+    if more and timeline.rules.logs_name_their_slice:
+        stated = stated_sizes(meta.store, timeline, more)
+        more = [log for log in more if stated.get(log.path) != UNNAMED]
+    return not more and logs.keys() >= set(named.log_files)
+
+
+def _bytes_of(group: ClusteringGroup) -> int:
+    metrics = group.metrics
+    return (int(metrics.get("TOTAL_IO_READ_MB", 0)) + 1) << 20
+
+
+def _hour(meta: MetaClient) -> int:
+    return datetime.fromtimestamp(meta.context.clock.now_ms() / 1000, timezone.utc).astimezone().hour

@@ -1,0 +1,202 @@
+"""The options of clustering, with Hudi's keys and defaults (HoodieClusteringConfig of 1.2)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pudi.config.option import Declare, OptionsView, Scope, names_in
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pudi.config.resolve import Options
+
+
+class LayoutStrategy(str, Enum):
+    """The order of records within a group (LayoutOptimizationStrategy)."""
+
+    LINEAR = "LINEAR"
+    ZORDER = "ZORDER"
+    HILBERT = "HILBERT"
+
+
+class PartitionFilter(str, Enum):
+    """Which partitions a plan looks at (ClusteringPlanPartitionFilterMode)."""
+
+    NONE = "NONE"
+    RECENT_DAYS = "RECENT_DAYS"
+    SELECTED_PARTITIONS = "SELECTED_PARTITIONS"
+    DAY_ROLLING = "DAY_ROLLING"
+
+
+_MIB = 1 << 20
+_PLANS = {
+    "SparkSizeBasedClusteringPlanStrategy": None,
+    "JavaSizeBasedClusteringPlanStrategy": None,
+    "SparkRecentDaysClusteringPlanStrategy": PartitionFilter.RECENT_DAYS,
+    "SparkSelectedPartitionsClusteringPlanStrategy": PartitionFilter.SELECTED_PARTITIONS,
+}
+"""Hudi's plan strategies, without package, that pudi knows; the older ones stand for a partition filter."""
+_REJECT = "org.apache.hudi.client.clustering.update.strategy.SparkRejectUpdateStrategy"
+_ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+
+_option = Declare(Scope.WRITE)
+
+
+class ClusteringOptions(OptionsView):
+    """What to cluster, how, and when."""
+
+    __slots__ = ()
+
+    inline = _option(
+        "hoodie.clustering.inline",
+        "Whether a clustering runs after a write, if enough commits completed since the last one.",
+        default=False,
+        job_keys=("hoodie.datasource.clustering.inline.enable",),
+    )
+    schedule_inline = _option(
+        "hoodie.clustering.schedule.inline",
+        "Whether a write schedules a clustering for another process to run, if enough commits completed since the last "
+        "one and none is pending.",
+        default=False,
+    )
+    max_commits = _option(
+        "hoodie.clustering.inline.max.commits",
+        "Number of commits after which a clustering runs after a write.",
+        default=4,
+        minimum=1,
+    )
+    schedule_commits = _option(
+        "hoodie.clustering.async.max.commits",
+        "Number of commits after which a write schedules a clustering.",
+        default=4,
+        minimum=1,
+    )
+    sort_columns = _option(
+        "hoodie.clustering.plan.strategy.sort.columns",
+        "Columns to order records by, separated by commas; without any, files are only brought to size.",
+    )
+    layout = _option(
+        "hoodie.layout.optimize.strategy",
+        "The order of records: by the columns one after the other, or along a curve through the space of all of them. "
+        "Plans made by pudi state it; Hudi takes it from the options of whoever runs a plan.",
+        default=LayoutStrategy.LINEAR.value,
+        choices=tuple(each.value for each in LayoutStrategy),
+    )
+    max_group_bytes = _option(
+        "hoodie.clustering.plan.strategy.max.bytes.per.group",
+        "Maximum bytes of base files in a group of a plan. Groups are done by themselves, in parallel.",
+        default=2 << 30,
+        minimum=1,
+    )
+    max_groups = _option(
+        "hoodie.clustering.plan.strategy.max.num.groups",
+        "Maximum number of groups of a plan. The next plan takes other files.",
+        default=30,
+        minimum=1,
+    )
+    target_bytes = _option(
+        "hoodie.clustering.plan.strategy.target.file.max.bytes",
+        "Bytes of base files that become one file: the size of new files, if they compress as before.",
+        default=1 << 30,
+        minimum=1,
+    )
+    small_limit = _option(
+        "hoodie.clustering.plan.strategy.small.file.limit",
+        "Base files of this many bytes or more are left alone.",
+        default=300 * _MIB,
+        minimum=0,
+    )
+    single_group = _option(
+        "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
+        "Whether a group of one file slice that becomes one file is done too.",
+        default=True,
+    )
+    slices_by = _option(
+        "hoodie.clustering.plan.strategy.file.slices.sort.by",
+        "By what file slices are put into groups: larger ones first, or earlier ones first.",
+        default="SIZE",
+        choices=("SIZE", "INSTANT_TIME"),
+    )
+    filter_mode = _option(
+        "hoodie.clustering.plan.partition.filter.mode",
+        "Which partitions a plan looks at: all, the last by name, a range of names, or, hour by hour, another 24th.",
+        default=PartitionFilter.NONE.value,
+        choices=tuple(each.value for each in PartitionFilter),
+    )
+    plan_class = _option(
+        "hoodie.clustering.plan.strategy.class",
+        "The class by which Hudi makes plans. pudi only looks the name up in a list.",
+        default="org.apache.hudi.client.clustering.plan.strategy.SparkSizeBasedClusteringPlanStrategy",
+    )
+    recent = _option(
+        "hoodie.clustering.plan.strategy.daybased.lookback.partitions",
+        "Number of partitions that RECENT_DAYS takes.",
+        default=2,
+        minimum=0,
+    )
+    skip_recent = _option(
+        "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
+        "Number of partitions that RECENT_DAYS leaves out, counted from the last one.",
+        default=0,
+        minimum=0,
+    )
+    first_partition = _option(
+        "hoodie.clustering.plan.strategy.cluster.begin.partition", "First partition of SELECTED_PARTITIONS."
+    )
+    last_partition = _option(
+        "hoodie.clustering.plan.strategy.cluster.end.partition", "Last partition of SELECTED_PARTITIONS."
+    )
+    regex = _option(
+        "hoodie.clustering.plan.strategy.partition.regex.pattern",
+        "Regular expression that the partition path must match as a whole.",
+    )
+    selected = _option(
+        "hoodie.clustering.plan.strategy.partition.selected", "Partition paths to look at, separated by commas."
+    )
+    updates = _option(
+        "hoodie.clustering.updates.strategy",
+        "What happens to a write that updates a file group of a pending plan: it fails.",
+        default=_REJECT,
+        choices=(_REJECT,),
+        unsupported=(_ALLOW,),
+        instead="a write to a file group of a pending clustering fails; run the plan first, or write again after it",
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to order by."""
+        return names_in(self.sort_columns)
+
+    @property
+    def partition_filter(self) -> PartitionFilter:
+        """Which partitions a plan looks at; older plan strategies of Hudi say it by their name."""
+        name = self.plan_class.rpartition(".")[2]
+        return _PLANS[name] or PartitionFilter(self.filter_mode)
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """The view of resolved options.
+
+        Raises:
+            InvalidArgumentError: the regular expression is none, or two options exclude each other.
+            NotSupportedError: a plan strategy that pudi doesn't know.
+        """
+        view = super().of(options)
+        if view.plan_class.rpartition(".")[2] not in _PLANS:
+            raise NotSupportedError(
+                f"{ClusteringOptions.plan_class}={view.plan_class}: a class is never loaded by name; use one of "
+                f"{', '.join(_PLANS)}"
+            )
+        if view.inline and view.schedule_inline:
+            raise InvalidArgumentError(
+                f"{ClusteringOptions.inline} and {ClusteringOptions.schedule_inline} exclude each other"
+            )
+        try:
+            re.compile(view.regex or "")
+        except re.error as error:
+            raise InvalidArgumentError(f"{cls.regex}={view.regex!r} is no regular expression: {error}") from error
+        return view
