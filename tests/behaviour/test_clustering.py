@@ -107,6 +107,32 @@ def test_files_follow_each_other_in_linear_order(tmp_path: Path, outputs: int) -
     assert pc.count_distinct(whole).as_py() == 400
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("order", [(), ("fare", "rider")])
+def test_a_group_that_does_not_fit_in_memory_goes_through_a_file(
+    tmp_path: Path, order: Sequence[str], kind: str
+) -> None:
+    shapes = {}
+    for memory in ("1073741824", "1048576"):
+        mine = made(tmp_path / memory, Layout(folders="flat", kind=kind))
+        mine.insert(table([trip(number, 1, f"r{number % 7}") for number in range(300)]))
+        mine.insert(table([trip(number, 1, f"r{number % 7}") for number in range(300, 400)]))
+        mine.upsert(table([trip(number, 2, f"s{number % 7}") for number in range(0, 400, 9)]))
+        before = rows(mine)
+        size = sum(each.base.size for each in mine.file_slices() if each.base)
+        options = {TARGET: str(-(-size // 3)), "hoodie.memory.compaction.max.size": memory}
+        assert mine.cluster(order_by=order, layout="zorder", options=options) is not None
+        assert_same(rows(mine), before, about=f"clustered in {memory} bytes")
+        assert mine.check().ok
+        by_name = [(each.base.name.file_id[-1], each.base) for each in mine.file_slices() if each.base]
+        names = [base.name.name for _, base in sorted(by_name, key=lambda each: each[0])]
+        found = mine.scan(columns=["_hoodie_file_name", "uuid"]).to_arrow().to_pylist()
+        shapes[memory] = [[row["uuid"] for row in found if row["_hoodie_file_name"] == name] for name in names]
+    one, other = shapes.values()
+    assert len(one) == 3
+    assert one == other, "the same records are in the same files, in the same order"
+
+
 def test_a_curve_makes_filters_over_each_column_read_fewer_files(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64())])
     pudi.create(tmp_path / "points", schema, record_key="id")

@@ -128,7 +128,7 @@ def _slice_record(operation: CompactionOperation, root: str) -> dict[str, Any]:
     folder = f"{root}/{operation.partition_path}" if operation.partition_path else root
     return {
         "dataFilePath": f"{folder}/{operation.base_file}" if operation.base_file else "",
-        "deltaFilePaths": [f"{folder}/{name}" for name in operation.log_files],
+        "deltaFilePaths": [f"{folder}/{name}" for name in reversed(operation.log_files)],  # Hudi's order here
         "fileId": operation.file_id,
         "partitionPath": operation.partition_path,
         "bootstrapFilePath": "",
@@ -150,12 +150,14 @@ def _slice(record: Mapping[str, Any], path: str | None) -> CompactionOperation:
     if record.get("bootstrapFilePath"):
         raise NotSupportedError("a clustering plan over the files of a bootstrapped table", path=path)
     file_id, base = record.get("fileId"), _name(record.get("dataFilePath"))
-    logs = [_name(each) for each in record.get("deltaFilePaths") or ()]
-    parsed = [parse_base_file(base)] if base else []
-    instants = [each.instant for each in (*parsed, *map(parse_log_file, logs)) if each is not None]
-    if not file_id or len(instants) != len(parsed) + len(logs) or not instants:
+    parsed = parse_base_file(base)
+    named = [parse_log_file(_name(each)) for each in record.get("deltaFilePaths") or ()]
+    logs = sorted((log for log in named if log is not None), key=lambda log: log.sort_key)
+    first = parsed or (logs[0] if logs else None)
+    if not file_id or first is None or (base and parsed is None) or len(logs) < len(named):
         raise CorruptError("a clustering plan has a slice without file group, or names no data file", path=path)
-    return CompactionOperation(record.get("partitionPath") or "", file_id, instants[0], base or None, tuple(logs))
+    names = tuple(log.name for log in logs)
+    return CompactionOperation(record.get("partitionPath") or "", file_id, first.instant, base or None, names)
 
 
 def _name(path: str | None) -> str:

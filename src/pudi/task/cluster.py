@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +17,16 @@ from pudi.errors import SchemaError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, IOType, WriteStat, write_token
 from pudi.plan.curves import row_order
-from pudi.schema import FILE_NAME, PARTITION_PATH
+from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
 from pudi.task.merged import MergedSlices
+from pudi.task.spilled import ROW, SpillFile
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
+
+_File: TypeAlias = "tuple[str, Iterator[pa.Table]]"
+"""The id of a new file group, and its records in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,8 @@ class RecordOrder:
 class ClusterTask:
     """Write some of the files of one group.
 
-    A large group has several tasks. Each finds the order of all records by the columns that decide it, and then keeps
-    only the records of its own files in memory.
+    If the records don't fit in memory, the columns that decide the order are read first; then all records go to a
+    temporary file, portion by portion of the order, and each portion is sorted by itself.
 
     Attributes:
         spec: the clustering.
@@ -51,6 +58,7 @@ class ClusterTask:
         file_ids: the ids of all new file groups, in the order of the records.
         first: the first of the files that this task writes.
         count: how many it writes.
+        portions: number of portions of the group's records, each of which fits in memory.
         weight: approximate bytes read and written.
     """
 
@@ -62,6 +70,7 @@ class ClusterTask:
     file_ids: tuple[str, ...]
     first: int
     count: int
+    portions: int = 1
     weight: int = 0
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
@@ -75,70 +84,121 @@ class ClusterTask:
             NotFoundError: a file of a slice is gone.
             CorruptError: a file can't be read.
             SchemaError: there is no column to order by of that name.
+            RefusedError: there is no disk space for the temporary file.
         """
-        slices = [slice_of(storage, each).with_stated(self.sizes) for each in self.slices]
-        reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
-        wanted = [name for name in self.spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
         for name in self.order.columns:
             if name not in self.spec.schema.names:
                 raise SchemaError(f"the table has no column {name!r} to order records by", table=storage.root)
-        if self.count == len(self.file_ids):
-            rows = pa.concat_tables(_parts(reader, slices, wanted))
-            places = self._places(rows) if self.order.columns else None
-            files = [rows if places is None else rows.take(pa.array(places))]
-            starts = _bounds(rows.num_rows, len(self.file_ids))
-            tables = [files[0].slice(start, end - start) for start, end in starts]
-        else:
-            tables = self._own(reader, slices, wanted)
+        slices = [slice_of(storage, each).with_stated(self.sizes) for each in self.slices]
+        reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
         token = write_token(self.number, self.spec.run, attempt)
-        stats = [
-            self._write(storage, self.file_ids[self.first + n], token, table)
-            for n, table in enumerate(tables)
-            if table.num_rows
-        ]
+        with ExitStack() as stack:
+            if self.portions == 1:
+                files = self._in_memory(reader, slices)
+            else:
+                spill = SpillFile(self.spec.merging.memory.folder)
+                stack.callback(spill.close)
+                files = self._through_file(reader, slices, spill)
+            stats = [self._write(storage, file_id, token, parts) for file_id, parts in files]
         return FileResult.of(self.number, sum(stat.num_writes or 0 for stat in stats), stats)
 
-    def _own(self, reader: MergedSlices, slices: Sequence[FileSlice], wanted: Sequence[str]) -> list[pa.Table]:
-        """Return the records of this task's files, in order; nothing else stays in memory."""
-        deciding = self.order.columns or wanted[:1]
-        keys = pa.concat_tables(_parts(reader, slices, list(dict.fromkeys(deciding))))
-        total = keys.num_rows
-        places = self._places(keys) if self.order.columns else np.arange(total)
-        del keys
-        bounds = _bounds(total, len(self.file_ids))[self.first : self.first + self.count]
-        own = places[bounds[0][0] : bounds[-1][1]]
-        kept = np.zeros(total, dtype=bool)
-        kept[own] = True
-        number = np.cumsum(kept) - 1
-        held, start = [], 0
-        for part in _parts(reader, slices, wanted):
-            held.append(part.filter(pa.array(kept[start : start + part.num_rows])))
+    @property
+    def _wanted(self) -> list[str]:
+        return [name for name in self.spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
+
+    def _in_memory(self, reader: MergedSlices, slices: Sequence[FileSlice]) -> Iterator[_File]:
+        """Yield the files, with their records in order."""
+        rows = pa.concat_tables(_parts(reader, slices, self._wanted))
+        places = self._places(rows) if self.order.columns else np.arange(rows.num_rows)
+        for file_id, start, end in self._bounds(rows.num_rows):
+            yield file_id, iter([rows.take(pa.array(places[start:end]))])
+
+    def _through_file(self, reader: MergedSlices, slices: Sequence[FileSlice], spill: SpillFile) -> Iterator[_File]:
+        """Like `_in_memory`, but no more than a portion is in memory, beside the columns that decide the order."""
+        position = self._positions(reader, slices)
+        bounds = self._bounds(len(position))
+        most = max(1, -(-len(position) // self.portions))
+        edges = [n for _, start, end in bounds for n in range(start, end, most)]
+        held = self._divide(reader, slices, spill, position, np.array([*edges, bounds[-1][2] if bounds else 0]))
+        del position
+        for file_id, start, end in bounds:
+            own = [places for edge, places in zip(edges, held, strict=True) if start <= edge < end]
+            yield file_id, map(partial(_portion, spill), own)
+
+    def _positions(self, reader: MergedSlices, slices: Sequence[FileSlice]) -> np.ndarray:
+        """Return the place of each record in the order."""
+        keys = pa.concat_tables(_parts(reader, slices, self.order.columns or (COMMIT_TIME,)))
+        if not self.order.columns:
+            return np.arange(keys.num_rows)
+        places = self._places(keys)
+        position = np.empty(len(places), dtype=np.int64)
+        position[places] = np.arange(len(places))
+        return position
+
+    def _divide(
+        self,
+        reader: MergedSlices,
+        slices: Sequence[FileSlice],
+        spill: SpillFile,
+        position: np.ndarray,
+        edges: np.ndarray,
+    ) -> list[list[tuple[int, int]]]:
+        """Write all records of this task's files to the temporary file; return where those of each portion are."""
+        held: list[list[tuple[int, int]]] = [[] for _ in edges[1:]]
+        start = 0
+        for part in _parts(reader, slices, self._wanted):
+            own = position[start : start + part.num_rows]
             start += part.num_rows
-        rows = pa.concat_tables(held)
-        return [rows.take(pa.array(number[places[start:end]])) for start, end in bounds]
+            portion = np.searchsorted(edges, own, side="right") - 1
+            for number in range(len(held)):
+                rows = np.flatnonzero(portion == number)
+                if len(rows):
+                    taken = part.take(pa.array(rows)).append_column(ROW, pa.array(own[rows], pa.int64()))
+                    held[number].append(spill.add(taken))
+        return held
 
     def _places(self, rows: pa.Table) -> np.ndarray:
         return row_order(rows.select(list(self.order.columns)), self.order.layout)
 
-    def _write(self, storage: Storage, file_id: str, token: str, rows: pa.Table) -> WriteStat:
+    def _bounds(self, total: int) -> list[tuple[str, int, int]]:
+        """Return for each file of this task its id, its first record and the one after its last; no empty files."""
+        files = len(self.file_ids)
+        mine = range(self.first, self.first + self.count)
+        found = [(self.file_ids[n], total * n // files, total * (n + 1) // files) for n in mine]
+        return [each for each in found if each[1] < each[2]]
+
+    def _write(self, storage: Storage, file_id: str, token: str, parts: Iterator[pa.Table]) -> WriteStat:
         spec, partition = self.spec, self.slices[0].partition_path
         name = spec.files.name(file_id, token, spec.instant)
         path = file_path(partition, name.name)
-        table = complete_rows(rows, spec.schema, {PARTITION_PATH: partition, FILE_NAME: name.name})
+        written = [0]
+
+        def complete() -> Iterator[pa.Table]:
+            for rows in parts:
+                written[0] += rows.num_rows
+                yield complete_rows(rows, spec.schema, {PARTITION_PATH: partition, FILE_NAME: name.name})
+
         Markers(storage, spec.instant).create(partition, name.name, IOType.CREATE)
-        content = spec.files.writer(storage, spec.avro_schema).put(path, table)
+        content = spec.files.writer(storage, spec.avro_schema).write_parts(path, complete(), spec.merging.memory.folder)
         size = int(content.size)
         return WriteStat(
             file_id=file_id,
             path=path,
             prev_commit=NO_COMMIT,
-            num_writes=rows.num_rows,
-            num_inserts=rows.num_rows,
+            num_writes=written[0],
+            num_inserts=written[0],
             total_write_bytes=size,
             partition_path=partition,
             file_size_in_bytes=size,
-            column_stats=stats_of_base(content, table, spec.stats),
+            column_stats=stats_of_base(content, None, spec.stats),
         )
+
+
+def _portion(spill: SpillFile, places: Sequence[tuple[int, int]]) -> pa.Table:
+    """Return the records of a portion, in order."""
+    rows = pa.concat_tables([spill.read(place) for place in places])
+    order = np.argsort(np.asarray(rows[ROW]), kind="stable")
+    return rows.drop_columns([ROW]).take(pa.array(order))
 
 
 def _parts(reader: MergedSlices, slices: Sequence[FileSlice], wanted: Sequence[str]) -> Iterator[pa.Table]:
@@ -146,8 +206,3 @@ def _parts(reader: MergedSlices, slices: Sequence[FileSlice], wanted: Sequence[s
     for each in slices:
         for part in reader.parts(each, wanted):
             yield part.rows
-
-
-def _bounds(total: int, files: int) -> list[tuple[int, int]]:
-    """Return the first row of each file, and the row after its last."""
-    return [(total * n // files, total * (n + 1) // files) for n in range(files)]

@@ -54,8 +54,10 @@ _EXECUTIONS = frozenset(
 )
 """Hudi's execution strategies whose plans pudi runs: they give the same records in the same order."""
 
-_SWELLS = 6
-"""Approximate ratio of the size of Arrow columns to bytes of base and log files."""
+_SWELLS = 12
+"""Approximate ratio of the memory that sorting takes to bytes of base and log files."""
+_LARGE, _LEAST_JOBS = 64 << 20, 2
+"""A group of as many bytes is divided among jobs, which each read all of it, until there are as many jobs."""
 
 
 class Clustering(PlannedService):
@@ -169,7 +171,7 @@ class ClusteringRun(WritingRun):
         return self.plan.slices
 
     def jobs(self) -> Sequence[FileJob]:
-        """One job for each group; several for a group that is large, or if there are few groups."""
+        """One job for each group, or several if there are few groups."""
         meta = self.target.meta
         sizes = iter(sizes_of(meta.store, self.timeline, self.plan.slices))
         spec, order = self._spec(), self._order()
@@ -178,11 +180,15 @@ class ClusteringRun(WritingRun):
             stated = {path: size for _ in group.slices for path, size in next(sizes).items()}
             unique = meta.context.new_id()
             ids = tuple(new_file_id(unique, number) for number in range(group.outputs))
-            parts = self._parts(group)
+            parts = min(group.outputs, -(-_LEAST_JOBS // len(self.plan.groups)) if _bytes_of(group) >= _LARGE else 1)
+            memory = max(1, self.target.meta.memory.of_compaction.limit)
+            portions = max(1, -(-_SWELLS * _bytes_of(group) // memory))
             for part in range(parts):
                 first, end = group.outputs * part // parts, group.outputs * (part + 1) // parts
                 weight = 2 * _bytes_of(group) // parts
-                jobs.append(ClusterTask(spec, len(jobs), group.slices, stated, order, ids, first, end - first, weight))
+                jobs.append(
+                    ClusterTask(spec, len(jobs), group.slices, stated, order, ids, first, end - first, portions, weight)
+                )
         return jobs
 
     def verify(self, now: Timeline) -> None:
@@ -225,12 +231,6 @@ class ClusteringRun(WritingRun):
             operation_type=OPERATION,
             partition_to_replace_file_ids=replaced,
         )
-
-    def _parts(self, group: ClusteringGroup) -> int:
-        """Return how many jobs write a group: each reads all of it, but holds only its own part in memory."""
-        memory = max(1, self.target.meta.memory.of_compaction.limit)
-        needed = -(-_SWELLS * _bytes_of(group) // memory)
-        return max(1, min(group.outputs, needed))
 
     def _order(self) -> RecordOrder:
         params, options = self.plan.params, ClusteringOptions.of(self.target.options)
