@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -131,6 +132,63 @@ def test_a_group_that_does_not_fit_in_memory_goes_through_a_file(
     one, other = shapes.values()
     assert len(one) == 3
     assert one == other, "the same records are in the same files, in the same order"
+
+
+@pytest.mark.parametrize("bloom", ["false", "true"])
+def test_files_are_put_together_by_copied_row_groups(tmp_path: Path, bloom: str) -> None:
+    count = 12_000
+    mine = made(tmp_path / "trips", Layout(folders="flat"), **{"hoodie.parquet.bloom.filter.enabled": bloom})
+    for first in range(3):
+        mine.bulk_insert(table(trip(number, 1) for number in range(first * count, (first + 1) * count)))
+    before = rows(mine)
+    stored = [chunks(tmp_path / "trips" / name) for name in files(mine)]
+    done = mine.cluster()
+    assert done is not None
+    assert (done.files_replaced, done.files_written) == (3, 1)
+    assert_same(rows(mine), before, about="copied")
+    [name] = files(mine)
+    assert {row["_hoodie_file_name"] for row in mine.scan(columns=["_hoodie_file_name"]).to_arrow().to_pylist()} == {
+        name
+    }
+    copied = chunks(tmp_path / "trips" / name)
+    assert copied.keys() == {"uuid", "fare", "_hoodie_record_key"}
+    for column, pages in copied.items():
+        assert sorted(pages) == sorted(page for each in stored for page in each[column]), column
+    assert mine.check().ok, mine.check()
+    assert len(mine.scan(where=f"fare < {count // 2}").plan.slices) == 1
+    mine.upsert(table([trip(5, 9, "after"), trip(5 * count, 9, "new")]))
+    found = {row["uuid"]: row["rider"] for row in rows(mine)}
+    assert (len(found), found["k0005"]) == (3 * count + 1, "after")
+
+
+def chunks(path: Path) -> dict[str, list[bytes]]:
+    """The stored bytes of some columns, row group by row group."""
+    content, footer = path.read_bytes(), pq.read_metadata(path)
+    found: dict[str, list[bytes]] = {}
+    for group in range(footer.num_row_groups):
+        for number in range(footer.num_columns):
+            chunk = footer.row_group(group).column(number)
+            if chunk.path_in_schema in {"uuid", "fare", "_hoodie_record_key"}:
+                start = chunk.dictionary_page_offset or chunk.data_page_offset
+                pages = content[start : start + chunk.total_compressed_size]
+                found.setdefault(chunk.path_in_schema, []).append(pages)
+    return found
+
+
+def test_a_damaged_file_is_not_copied(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", Layout(folders="flat"))
+    for first in range(2):
+        mine.bulk_insert(table(trip(number, 1) for number in range(first * 12_000, (first + 1) * 12_000)))
+    name = min(files(mine))
+    path = tmp_path / "trips" / name
+    chunk = pq.read_metadata(path).row_group(0).column(9)
+    damaged = bytearray(path.read_bytes())
+    damaged[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(bytes(damaged))
+    with pytest.raises(pudi.CorruptError, match=name):
+        mine.cluster()
+    assert len(files(mine)) == 2
+    assert [each.state for each in mine.timeline.pending] == [State.REQUESTED]
 
 
 def test_a_curve_makes_filters_over_each_column_read_fewer_files(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from pudi.format.parquet_chunks import (
     ColumnChunk,
     MovedChunk,
     NotMovableError,
+    ParquetFooter,
     assemble,
     check_pages,
     moved_groups,
@@ -50,6 +51,21 @@ class GroupPart:
 
     rows: pa.Table
     copied: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroups:
+    """Row groups for a new file, and what its footer says of them.
+
+    Attributes:
+        groups: for each its number of rows and its chunks.
+        span: least and greatest record key; None if unknown.
+        nan_free: floating-point columns without NaN.
+    """
+
+    groups: tuple[tuple[int, list[MovedChunk]], ...]
+    span: tuple[str, str] | None
+    nan_free: frozenset[str]
 
 
 class MovableFile:
@@ -128,10 +144,31 @@ class MovableFile:
         Raises:
             CorruptError: a chunk to copy is damaged.
         """
+        return joined([self], [self.moved(parts)], avro_schema, bloom)
+
+    def moved(self, parts: Sequence[GroupPart]) -> MovedGroups:
+        """Return row groups for a new file.
+
+        Raises:
+            CorruptError: a chunk to copy is damaged.
+        """
         self._fetch(parts)
-        groups = [group for part in parts for group in self._groups(part)]
-        low, high = self._key_range(parts) or (None, None)
-        return assemble(self._model, groups, footer_metadata(avro_schema, low, high, bloom, self._nan_free(parts)))
+        groups = tuple(group for part in parts for group in self._groups(part))
+        return MovedGroups(groups, self._key_range(parts), frozenset(self._nan_free(parts)))
+
+    def forget(self) -> None:
+        """Drop the bytes of chunks that were read, which are kept for a file that needs them again."""
+        self._contents.clear()
+
+    @property
+    def model(self) -> ParquetFooter:
+        """The footer of a file with these columns and no row groups."""
+        return self._model
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """The stored bytes of each row group."""
+        return [sum(chunk.length for chunk in group.chunks) for group in self._footer.groups]
 
     def _groups(self, part: GroupPart) -> Iterable[tuple[int, list[MovedChunk]]]:
         if part.copied is None:
@@ -191,3 +228,25 @@ class MovableFile:
             free = nan_free(part.rows)
             names = [n for n in names if (n in free if n in part.rows.column_names else n in known)]
         return names
+
+
+def joined(
+    files: Sequence[MovableFile], moved: Sequence[MovedGroups], avro_schema: str, bloom: BloomFilter | None
+) -> pa.Buffer:
+    """Return a base file made of row groups of others.
+
+    Args:
+        files: the files that the row groups come from, at least one; they have the same columns.
+        moved: the row groups of each.
+        avro_schema: Avro schema with the meta fields, as JSON text, for the footer.
+        bloom: bloom filter for the footer.
+    """
+    schema = files[0].schema
+    spans = [each.span for each in moved if each.span is not None]
+    low, high = (None, None)
+    if len(spans) == len(moved):
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+    free = frozenset.intersection(*(each.nan_free for each in moved))
+    names = [field.name for field in schema if field.name in free]
+    groups = [group for each in moved for group in each.groups]
+    return assemble(files[0].model, groups, footer_metadata(avro_schema, low, high, bloom, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -16,10 +16,12 @@ from pudi.context import Storage
 from pudi.errors import SchemaError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, IOType, WriteStat, write_token
+from pudi.format.parquet_chunks import NotMovableError
 from pudi.plan.curves import row_order
 from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
+from pudi.task.join import JoinedFiles
 from pudi.task.merged import MergedSlices
 from pudi.task.spilled import ROW, SpillFile
 from pudi.task.write import FileResult
@@ -90,8 +92,11 @@ class ClusterTask:
             if name not in self.spec.schema.names:
                 raise SchemaError(f"the table has no column {name!r} to order records by", table=storage.root)
         slices = [slice_of(storage, each).with_stated(self.sizes) for each in self.slices]
-        reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
         token = write_token(self.number, self.spec.run, attempt)
+        if not self.order.columns:
+            with suppress(NotMovableError):
+                return self._copied(storage, slices, token)
+        reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
         with ExitStack() as stack:
             if self.portions == 1:
                 files = self._in_memory(reader, slices)
@@ -101,6 +106,29 @@ class ClusterTask:
                 files = self._through_file(reader, slices, spill)
             stats = [self._write(storage, file_id, token, parts) for file_id, parts in files]
         return FileResult.of(self.number, sum(stat.num_writes or 0 for stat in stats), stats)
+
+    def _copied(self, storage: Storage, slices: Sequence[FileSlice], token: str) -> FileResult:
+        """Write the files from row groups that are copied; raises NotMovableError, before anything is written."""
+        made = JoinedFiles.of(storage, self.spec, slices, len(self.file_ids))
+        stats = []
+        for number in range(self.first, self.first + self.count):
+            rows = made.rows(number)
+            if rows:
+                name, path = self._place(self.file_ids[number], token)
+                Markers(storage, self.spec.instant).create(self._partition, name, IOType.CREATE)
+                content = made.content(number, name)
+                storage.create(path, content)
+                stats.append(self._stat(self.file_ids[number], path, content, rows))
+        return FileResult.of(self.number, sum(stat.num_writes or 0 for stat in stats), stats)
+
+    @property
+    def _partition(self) -> str:
+        return self.slices[0].partition_path
+
+    def _place(self, file_id: str, token: str) -> tuple[str, str]:
+        """Return the name and the path of a file."""
+        name = self.spec.files.name(file_id, token, self.spec.instant).name
+        return name, file_path(self._partition, name)
 
     @property
     def _wanted(self) -> list[str]:
@@ -168,29 +196,31 @@ class ClusterTask:
         return [each for each in found if each[1] < each[2]]
 
     def _write(self, storage: Storage, file_id: str, token: str, parts: Iterator[pa.Table]) -> WriteStat:
-        spec, partition = self.spec, self.slices[0].partition_path
-        name = spec.files.name(file_id, token, spec.instant)
-        path = file_path(partition, name.name)
+        spec, partition = self.spec, self._partition
+        name, path = self._place(file_id, token)
         written = [0]
 
         def complete() -> Iterator[pa.Table]:
             for rows in parts:
                 written[0] += rows.num_rows
-                yield complete_rows(rows, spec.schema, {PARTITION_PATH: partition, FILE_NAME: name.name})
+                yield complete_rows(rows, spec.schema, {PARTITION_PATH: partition, FILE_NAME: name})
 
-        Markers(storage, spec.instant).create(partition, name.name, IOType.CREATE)
+        Markers(storage, spec.instant).create(partition, name, IOType.CREATE)
         content = spec.files.writer(storage, spec.avro_schema).write_parts(path, complete(), spec.merging.memory.folder)
+        return self._stat(file_id, path, content, written[0])
+
+    def _stat(self, file_id: str, path: str, content: pa.Buffer, rows: int) -> WriteStat:
         size = int(content.size)
         return WriteStat(
             file_id=file_id,
             path=path,
             prev_commit=NO_COMMIT,
-            num_writes=written[0],
-            num_inserts=written[0],
+            num_writes=rows,
+            num_inserts=rows,
             total_write_bytes=size,
-            partition_path=partition,
+            partition_path=self._partition,
             file_size_in_bytes=size,
-            column_stats=stats_of_base(content, None, spec.stats),
+            column_stats=stats_of_base(content, None, self.spec.stats),
         )
 
 
