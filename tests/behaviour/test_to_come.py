@@ -17,7 +17,7 @@ def trips(tmp_path: Path) -> pudi.Table:
     return made
 
 
-@pytest.mark.parametrize("verb", ["savepoint", "restore"])
+@pytest.mark.parametrize("verb", ["upgrade"])
 def test_refused_by_name(trips: pudi.Table, verb: str) -> None:
     with pytest.raises(pudi.NotSupportedError, match=verb):
         getattr(trips, verb)(table([trip(2, 10)]))

@@ -145,7 +145,8 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
                 table=meta.storage.root,
                 instant=instant.requested,
             )
-        if meta.store.rules.logs_name_their_slice and instant.requested not in dead:
+        own = instant.action in {Action.RESTORE, Action.ROLLBACK}  # under this lock
+        if meta.store.rules.logs_name_their_slice and instant.requested not in dead and not own:
             raise ConflictError(
                 f"a {instant.action.value} is pending on the table, whose log files can't be told from others below "
                 "version 8; repair the table when that is over",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pudi.action.lost_instants import refuse_to_undo
@@ -20,6 +21,7 @@ from pudi.format import (
     HEARTBEAT_DIR,
     Action,
     InstantInfo,
+    LogFileName,
     RollbackMetadata,
     RollbackPartitionMetadata,
     RollbackPlan,
@@ -29,6 +31,7 @@ from pudi.format import (
     encode_rollback_metadata,
     encode_rollback_plan,
     heartbeat_path,
+    parse_data_file,
 )
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
@@ -102,16 +105,36 @@ def sweep(meta: MetaClient, options: WriteOptions) -> None:
             _sweep(meta, timeline, info, options)
 
 
-def roll_back(meta: MetaClient, target: Instant) -> None:
-    """Roll back a pending write: delete its files, write rollback blocks, and remove it from the timeline.
+def roll_back(meta: MetaClient, target: Instant) -> tuple[Instant, RollbackMetadata]:
+    """Roll back a write: delete its files, write rollback blocks, and remove it from the timeline.
+
+    A completed write is hidden from readers first. Nothing may have been built on it: see `restore`.
+
+    Returns:
+        The rollback, and what it did.
 
     Raises:
-        CorruptError: its markers can't be read; nothing was deleted.
+        CorruptError: its markers, or what it wrote, can't be read; nothing was deleted.
     """
     with meta.lock:
-        plan = _plan(meta, target)
+        plan = plan_of_completed(meta, target) if target.is_completed else _plan(meta, target)
         rollback = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
-        _execute(meta, meta.store.start(rollback), plan)
+        return _execute(meta, meta.store.start(rollback), plan)
+
+
+def resume(meta: MetaClient, rollback: Instant) -> tuple[Instant, RollbackMetadata]:
+    """Complete a rollback whose process died, by the plan in its requested file.
+
+    Returns:
+        The rollback, and what it did.
+
+    Raises:
+        CorruptError: the plan can't be read, or names something else than files of its target.
+    """
+    if rollback.state is State.REQUESTED:
+        rollback = meta.store.start(rollback)
+    path = meta.store.path(rollback, State.REQUESTED)
+    return _execute(meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path))
 
 
 def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
@@ -163,7 +186,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
 
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:
     if instant.action is Action.ROLLBACK:
-        _resume(meta, instant)
+        resume(meta, instant)
     elif instant.action in _WRITES:
         timeline = meta.store.load()
         if timeline.find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options, timeline):
@@ -172,6 +195,13 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
         current = meta.store.load().find(instant.requested, instant.action)
         if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
             revert_index_build(meta, current)
+    elif instant.action is Action.RESTORE:
+        raise BlockedError(
+            "a restore is pending, and commits that a write would build on may go: complete it by Table.restore() or "
+            "`pudi restore`",
+            table=meta.storage.root,
+            instant=instant.requested,
+        )
     elif instant.action not in _HARMLESS | registry.planned_actions():
         raise NotSupportedError(
             f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "
@@ -216,14 +246,6 @@ def _last_touched(meta: MetaClient, instant: Instant) -> int:
     return max(times, default=0)
 
 
-def _resume(meta: MetaClient, rollback: Instant) -> None:
-    """Complete a rollback whose writer died, by the plan in its requested file."""
-    if rollback.state is State.REQUESTED:
-        rollback = meta.store.start(rollback)
-    path = meta.store.path(rollback, State.REQUESTED)
-    _execute(meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path))
-
-
 def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:
     by_partition: dict[str, list[str]] = {}
     storage, markers = meta.storage, Markers(meta.storage, target.requested)
@@ -238,9 +260,54 @@ def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:
     return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
 
 
-def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
+def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
+    """Plan the rollback of a completed write, by what it says that it wrote.
+
+    Below version 8, log files that bear the instant of a compaction belong to the slices that it began, which go too.
+
+    Args:
+        meta: the table.
+        target: the write.
+
+    Raises:
+        CorruptError: what it wrote can't be read, or can't be its own.
+    """
+    written = meta.store.read_commit_metadata(target).partition_to_write_stats
+    own, appended, by_slice = Markers(meta.storage, target.requested), [], meta.store.rules.logs_name_their_slice
+    requests = []
+    for partition, stats in sorted(written.items()):
+        prefix = f"{partition}/" if partition else ""
+        names = {path.rpartition("/")[2] for stat in stats for path in (stat.path or "", *(stat.cdc_stats or {}))}
+        if by_slice:
+            groups = {stat.file_id for stat in stats}
+            names |= _logs_of(meta, partition, groups, target.requested)
+        paths = []
+        for name in sorted(names - {""}):
+            parsed = parse_data_file(name)
+            if by_slice and isinstance(parsed, LogFileName) and parsed.instant != target.requested:
+                appended.append(own.within(prefix + name))
+            else:
+                paths.append(f"{meta.storage.root}/{own.owned(prefix + name)}")
+        if paths:
+            requests.append(RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(paths)))
+    blocks = tuple(block_requests(meta.storage, sorted(appended)))
+    return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
+
+
+def _logs_of(meta: MetaClient, partition: str, groups: Collection[str | None], instant: str) -> set[str]:
+    """Return the names of log files of some file groups that bear an instant."""
+    named = (info.path.rpartition("/")[2] for info in meta.storage.list_dir(partition)[0])
+    logs = ((name, parse_data_file(name)) for name in named)
+    return {n for n, log in logs if isinstance(log, LogFileName) and log.instant == instant and log.file_id in groups}
+
+
+def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[Instant, RollbackMetadata]:
     began_ms = meta.context.clock.now_ms()
     target = _target(meta, rollback, plan)
+    keeps_plan = Action(target.action) is Action.COMPACTION
+    completed = meta.store.load().commit(target.commit_time)
+    if completed is not None:  # readers go back to the state before it
+        delete_for_good(meta.storage, [meta.store.path(completed)])
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
     delete_for_good(meta.storage, doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
@@ -267,28 +334,23 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> None:
         instants_rollback=(target,),
     )
     rollback_metadata(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
-    found = meta.store.load().find(target.commit_time, Action(target.action))
-    if found is not None and found.action is Action.COMPACTION:  # its plan stays
+    found = next((i for i in meta.store.load().pending if i.requested == target.commit_time), None)
+    if found is not None and keeps_plan:
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
-    elif found is not None and not found.is_completed:
+    elif found is not None:
         meta.store.discard(found)
-    meta.store.complete(rollback, encode_rollback_metadata(metadata))
+    done = meta.store.complete(rollback, encode_rollback_metadata(metadata))
     Markers(meta.storage, target.commit_time).delete()
     meta.storage.delete([heartbeat_path(target.commit_time)])
+    return done, metadata
 
 
 def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
-    """The pending write that a plan undoes; a completed one is left to Hudi."""
+    """Return the write that a plan undoes."""
     target = plan.instant_to_rollback
     if target is None or target.action not in {action.value for action in _WRITES | registry.planned_actions()}:
         raise CorruptError(
             "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
-            table=meta.storage.root,
-            instant=rollback.requested,
-        )
-    if meta.store.load().commit(target.commit_time) is not None:
-        raise NotSupportedError(
-            f"a rollback of the completed commit {target.commit_time} is pending; let Hudi carry it out",
             table=meta.storage.root,
             instant=rollback.requested,
         )

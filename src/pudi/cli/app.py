@@ -14,6 +14,7 @@ from pudi.cli.health import check, doctor, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
 from pudi.cli.progress import progress_bars
+from pudi.cli.recovery import restore, rollback, savepoint
 from pudi.context.lazy import lazy_module
 from pudi.version import __version__
 
@@ -178,7 +179,7 @@ def run_pending(
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
-for command in (check, repair, doctor):
+for command in (check, repair, doctor, savepoint, rollback, restore):
     app.command()(command)
 
 

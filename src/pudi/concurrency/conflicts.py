@@ -18,7 +18,7 @@ from pudi.concurrency.touched import (
 from pudi.concurrency.unchanged import Unchanged
 from pudi.errors import BlockedError, ConflictError, CorruptError
 from pudi.format import Action, CommitMetadata, State, parse_log_file
-from pudi.timeline import NO_COMMIT, Instant, Timeline, TimelineStore
+from pudi.timeline import Instant, Timeline, TimelineStore
 
 _ADVICE = "nothing of this write is visible; read the table again and retry"
 
@@ -65,7 +65,7 @@ class ConflictCheck:
             self._check_clustering(other)
         if now.rules.logs_name_their_slice:
             self._check_compactions(now)
-        self._check_bases(now)
+        self._check_gone(now)
 
     def new_commits(self, now: Timeline) -> list[Instant]:
         """Commits completed since the write began."""
@@ -145,14 +145,14 @@ class ConflictCheck:
                     f"{partition!r}"
                 )
 
-    def _check_bases(self, now: Timeline) -> None:
-        for stats in self.written.partition_to_write_stats.values():
-            for stat in stats:
-                base = stat.prev_commit
-                if base in {None, NO_COMMIT} or now.commit(base) is not None:
-                    continue
-                if self.seen.commit(base) is not None and (now.start is None or base >= now.start):
-                    raise self._conflict(f"commit {base}, which this write builds on, was rolled back meanwhile")
+    def _check_gone(self, now: Timeline) -> None:
+        """Refuse what may build on commits that were rolled back, or are about to be."""
+        for other in now.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+            raise self._conflict(f"the restore {other.requested} is pending", BlockedError)
+        there = {each.requested for each in now.commits}
+        for each in self.seen.commits:
+            if each.requested not in there and (now.start is None or each.requested >= now.start):
+                raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
 
     def _conflict(self, what: str, kind: type[ConflictError] = ConflictError) -> ConflictError:
         return kind(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)

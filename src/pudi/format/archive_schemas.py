@@ -17,24 +17,10 @@ from pudi.format.avro_schemas import (
     REPLACE_COMMIT_METADATA,
     REQUESTED_REPLACE_METADATA,
     ROLLBACK_METADATA,
+    SAVEPOINT_METADATA,
 )
 
 _VERSION = field("version", ["int", "null"], default=1)
-
-_SAVEPOINT_PARTITION = record(
-    "HoodieSavepointPartitionMetadata",
-    field("partitionPath", STRING),
-    field("savepointDataFile", array(STRING)),
-)
-
-_SAVEPOINT = record(
-    "HoodieSavepointMetadata",
-    field("savepointedBy", STRING),
-    field("savepointedAt", "long"),
-    field("comments", STRING),
-    field("partitionMetadata", mapping(_SAVEPOINT_PARTITION)),
-    _VERSION,
-)
 
 _INDEX_PARTITION = record(
     "HoodieIndexPartitionInfo",
@@ -88,7 +74,7 @@ def _entry() -> Schema:
         optional("hoodieCleanMetadata", CLEAN_METADATA),
         optional("hoodieCompactionMetadata", _COMPACTION_METADATA),
         optional("hoodieRollbackMetadata", ROLLBACK_METADATA),
-        optional("hoodieSavePointMetadata", _SAVEPOINT),
+        optional("hoodieSavePointMetadata", SAVEPOINT_METADATA),
         optional("commitTime", STRING),
         optional("actionType", STRING),
         _VERSION,

@@ -208,6 +208,44 @@ ROLLBACK_METADATA: Final = _record(
 )
 """A completed rollback."""
 
+_SAVEPOINT_PARTITION = _record(
+    "HoodieSavepointPartitionMetadata",
+    _field("partitionPath", _STRING),
+    _field("savepointDataFile", _array(_STRING)),
+)
+
+SAVEPOINT_METADATA: Final = _record(
+    "HoodieSavepointMetadata",
+    _field("savepointedBy", _STRING),
+    _field("savepointedAt", "long"),
+    _field("comments", _STRING),
+    _field("partitionMetadata", _map(_SAVEPOINT_PARTITION)),
+    _VERSION,
+    namespace=NAMESPACE,
+)
+"""A completed savepoint."""
+
+RESTORE_PLAN: Final = _record(
+    "HoodieRestorePlan",
+    _field("instantsToRollback", _array(_INSTANT_INFO, default=None), default=[]),
+    _field("version", ["int", "null"], default=2),
+    _optional("savepointToRestoreTimestamp", _STRING),
+    namespace=NAMESPACE,
+)
+"""A requested restore."""
+
+RESTORE_METADATA: Final = _record(
+    "HoodieRestoreMetadata",
+    _field("startRestoreTime", _STRING),
+    _field("timeTakenInMillis", "long"),
+    _field("instantsToRollback", _array(_STRING)),
+    _field("hoodieRestoreMetadata", _map(_array(["null", ROLLBACK_METADATA], default=None))),
+    _VERSION,
+    _field("restoreInstantInfo", _array("HoodieInstantInfo", default=[]), default=[]),
+    namespace=NAMESPACE,
+)
+"""A completed restore."""
+
 _ACTION_INSTANT = _record(
     "HoodieActionInstant", _field("timestamp", _STRING), _field("action", _STRING), _field("state", _STRING)
 )

@@ -283,10 +283,15 @@ def decode_rollback_plan(data: bytes, *, path: str | None = None) -> RollbackPla
 
 def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
     """Content of a completed rollback."""
+    return encode_avro_file(_ROLLBACK, rollback_record(metadata))
+
+
+def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
+    """Return what a rollback did, by Avro's names."""
     record = _record(metadata)
     record["partitionMetadata"] = {name: _record(each) for name, each in metadata.partition_metadata.items()}
     record["instantsRollback"] = [_record(instant) for instant in metadata.instants_rollback]
-    return encode_avro_file(_ROLLBACK, record)
+    return record
 
 
 def decode_rollback_metadata(data: bytes, *, path: str | None = None) -> RollbackMetadata:

@@ -19,6 +19,7 @@ from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
+from pudi.table.recovery import Recovery
 from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
@@ -38,14 +39,12 @@ else:
 
 _TO_COME = frozenset(
     [
-        "rollback",
-        "savepoint",
-        "restore",
+        "upgrade",
     ]
 )
 
 
-class Table(Verbs, Indexes, Services):
+class Table(Verbs, Indexes, Services, Recovery):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything

@@ -1,0 +1,310 @@
+"""Take commits back: roll the newest one back, or restore the table to an earlier one.
+
+A restore is an instant with a plan: it rolls back, newest first, whatever completed after its target. Each rollback
+hides its commit from readers before it deletes files, so that they always see the state of some commit. The metadata
+table is taken away meanwhile, and made anew from the files that are left. While a restore is pending, writers are
+refused; whoever restores again completes it.
+
+Source: SERVICES A5; RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pudi.action.meta_client import MetaClient
+from pudi.action.rebuild import rebuild
+from pudi.action.rollback import abort, repair, resume, roll_back
+from pudi.action.savepoints import check_retained, commit_of
+from pudi.action.services.lease import is_available
+from pudi.action.services.registry import planned_actions
+from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
+from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, PudiError
+from pudi.filegroup import FileSystemView, StorageListing
+from pudi.format import (
+    Action,
+    InstantInfo,
+    RollbackMetadata,
+    State,
+    decode_rollback_metadata,
+)
+from pudi.format.metadata_partitions import FILES
+from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Pending actions whose plans name files that a restore deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """What a rollback or a restore did.
+
+    Attributes:
+        instant: its requested time.
+        completion_time: when it completed.
+        rolled_back: requested times of the commits that are gone, in the order in which they went.
+        files_deleted: the number of data files that it deleted.
+    """
+
+    instant: str
+    completion_time: str | None
+    rolled_back: tuple[str, ...]
+    files_deleted: int
+
+    def __str__(self) -> str:
+        commits = f"{len(self.rolled_back)} commit{'s' * (len(self.rolled_back) != 1)}"
+        return f"{self.instant}: {commits} rolled back, {self.files_deleted} files deleted"
+
+
+def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant: str) -> RollbackResult:
+    """Roll back the newest commit.
+
+    Args:
+        meta: the table.
+        engine: makes indexes anew.
+        options: the caller's.
+        instant: requested time of the commit.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline.
+        InvalidArgumentError: it has a savepoint, or isn't the newest commit.
+        BlockedError: another process is writing.
+    """
+    _check(meta, options)
+
+    def run() -> RollbackResult:
+        timeline = meta.store.load()
+        commit = _newest(meta, options, timeline, instant)
+        _abort_plans(meta, timeline, commit.requested)
+        rollback, metadata = roll_back(meta, commit)
+        return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
+
+    with meta.lock:
+        _refuse_pending_restore(meta, meta.store.load())
+        _newest(meta, options, repair(meta, WriteOptions.of(options)), instant)
+    return _beside_metadata(meta, engine, options, run)
+
+
+def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str) -> Instant:
+    """Return a commit that may be rolled back: the newest one."""
+    commit = commit_of(meta, timeline, instant)
+    newer = [each for each in timeline.commits if timeline.done(each) > timeline.done(commit)]
+    if newer:
+        raise InvalidArgumentError(
+            f"{len(newer)} commits completed after this one, the last at {newer[-1].requested}: roll them back first, "
+            "or restore the table to the commit before",
+            table=meta.storage.root,
+            instant=instant,
+        )
+    _check_going(meta, options, timeline, [commit], commit)
+    return commit
+
+
+def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) -> RollbackResult:
+    """Restore the table to what it was when a commit completed, or complete a restore that died.
+
+    Args:
+        meta: the table.
+        engine: makes indexes anew.
+        options: the caller's.
+        to: requested time of the commit; None only to complete a pending restore.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline, or files of that state are gone.
+        InvalidArgumentError: a later commit has a savepoint, or `to` isn't what the pending restore restores to.
+        BlockedError: another process is writing, or an index is being built.
+    """
+    _check(meta, options)
+
+    def run() -> RollbackResult:
+        timeline = meta.store.load()
+        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
+        if not pending:
+            plan = _plan(meta, options, timeline, to or "")
+            _abort_plans(meta, timeline, plan.target)
+            instant = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
+        else:
+            instant, plan = pending[0], _planned(meta, pending[0])
+        return _carry_out(meta, instant, plan)
+
+    with meta.lock:
+        timeline = meta.store.load()
+        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
+        if pending:
+            target = _planned(meta, pending[0]).target
+            if to not in {None, target}:
+                raise InvalidArgumentError(
+                    f"the restore {pending[0].requested} to {target} is pending: complete it first",
+                    table=meta.storage.root,
+                    instant=to,
+                )
+        elif to is None:
+            raise InvalidArgumentError("no restore is pending: say what to restore to", table=meta.storage.root)
+        else:
+            _plan(meta, options, repair(meta, WriteOptions.of(options)), to)
+    return _beside_metadata(meta, engine, options, run)
+
+
+def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
+    path = meta.store.path(restore, State.REQUESTED)
+    return decode_restore_plan(meta.store.read(restore, State.REQUESTED), path=path)
+
+
+def _check(meta: MetaClient, options: Options) -> None:
+    meta.reload()
+    check_writable(meta.config, meta.storage.root, options)
+
+
+def _beside_metadata(
+    meta: MetaClient, engine: Engine, options: Options, run: Callable[[], RollbackResult]
+) -> RollbackResult:
+    """Do something under the table's lock; a metadata table is taken away before, and made anew after it."""
+    done: list[RollbackResult] = []
+    failed: list[PudiError] = []
+
+    def attempt() -> None:
+        try:
+            done.append(run())
+        except PudiError as error:  # the metadata table is made anew all the same
+            failed.append(error)
+
+    if FILES in meta.config.metadata_partitions:
+        # nobody writes, or the restore would have been refused; what is pending is what a dead restore has hidden
+        given = {**options.given, WriteOptions.failed_writes_policy.key: "EAGER"}
+        rebuild(meta, engine, replace(options, given=given), [FILES], attempt)
+    else:
+        with meta.lock:
+            attempt()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def _refuse_pending_restore(meta: MetaClient, timeline: Timeline) -> None:
+    for each in timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+        raise BlockedError(
+            "a restore is pending: complete it by Table.restore() or `pudi restore`",
+            table=meta.storage.root,
+            instant=each.requested,
+        )
+
+
+def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> RestorePlan:
+    """Plan a restore, and refuse one that would lose anything, before anything is touched."""
+    commit = commit_of(meta, timeline, to)
+    going = [each for each in timeline.commits if _is_after(meta, timeline, each, commit)]
+    _check_going(meta, options, timeline, going, commit)
+    if commit.requested not in {each.requested for each in timeline.of(Action.SAVEPOINT)}:
+        check_retained(meta, timeline, commit)
+    archived = [each.requested for each in meta.store.archived(to) if each.is_write and each.requested > to]
+    if set(archived) - {each.requested for each in timeline.commits}:
+        raise NotFoundError(
+            f"later commits were archived, and can't be taken back ({ArchiveOptions.beyond_savepoint})",
+            table=meta.storage.root,
+            instant=to,
+        )
+    gone = {each.requested for each in going}
+    left = tuple(each for each in timeline.instants if each.requested not in gone)
+    _check_whole(meta, timeline, replace(timeline, instants=left))
+    ordered = sorted(going, key=lambda each: (timeline.done(each), each.requested), reverse=True)
+    return RestorePlan(to, tuple(InstantInfo(each.requested, each.action.value) for each in ordered))
+
+
+def _is_after(meta: MetaClient, timeline: Timeline, instant: Instant, target: Instant) -> bool:
+    """Return whether a restore to a commit takes an instant back.
+
+    Compactions bring nothing that is newer than their request, and compare by that.
+    """
+    if meta.merges_on_read and Action.COMMIT in {instant.action, target.action}:
+        return instant.requested > target.requested
+    return timeline.done(instant) > timeline.done(target)
+
+
+def _check_going(
+    meta: MetaClient, options: Options, timeline: Timeline, going: Sequence[Instant], since: Instant
+) -> None:
+    """Refuse to take back what has a savepoint, and what another process may build on."""
+    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    for each in going:
+        if each.requested in saved:
+            raise InvalidArgumentError(
+                "the commit has a savepoint: delete that first, then it can be taken back",
+                table=meta.storage.root,
+                instant=each.requested,
+            )
+    write_options = WriteOptions.of(options)
+    for each in timeline.pending:
+        if each.action is Action.CLEAN or (each.action in _PLANS and each.requested < since.requested):
+            continue
+        if each.action not in _PLANS & planned_actions() or not is_available(meta, each, write_options):
+            raise BlockedError(
+                f"a {each.action.value} is pending; what it writes may build on commits that are to be taken back: "
+                "wait until it's over",
+                table=meta.storage.root,
+                instant=each.requested,
+            )
+
+
+def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
+    """Abort plans of services that name files of commits that are taken back; nobody runs them."""
+    for each in timeline.pending:
+        if each.action in _PLANS and each.requested > since:
+            abort(meta, each, dead=True)
+
+
+def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline) -> None:
+    """Refuse a state of which files are gone.
+
+    Raises:
+        NotFoundError: a file is gone.
+        CorruptError: a file isn't what its commit wrote.
+    """
+    for commit in seen.commits:  # the view asks those that have been read
+        meta.store.read_commit_metadata(commit)
+    listing = StorageListing(meta.storage)
+    FileSystemView(timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True).all_slices()
+
+
+def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> RollbackResult:
+    """Roll back what the plan names and is still there, and complete; under the table's lock."""
+    began_ms = meta.context.clock.now_ms()
+    if restore.state is State.REQUESTED:
+        restore = meta.store.start(restore)
+    done = {}
+    for each in meta.store.load().instants:
+        if each.action is not Action.ROLLBACK or each.requested < restore.requested:
+            continue
+        if each.is_completed:
+            path = meta.store.path(each)
+            metadata = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+        else:
+            _, metadata = resume(meta, each)
+        done.update(dict.fromkeys(metadata.commits_rollback, metadata))
+    for named in plan.instants:
+        target = meta.store.load().commit(named.commit_time)
+        if target is not None:
+            _, metadata = roll_back(meta, target)
+            done[named.commit_time] = metadata
+    rolled_back = [(named, done[named.commit_time]) for named in plan.instants if named.commit_time in done]
+    took_ms = meta.context.clock.now_ms() - began_ms
+    completed = meta.store.complete(restore, encode_restore_metadata(restore.requested, took_ms, rolled_back))
+    for each in meta.store.load().of(Action.ROLLBACK):
+        if each.requested > plan.target:
+            _forget(meta, each)
+    times = tuple(named.commit_time for named, _ in rolled_back)
+    return RollbackResult(
+        restore.requested, completed.completion, times, _deleted([metadata for _, metadata in rolled_back])
+    )
+
+
+def _forget(meta: MetaClient, rollback: Instant) -> None:
+    """Take a completed rollback off the timeline, as Hudi's restore does: the restore tells what was done."""
+    meta.storage.delete([meta.store.path(rollback)])
+    meta.store.discard(rollback)
+
+
+def _deleted(done: Sequence[RollbackMetadata]) -> int:
+    return sum(each.total_files_deleted for each in done)

@@ -1,0 +1,103 @@
+"""Commands that take commits back: savepoint, rollback and restore."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+import pudi
+from pudi.cli.common import Path, StorageOption, WriteOption, errors, pairs
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+
+class SavepointVerb(str, Enum):
+    """What to do with savepoints."""
+
+    LIST = "list"
+    CREATE = "create"
+    DELETE = "delete"
+
+
+def savepoint(
+    path: Path,
+    action: Annotated[SavepointVerb, typer.Argument(help="What to do.")] = SavepointVerb.LIST,
+    instant: Annotated[
+        str | None, typer.Argument(help="Requested time of the commit; create: the newest one by default.")
+    ] = None,
+    comment: Annotated[str, typer.Option(help="Why the savepoint is made.")] = "",
+    user: Annotated[str, typer.Option(help="Who makes it.")] = "",
+    as_json: Json = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """Keep the files of a commit from being cleaned, so that the table can be restored to it."""
+    with errors():
+        table = _table(path, storage_option)
+        if action is SavepointVerb.DELETE:
+            if instant is None:
+                raise typer.BadParameter("delete needs the instant of the savepoint")
+            table.delete_savepoint(instant)
+            typer.echo(json.dumps({"deleted": instant}) if as_json else f"deleted the savepoint of {instant}")
+            return
+        made = action is SavepointVerb.CREATE
+        found = [table.savepoint(instant, user=user, comment=comment)] if made else table.savepoints()
+        if as_json:
+            typer.echo(json.dumps([asdict(each) | {"made": each.made.isoformat()} for each in found], indent=2))
+            return
+        for each in found:
+            by = f" by {each.user}" if each.user else ""
+            why = f": {each.comment}" if each.comment else ""
+            typer.echo(f"{each.instant}, made {each.made:%Y-%m-%d %H:%M} UTC{by}, {each.files} files{why}")
+        if not found:
+            typer.echo("no savepoints")
+
+
+def rollback(
+    path: Path,
+    instant: Annotated[str, typer.Argument(help="Requested time of the newest commit.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Roll back the newest commit; asks first."""
+    with errors():
+        table = _table(path, storage_option)
+        _confirm(yes or as_json, f"Roll back {instant} of {path}? Its files are deleted.")
+        _report(table.rollback(instant, options=pairs("--option", option)), as_json)
+
+
+def restore(
+    path: Path,
+    to: Annotated[
+        str | None, typer.Argument(help="Requested time of the commit; without it, a pending restore is completed.")
+    ] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Restore a table to what it was when a commit completed; asks first."""
+    with errors():
+        table = _table(path, storage_option)
+        what = "Complete the pending restore of" if to is None else "Take back all commits after"
+        _confirm(yes or as_json or to is None, f"{what} {to} of {path}? Their files are deleted.")
+        _report(table.restore(to, options=pairs("--option", option)), as_json)
+
+
+def _table(path: str, storage_option: list[str] | None) -> pudi.Table:
+    return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+
+
+def _confirm(sure: bool, question: str) -> None:
+    if not sure:
+        typer.confirm(question, abort=True)
+
+
+def _report(done: Any, as_json: bool) -> None:
+    typer.echo(json.dumps(asdict(done)) if as_json else str(done))

@@ -1,0 +1,111 @@
+"""Verbs of a `Table` that take commits back: savepoints, rollback, restore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pudi.action import MetaClient
+from pudi.config import Options
+from pudi.context.lazy import lazy_module
+from pudi.table.verbs import engine_of
+
+if TYPE_CHECKING:
+    from pudi.action import restore as restore_action
+    from pudi.action import savepoints
+else:
+    restore_action = lazy_module("pudi.action.restore")
+    savepoints = lazy_module("pudi.action.savepoints")
+
+
+class Recovery:
+    """What `Table` inherits these verbs from."""
+
+    _meta: MetaClient
+
+    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        raise NotImplementedError
+
+    def savepoint(self, instant: str | None = None, *, user: str = "", comment: str = "") -> savepoints.Savepoint:
+        """Make a savepoint of a commit: no clean deletes its files, so that the table can be restored to it.
+
+        Commits after it stay on the active timeline, and its files take space, until it's deleted.
+
+        Args:
+            instant: requested time of the commit; None for the newest one.
+            user: who makes it.
+            comment: why.
+
+        Returns:
+            The savepoint.
+
+        Raises:
+            NotFoundError: there is no such commit on the active timeline, or a clean may have deleted its files.
+            InvalidArgumentError: the commit has a savepoint.
+        """
+        return savepoints.make_savepoint(self._for_call(None)[0], instant, user, comment)
+
+    def savepoints(self) -> list[savepoints.Savepoint]:
+        """Return the savepoints, oldest commit first.
+
+        Raises:
+            CorruptError: one can't be read.
+        """
+        return savepoints.list_savepoints(self._for_call(None)[0])
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Delete a savepoint: the next clean may delete its files.
+
+        Args:
+            instant: requested time of its commit.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        savepoints.delete_savepoint(self._for_call(None)[0], instant)
+
+    def rollback(
+        self, instant: str, *, spark: Any = None, options: Mapping[str, str] | None = None
+    ) -> restore_action.RollbackResult:
+        """Roll back the newest commit: its files go, and readers see the state before it.
+
+        Args:
+            instant: requested time of the commit.
+            spark: a session on which indexes are made anew; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done.
+
+        Raises:
+            NotFoundError: there is no such commit on the active timeline.
+            InvalidArgumentError: it has a savepoint, or a newer commit is there.
+            BlockedError: another process is writing, or a restore is pending.
+        """
+        meta, resolved = self._for_call(options)
+        return restore_action.roll_back_commit(meta, engine_of(None, spark), resolved, instant)
+
+    def restore(
+        self, to: str | None = None, *, spark: Any = None, options: Mapping[str, str] | None = None
+    ) -> restore_action.RollbackResult:
+        """Restore the table to what it was when a commit completed: later commits are rolled back, newest first.
+
+        Nothing is touched unless all files of that state are there. Readers see the states of the commits in between
+        meanwhile. Other writers are refused until it's done. Indexes of the metadata table are made anew. If the
+        process dies, the next call completes the restore.
+
+        Args:
+            to: requested time of the commit, with or without a savepoint; None only to complete a pending restore.
+            spark: a session on which indexes are made anew; None for this machine.
+            options: this call's options, over those of the `Table`.
+
+        Returns:
+            What was done.
+
+        Raises:
+            NotFoundError: there is no such commit on the active timeline, or files of that state are gone.
+            InvalidArgumentError: a later commit has a savepoint, or another restore is pending.
+            BlockedError: another process is writing, or an index is being built.
+        """
+        meta, resolved = self._for_call(options)
+        return restore_action.restore(meta, engine_of(None, spark), resolved, to)

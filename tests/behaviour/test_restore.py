@@ -1,0 +1,207 @@
+"""Commits are taken back: the table reads as it was, every commit that is left too, and writers go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pudi
+from pudi.action import write as write_module
+from pudi.format import Action
+from support.layouts import Layout
+from support.rows import Row, assert_same, from_arrow
+from support.trips import REPLACING, SCHEMA, steps, table, trip
+
+pytestmark = pytest.mark.metadata_by_default
+
+LAYOUTS = [Layout(version=version, kind=kind) for version in (6, 8, 9) for kind in ("cow", "mor")]
+PLAIN = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+NO_METADATA = {"hoodie.metadata.enable": "false"}
+
+
+def made(path: Path, layout: Layout, options: dict[str, str] | None = None) -> pudi.Table:
+    arguments = layout.create_arguments()
+    pudi.create(path, SCHEMA, **{**arguments, "options": {**arguments.get("options", {}), **(options or {})}})
+    return pudi.Table(path, options=PLAIN | (options or {}))
+
+
+def rows(mine: pudi.Table, **scan: Any) -> list[Row]:
+    return from_arrow(pudi.Table(mine.path).scan(**scan).to_arrow())
+
+
+def data_files(path: Path) -> set[str]:
+    files = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+    return {str(file) for file in files if ".hoodie" not in file.parts and not file.name.startswith(".hoodie")}
+
+
+def written(mine: pudi.Table, layout: Layout, count: int = 12) -> dict[str, tuple[list[Row], set[str]]]:
+    """Rows and data files after each commit, oldest first."""
+    states: dict[str, tuple[list[Row], set[str]]] = {}
+    for number, step in enumerate(steps(layout.version, count, ("insert", "upsert", "upsert", "delete", *REPLACING))):
+        if step.verb == "delete_partitions":
+            done = mine.delete_partitions(sorted(set(step.data["city"].to_pylist())))
+        else:
+            done = getattr(mine, step.verb)(step.data)
+        if done is not None:
+            states[done.instant] = rows(mine), data_files(Path(mine.path))
+        if layout.kind == "mor" and number % 4 == 3:
+            done = mine.compact()
+            if done is not None:
+                states[done.instant] = rows(mine), data_files(Path(mine.path))
+    return states
+
+
+@pytest.mark.parametrize("metadata", ["true", "false"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_restore_brings_a_state_back(tmp_path: Path, layout: Layout, metadata: str) -> None:
+    mine = made(tmp_path / "trips", layout, {"hoodie.metadata.enable": metadata})
+    states = written(mine, layout)
+    instants = list(states)
+    for back in (2, 4):
+        to = instants[-1 - back]
+        done = mine.restore(to)
+        assert set(done.rolled_back) == set(instants[-back:])
+        assert done.files_deleted > 0
+        instants = instants[:-back]
+        expected, files = states[to]
+        assert_same(rows(mine), expected, about=f"restored to {to}")
+        if layout.version > 6:  # below, rollback blocks stay
+            assert data_files(tmp_path / "trips") == files
+        assert max(each.requested for each in mine.timeline.commits) == to
+        assert mine.timeline.pending == ()
+        assert mine.timeline.of(Action.ROLLBACK) == ()
+        for instant in instants:
+            assert_same(rows(mine, as_of=instant), states[instant][0], about=f"as of {instant}")
+        assert mine.check().ok, mine.check()
+    before = {row["_hoodie_record_key"] for row in rows(mine)}
+    mine.upsert(table([trip(900, 9000), trip(901, 9000)]))
+    assert len({row["_hoodie_record_key"] for row in rows(mine)} - before) == 2
+    if layout.kind == "mor":
+        mine.compact()
+    assert mine.check().ok, mine.check()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_the_newest_commit_is_rolled_back(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout)
+    states = written(mine, layout, 7)
+    instants = list(states)
+    with pytest.raises(pudi.InvalidArgumentError, match="completed after this one"):
+        mine.rollback(instants[-3])
+    while len(instants) > 2:
+        done = mine.rollback(instants.pop())
+        assert len(done.rolled_back) == 1
+        assert_same(rows(mine), states[instants[-1]][0], about=f"rolled back to {instants[-1]}")
+        assert mine.check().ok, mine.check()
+    mine.upsert(table([trip(900, 9000)]))
+    assert len(rows(mine)) == len(states[instants[-1]][0]) + 1
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS[1], LAYOUTS[4], LAYOUTS[5]], ids=str)
+def test_indexes_are_right_afterwards(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout)
+    mine.bulk_insert(table(trip(number, 1) for number in range(30)))
+    for kind in ("record_index", "bloom_filters"):
+        mine.create_index(kind)
+    mine.upsert(table(trip(number, 2) for number in range(10, 40)))
+    to = mine.timeline.commits[-1].requested
+    expected = rows(mine)
+    for ts in (3, 4, 5):
+        mine.upsert(table(trip(number, ts) for number in range(ts, 50, ts)))
+    if layout.kind == "mor":
+        mine.compact()
+    mine.delete(table(trip(number, 9) for number in range(5)))
+    mine.restore(to)
+    assert_same(rows(mine), expected)
+    for number in (3, 35, 45):
+        found = rows(mine, where=f"uuid = 'k{number:04}'")
+        assert_same(found, [row for row in expected if row["uuid"] == f"k{number:04}"])
+    assert mine.check().ok, mine.check()
+    mine.upsert(table([trip(45, 99), trip(3, 99)]))
+    assert len(rows(mine)) == len(expected) + 1
+    assert mine.check().ok
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_savepoints_outlive_cleans(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout)
+    for number in range(4):
+        mine.upsert(table(trip(key, number) for key in range(6)))
+        if layout.kind == "mor" and number % 2:
+            mine.compact()
+    made_at = mine.savepoint(comment="before the bad batch", user="ann")
+    state = rows(mine)
+    for number in range(4, 10):
+        mine.upsert(table(trip(key, number) for key in range(8)))
+        if layout.kind == "mor":
+            mine.compact()
+    assert mine.clean(options={"hoodie.clean.commits.retained": "1"}) is not None
+    [found] = mine.savepoints()
+    assert (found.instant, found.user, found.comment) == (made_at.instant, "ann", "before the bad batch")
+    assert found.files == made_at.files > 0
+    other = next(i.requested for i in mine.timeline.commits if i.requested > made_at.instant)
+    with pytest.raises(pudi.NotFoundError, match="clean may have deleted"):
+        mine.restore(other)
+    with pytest.raises(pudi.NotFoundError, match="clean may have deleted"):
+        mine.savepoint(other)
+    mine.restore(made_at.instant)
+    assert_same(rows(mine), state)
+    assert mine.check().ok, mine.check()
+    mine.delete_savepoint(made_at.instant)
+    assert mine.savepoints() == []
+    with pytest.raises(pudi.NotFoundError, match="no savepoint"):
+        mine.delete_savepoint(made_at.instant)
+
+
+def test_what_has_a_savepoint_is_not_taken_back(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[4])
+    first, second, third = (mine.upsert(table([trip(0, number)])).instant for number in range(3))
+    mine.savepoint(second)
+    with pytest.raises(pudi.InvalidArgumentError, match="has a savepoint already"):
+        mine.savepoint(second)
+    before = data_files(tmp_path / "trips")
+    with pytest.raises(pudi.InvalidArgumentError, match="has a savepoint"):
+        mine.restore(first)
+    mine.rollback(third)
+    with pytest.raises(pudi.InvalidArgumentError, match="has a savepoint"):
+        mine.rollback(second)
+    assert data_files(tmp_path / "trips") < before
+    assert [row["ts"] for row in rows(mine)] == [1]
+    assert mine.check().ok
+
+
+@pytest.mark.parametrize("options", [{}, NO_METADATA], ids=["metadata table", "no metadata table"])
+def test_a_state_whose_files_are_gone_is_refused_untouched(tmp_path: Path, options: dict[str, str]) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[4], options)
+    first, _, third = (mine.upsert(table(trip(key, number) for key in range(4))).instant for number in range(3))
+    next(file for file in (tmp_path / "trips").rglob(f"*_{first}.parquet")).unlink()
+    before = data_files(tmp_path / "trips")
+    with pytest.raises(pudi.NotFoundError):
+        mine.restore(first)
+    with pytest.raises(pudi.NotFoundError, match="no completed commit"):
+        mine.restore("20200101000000000")
+    assert data_files(tmp_path / "trips") == before
+    assert mine.timeline.commits[-1].requested == third
+    assert mine.timeline.of(Action.RESTORE) == ()
+    assert len(rows(mine)) == 4
+
+
+def test_a_writer_that_built_on_what_is_gone_does_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[4])
+    first, second = (mine.upsert(table([trip(0, number)])).instant for number in range(2))
+    original = write_module._commit
+
+    def commit(*arguments: Any) -> Any:
+        monkeypatch.setattr(write_module, "_commit", original)
+        pudi.Table(mine.path, options=PLAIN).restore(first)
+        return original(*arguments)
+
+    monkeypatch.setattr(write_module, "_commit", commit)
+    with pytest.raises((pudi.ConflictError, pudi.NotFoundError), match=second):
+        mine.upsert(table([trip(0, 5)]))
+    assert [row["ts"] for row in rows(mine)] == [0]
+    mine.upsert(table([trip(0, 6)]))
+    assert [row["ts"] for row in rows(mine)] == [6]
+    assert mine.check().ok

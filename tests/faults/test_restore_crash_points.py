@@ -1,0 +1,86 @@
+"""A restore that dies at any storage call leaves the state of some commit, and the next restore completes it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pudi
+from pudi.action import MetaClient
+from pudi.context import Context
+from pudi.format import Action
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
+from support.layouts import Layout
+from support.rows import Row, from_arrow
+from support.trips import SCHEMA, table, trip
+
+pytestmark = pytest.mark.metadata_by_default
+
+OPTIONS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.metadata.index.column.stats.enable": "false",
+}
+Written = tuple[Path, dict[str, list[Row]]]
+FAULTS = [("crash", False), ("crash", True), ("error", False), ("lost_answer", False)]
+
+
+def rows(path: Path) -> list[Row]:
+    found = from_arrow(pudi.Table(path).scan().to_arrow())
+    return sorted(({k: v for k, v in row.items() if k != "_hoodie_file_name"} for row in found), key=str)
+
+
+def restore(path: Path, to: str, **fault: object) -> FaultStorage:
+    storage = FaultStorage(open_storage(str(path)), **fault)  # type: ignore[arg-type]
+    pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS).restore(to)
+    return storage
+
+
+@pytest.fixture(scope="module", params=[(6, "mor"), (9, "cow"), (9, "mor")], ids=str)
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, list[Row]]]:
+    version, kind = request.param
+    path = tmp_path_factory.mktemp("written") / "trips"
+    pudi.create(path, SCHEMA, **Layout(version=version, kind=kind).create_arguments())
+    mine = pudi.Table(path, options=OPTIONS)
+    states = {}
+    for ts in range(1, 4):
+        instant = mine.upsert(table(trip(number, ts) for number in range(3))).instant
+        states[instant] = rows(path)
+    if kind == "mor":
+        done = mine.compact()
+        assert done is not None
+        states[done.instant] = rows(path)
+    done = mine.insert_overwrite(table([trip(0, 9)]))
+    assert done is not None
+    states[done.instant] = rows(path)
+    return path, states
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("mode", "after"), FAULTS)
+def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool) -> None:
+    source, states = written
+    to = list(states)[1]
+    whole = Path(shutil.copytree(source, tmp_path / "whole"))
+    calls = restore(whole, to).calls
+    assert rows(whole) == states[to]
+    for number in range(1, calls + 1):
+        path = Path(shutil.copytree(source, tmp_path / str(number)))
+        with contextlib.suppress(pudi.PudiError, SimulatedCrash):
+            restore(path, to, fail_at=number, mode=mode, crash_after=after)
+        assert rows(path) in states.values(), f"call {number}"
+        mine = pudi.Table(path, options=OPTIONS)
+        pending = any(each.action is Action.RESTORE for each in mine.timeline.pending)
+        if pending or mine.timeline.commits[-1].requested != to:
+            mine.restore(to)
+        assert rows(path) == states[to], f"call {number}"
+        mine.upsert(table([trip(0, 50)]), options={"hoodie.clean.failed.writes.policy": "EAGER"})
+        assert len(rows(path)) == len(states[to]), f"call {number}"
+        assert mine.check().ok, f"call {number}: {mine.check()}"
+        shutil.rmtree(path)
