@@ -186,7 +186,7 @@ class ClusterTask:
         return held
 
     def _places(self, rows: pa.Table) -> np.ndarray:
-        return row_order(rows.select(list(self.order.columns)), self.order.layout)
+        return row_order(rows.select(list(self.order.columns)), self.order.layout, len(self.file_ids))
 
     def _bounds(self, total: int) -> list[tuple[str, int, int]]:
         """Return for each file of this task its id, its first record and the one after its last; no empty files."""

@@ -65,10 +65,12 @@ def test_positions_of_many_columns_have_several_words() -> None:
     assert np.lexsort(words[::-1]).tolist() == [0, 1]
 
 
-@given(VALUES, st.sampled_from(LayoutStrategy), st.integers(1, 4))
-def test_an_order_names_each_row_once(rows: list[tuple[object, ...]], layout: LayoutStrategy, columns: int) -> None:
+@given(VALUES, st.sampled_from(LayoutStrategy), st.integers(1, 4), st.integers(1, 30))
+def test_an_order_names_each_row_once(
+    rows: list[tuple[object, ...]], layout: LayoutStrategy, columns: int, files: int
+) -> None:
     table = _table(rows).select(range(columns))
-    assert sorted(row_order(table, layout).tolist()) == list(range(len(rows)))
+    assert sorted(row_order(table, layout, files).tolist()) == list(range(len(rows)))
 
 
 @given(VALUES)
@@ -97,17 +99,27 @@ def test_rows_equal_in_the_order_keep_their_places(values: list[int | None]) -> 
     assert order == sorted(range(len(values)), key=lambda n: (values[n] is None, values[n] or 0))
 
 
-def test_skewed_values_are_divided_evenly() -> None:
+@pytest.mark.parametrize("layout", [LayoutStrategy.ZORDER, LayoutStrategy.HILBERT])
+def test_skewed_values_are_divided_evenly(layout: LayoutStrategy) -> None:
     chance = np.random.default_rng(5)
     rows = 20_000
     skewed = pa.array(np.exp(chance.normal(0, 8, rows)))
     texts = pa.array([f"https://example.org/{n:09}" for n in chance.integers(0, 10**9, rows)])
-    order = row_order(pa.table({"a": skewed, "b": texts}), LayoutStrategy.HILBERT)
-    files = np.array_split(order, 100)
+    order = row_order(pa.table({"a": skewed, "b": texts}), layout, 100)
+    files = [order[rows * n // 100 : rows * (n + 1) // 100] for n in range(100)]
     for column in (np.asarray(skewed), np.argsort(np.argsort(np.array(texts.to_pylist())))):
         middle = np.quantile(column, [0.45, 0.55])
         held = sum(column[f].min() <= middle[1] and column[f].max() >= middle[0] for f in files)
-        assert held <= 25, f"{held} of 100 files hold a tenth of the values"
+        assert held <= 20, f"{held} of 100 files hold a tenth of the values"
+
+
+def test_a_column_of_few_values_leaves_the_files_to_the_others() -> None:
+    chance = np.random.default_rng(6)
+    flags, numbers = chance.permutation(np.arange(10_000) % 2), chance.random(10_000)
+    order = row_order(pa.table({"n": numbers, "flag": flags}), LayoutStrategy.ZORDER, 100)
+    files = [order[n * 100 : (n + 1) * 100] for n in range(100)]
+    assert all(len(set(flags[rows].tolist())) == 1 for rows in files)
+    assert sum(numbers[rows].min() < 0.5 and numbers[rows].max() >= 0.4 for rows in files) <= 14
 
 
 def test_values_without_order_are_refused() -> None:
