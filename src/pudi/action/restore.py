@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.rebuild import rebuild
-from pudi.action.rollback import abort, repair, resume, roll_back
+from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
 from pudi.action.savepoints import check_retained, commit_of
 from pudi.action.services.lease import is_available
 from pudi.action.services.registry import planned_actions
@@ -83,7 +83,7 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
 
     with meta.lock:
-        _refuse_pending_restore(meta, meta.store.load())
+        refuse_pending_restore(meta, meta.store.load())
         _newest(meta, options, repair(meta, WriteOptions.of(options)), instant)
     return _beside_metadata(meta, engine, options, run)
 
@@ -181,15 +181,6 @@ def _beside_metadata(
     if failed:
         raise failed[0]
     return done[0]
-
-
-def _refuse_pending_restore(meta: MetaClient, timeline: Timeline) -> None:
-    for each in timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
-        raise BlockedError(
-            "a restore is pending: complete it by Table.restore() or `pudi restore`",
-            table=meta.storage.root,
-            instant=each.requested,
-        )
 
 
 def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> RestorePlan:

@@ -76,6 +76,20 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         return meta.store.load()
 
 
+def refuse_pending_restore(meta: MetaClient, timeline: Timeline) -> None:
+    """Refuse to work on a table whose restore isn't complete: commits that the work builds on may go.
+
+    Raises:
+        BlockedError: a restore is pending.
+    """
+    for each in timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+        raise BlockedError(
+            "a restore is pending: complete it by Table.restore() or `pudi restore`",
+            table=meta.storage.root,
+            instant=each.requested,
+        )
+
+
 def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     """Return what `repair` handles: pending writes of dead writers, and pending rollbacks, which it completes.
 
@@ -196,12 +210,7 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
         if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
             revert_index_build(meta, current)
     elif instant.action is Action.RESTORE:
-        raise BlockedError(
-            "a restore is pending, and commits that a write would build on may go: complete it by Table.restore() or "
-            "`pudi restore`",
-            table=meta.storage.root,
-            instant=instant.requested,
-        )
+        refuse_pending_restore(meta, meta.store.load())
     elif instant.action not in _HARMLESS | registry.planned_actions():
         raise NotSupportedError(
             f"a {instant.action.value} is pending on this table, and pudi can't write beside one yet; "

@@ -10,7 +10,7 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
-from pudi.cli.health import check, doctor, repair
+from pudi.cli.health import check, doctor, maintain, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
 from pudi.cli.progress import progress_bars
@@ -179,7 +179,7 @@ def run_pending(
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
-for command in (check, repair, doctor, savepoint, rollback, restore):
+for command in (check, maintain, repair, doctor, savepoint, rollback, restore):
     app.command()(command)
 
 

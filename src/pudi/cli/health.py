@@ -31,6 +31,24 @@ def check(path: Path, as_json: Json = False, storage_option: StorageOption = Non
             raise typer.Exit(WRONG)
 
 
+def maintain(
+    path: Path,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Do all that a table needs: run the services that are due, and delete what dead writers left.
+
+    Exits with 2 if a step failed.
+    """
+    with errors():
+        done = _table(path, storage_option).maintain(dry_run=dry_run, options=pairs("--option", option))
+        _say(done.to_json() if as_json else str(done))
+        if not done.ok:
+            raise typer.Exit(WRONG)
+
+
 def repair(
     path: Path,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,

@@ -13,7 +13,7 @@ from pudi.table.verbs import engine_of
 if TYPE_CHECKING:
     from pudi.action import indexing
     from pudi.action.services import archive as archiving
-    from pudi.action.services import registry, runner, target
+    from pudi.action.services import maintenance, registry, runner, target
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
     from pudi.table import doctor as doctor_verb
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 else:
     indexing = lazy_module("pudi.action.indexing")
     archiving = lazy_module("pudi.action.services.archive")
+    maintenance = lazy_module("pudi.action.services.maintenance")
     registry = lazy_module("pudi.action.services.registry")
     runner = lazy_module("pudi.action.services.runner")
     target = lazy_module("pudi.action.services.target")
@@ -159,6 +160,33 @@ class Services:
         meta, resolved = self._for_call(given)
         service = registry.service_named("clustering", meta.storage.root)
         return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+
+    def maintain(
+        self, *, dry_run: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
+    ) -> maintenance.Maintenance:
+        """Do all that the table needs now, in the right order, with a reason for what is done and what is left.
+
+        Writes whose writers died are rolled back, pending plans are run, then the services that are due: compaction,
+        clustering if the options ask for it, cleaning and archiving, of the table and of its metadata table; at last,
+        files that dead writers left are deleted. Writers and readers go on meanwhile. A step that fails doesn't keep
+        the others from being done.
+
+        Args:
+            dry_run: change nothing, and say what would be done.
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`: what is due, and what stays.
+
+        Returns:
+            The steps; `ok` is false if one failed.
+
+        Raises:
+            ConflictError: a write is pending that may be alive and gives no sign of life, or a restore is pending.
+            InvalidArgumentError: a wrong option.
+            NotSupportedError: the table is of a kind that this release can't write.
+            CorruptError: the table's properties or its timeline can't be read.
+        """
+        meta, resolved = self._for_call(options)
+        return maintenance.maintain(meta, engine_of(None, spark), resolved, dry_run=dry_run)
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.services.archive_plan import plan_archive
-from pudi.action.services.service import Inline, LockedService
+from pudi.action.services.archive_plan import commits_to_keep, plan_archive
+from pudi.action.services.service import Inline, LockedService, Need
 from pudi.action.services.target import ServiceTarget
 from pudi.config import ArchiveOptions
 from pudi.filegroup import Markers
@@ -31,6 +31,14 @@ class Archive(LockedService):
         """With more commits than hoodie.keep.max.commits, unless something keeps all of them."""
         most = target.options[ArchiveOptions.keep_max_commits]
         return len(timeline.commits) > most and bool(plan_archive(target, timeline).instants)
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """By the number of commits, and by what keeps them."""
+        _, most = commits_to_keep(target, timeline)
+        plan = plan_archive(target, timeline)
+        reason = f"{len(timeline.commits)} commits on the active timeline; above {most}, old ones are archived"
+        kept = f"; kept from {plan.bound.instant or 'the first'} on, since {plan.bound.reason}" if plan.bound else ""
+        return Need(bool(plan.instants), reason + kept)
 
     def run(self, target: ServiceTarget) -> int:
         """Archive, and return the number of archived instants; see `LockedService.run`.

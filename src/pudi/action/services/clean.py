@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService, ServiceRun
+from pudi.action.services.service import Inline, Need, PlannedService, ServiceRun
 from pudi.action.services.target import ServiceTarget
-from pudi.config import CleanOptions
+from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
 from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
@@ -51,6 +51,13 @@ class Clean(PlannedService):
         if target.is_metadata:
             return is_due_on_metadata(timeline)
         return is_due(target.meta, timeline, CleanOptions.of(target.options))
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """By what the policy retains."""
+        options = CleanOptions.of(target.options)
+        retained = CleanPolicy(options.policy).retained()
+        reason = f"the policy is {options.policy}, {retained}={target.options[retained]}"
+        return Need(self.is_due(target, timeline), reason)
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """For a pending clean: its files would be planned again. And where the instant's time is taken."""

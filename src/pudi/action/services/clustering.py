@@ -19,7 +19,7 @@ from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.schema_history import read_history
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService, WritingRun
+from pudi.action.services.service import Inline, Need, PlannedService, TableService, WritingRun
 from pudi.action.services.target import ServiceTarget
 from pudi.action.write_settings import file_options, writable_schema
 from pudi.concurrency import busy_groups
@@ -115,6 +115,14 @@ class Clustering(PlannedService):
             ClusteringOptions.of(target.options),
             lambda instant: store.read_commit_metadata(instant).operation_type == OPERATION,
         )
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """By the number of commits, if the options ask for clustering after writes; None in a metadata table."""
+        if target.is_metadata:
+            return None
+        if self.inline(target) is Inline.NOTHING:
+            return Need(False, f"runs by Table.cluster(), or with {ClusteringOptions.inline}=true")
+        return TableService.need(self, target, timeline)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the small files of the chosen partitions, except those under another plan."""

@@ -23,7 +23,7 @@ from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService, WritingRun
+from pudi.action.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget
 from pudi.action.write_settings import file_options
 from pudi.concurrency import busy_groups
@@ -101,6 +101,16 @@ class Compaction(PlannedService):
         meta = target.meta
         clock, zone = meta.context.clock, meta.config.timezone
         return is_due(timeline, CompactionOptions.of(target.options), lambda: millis_to_instant(clock.now_ms(), zone))
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """By the trigger; None in a copy-on-write table."""
+        if not target.meta.merges_on_read:
+            return None
+        last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
+        since = sum(timeline.order(i) > last for i in timeline.of(Action.DELTACOMMIT))
+        options = CompactionOptions.of(target.options)
+        reason = f"{since} deltacommits since the last compaction; the trigger is {options.trigger}"
+        return Need(self.is_due(target, timeline), f"{reason}, {options.max_delta_commits} deltacommits")
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """Below version 8 for pending writes: the plan would lose their log blocks, which go to the current slice."""

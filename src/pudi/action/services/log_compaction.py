@@ -14,7 +14,7 @@ from pudi.action.services.compaction import (
     is_write_pending,
     may_roll_back,
 )
-from pudi.action.services.service import Inline
+from pudi.action.services.service import Inline, Need, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions
@@ -65,6 +65,12 @@ class LogCompaction(Compaction):
         deltas = timeline.of(Action.DELTACOMMIT)
         done = [i.requested for i in deltas if store.read_commit_metadata(i).operation_type == logs_only]
         return is_log_compaction_due(timeline, options, done)
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """By the number of deltacommits, if the options ask for log compactions; else None."""
+        if not (target.meta.merges_on_read and target.options[CompactionOptions.log_inline]):
+            return None
+        return TableService.need(self, target, timeline)
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """For pending writes: the merged blocks, placed as the newest instant, would overtake theirs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
@@ -26,6 +27,19 @@ class Inline(Enum):
     NOTHING = "nothing"
     SCHEDULE = "schedule"
     RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether a table needs a service now.
+
+    Attributes:
+        due: whether it does.
+        reason: why, or why not, for people.
+    """
+
+    due: bool
+    reason: str
 
 
 class TableService(ABC):
@@ -49,6 +63,18 @@ class TableService(ABC):
             target: the table.
             timeline: its timeline, perhaps loaded a moment ago.
         """
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """Return whether a maintenance runs the service now, and why; None if the table has no use for it.
+
+        Unlike `inline`, it doesn't ask whether the service runs after commits.
+
+        Args:
+            target: the table.
+            timeline: its timeline.
+        """
+        due = self.is_due(target, timeline)
+        return Need(due, f"{'due' if due else 'not due'} by the options")
 
 
 class LockedService(TableService):
