@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pudi
 from pudi.action import MetaClient
 from pudi.cli.app import app
 from pudi.format import TIMELINE_DIR, Action, State
-from pudi.format.clustering_plan import SORT_AND_SIZE, decode_clustering_plan
+from pudi.format.clustering_plan import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan
 from support.engines import Engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
@@ -342,6 +343,39 @@ def test_cleans_keep_what_a_plan_names_even_if_a_writer_ignored_it(tmp_path: Pat
     assert not pudi.Table(mine.path).timeline.pending
 
 
+def test_a_plan_that_hudi_runs_otherwise_is_left_to_it(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", Layout())
+    mine.insert(table([trip(number, 1) for number in range(9)]))
+    instant = mine.schedule("clustering", options={f"{PREFIX}sort.columns": "fare"})
+    requested = tmp_path / "trips" / TIMELINE_DIR / f"{instant}.clustering.requested"
+    other = replace(decode_clustering_plan(requested.read_bytes()), execution="com.example.SparkBuckets")
+    requested.write_bytes(encode_clustering_plan(other, mine.path))
+    before = rows(mine)
+    with pytest.raises(pudi.NotSupportedError, match=r"com\.example\.SparkBuckets"):
+        mine.run_pending()
+    assert_same(rows(mine), before, about="refused")
+    assert [each.state for each in pudi.Table(mine.path).timeline.pending] == [State.REQUESTED]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_damaged_plan_is_named_and_changes_nothing(tmp_path: Path, kind: str) -> None:
+    mine = made(tmp_path / "trips", Layout(kind=kind))
+    mine.insert(table([trip(number, 1) for number in range(9)]))
+    instant = mine.schedule("clustering", options={f"{PREFIX}sort.columns": "fare"})
+    requested = tmp_path / "trips" / TIMELINE_DIR / f"{instant}.clustering.requested"
+    whole, before = requested.read_bytes(), rows(mine)
+    for damaged in (whole[: len(whole) // 2], b"Obj"):
+        requested.write_bytes(damaged)
+        with pytest.raises(pudi.CorruptError):
+            mine.run_pending()
+        with pytest.raises(pudi.PudiError):
+            mine.upsert(table([trip(0, 2)]))
+        assert_same(rows(mine), before, about="with a damaged plan")
+    requested.write_bytes(whole)
+    assert len(mine.run_pending()) == 1
+    assert_same(rows(mine), before, about="run")
+
+
 def test_the_command_line(tmp_path: Path) -> None:
     mine = made(tmp_path / "trips", Layout())
     for first in (0, 1):
@@ -370,6 +404,11 @@ def test_what_cannot_be_clustered_is_refused_by_name(tmp_path: Path) -> None:
                 "SparkAllowUpdateStrategy"
             }
         )
+    run = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    with pytest.raises(pudi.NotSupportedError, match="SparkConsistentBucket"):
+        mine.cluster(options={"hoodie.clustering.execution.strategy.class": run})
+    with pytest.raises(pudi.NotSupportedError, match=r"enable\.expirations"):
+        mine.cluster(options={"hoodie.clustering.enable.expirations": "true"})
     with pytest.raises(pudi.NotSupportedError, match="never loaded by name"):
         mine.cluster(options={f"{PREFIX}class": "com.example.Mine"})
     pudi.create(tmp_path / "buckets", SCHEMA, record_key="uuid", options={

@@ -28,6 +28,12 @@ pytestmark = pytest.mark.metadata_by_default
 MEMORY = "memory://writers-by-a-seed/trips"
 OPTIONS = {"hoodie.client.heartbeat.interval_in_ms": "50", "hoodie.table.timeline.timezone": "UTC"}
 
+CLUSTERING = {
+    "hoodie__clustering__inline": "true",
+    "hoodie__clustering__inline__max__commits": "2",
+    "hoodie__clustering__plan__strategy__sort__columns": "fare",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -137,5 +143,14 @@ def test_compactions_beside_writes_keep_all_that_was_written(version: str) -> No
     compacting = {"hoodie__compact__inline": "true", "hoodie__compact__inline__max__delta__commits": "2"}
     found = play(7, "mor", hoodie__write__table__version=version, **compacting)
     assert any("compaction.inflight" in path for _, _, path in found.steps)
+    assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
+    assert found.differences == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("version", "kind"), [("6", "mor"), ("9", "cow"), ("9", "mor")])
+def test_clusterings_beside_writes_keep_all_that_was_written(version: str, kind: str, seed: int) -> None:
+    found = play(seed, kind, hoodie__write__table__version=version, **CLUSTERING)
+    assert any(path.endswith(".replacecommit") for _, _, path in found.steps)
     assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
     assert found.differences == ()

@@ -350,3 +350,32 @@ def test_a_lock_given_to_a_verb(trips: pudi.Table) -> None:
     with pytest.raises(pudi.UnavailableError):
         trips.upsert(table([trip(0, 20)]), options=options)
     assert trips.upsert(table([trip(0, 20)])) is not None
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("planned", ["planned", "done"])
+def test_a_clustering_of_the_file_group(tmp_path: Path, during: Any, version: str, kind: str, planned: str) -> None:
+    """A write that began before it is refused by the plan, or by the replaced file groups; nothing is lost."""
+    options = {"hoodie.write.table.version": version}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", ordering="ts", table_type=kind, options=options)
+    made.bulk_insert(table([trip(n, 10) for n in range(6)]))
+    order = {"hoodie.clustering.plan.strategy.sort.columns": "fare"}
+    if planned == "planned":
+        during(lambda: other(made).schedule("clustering", options=order))
+    else:
+        during(lambda: other(made).cluster(order_by="fare"))
+    with pytest.raises(pudi.ConflictError, match="file group"):
+        made.upsert(table([trip(0, 20)]), options={"hoodie.write.num.retries.on.conflict.failures": "0"})
+    assert state(made) == {f"k{n:04}": 10 for n in range(6)}
+    made.run_pending()
+    made.upsert(table([trip(0, 21)]))
+    assert state(made)["k0000"] == 21
+    assert made.check().ok
+
+
+def test_an_insert_goes_on_beside_a_clustering(trips: pudi.Table, during: Any) -> None:
+    during(lambda: other(trips).cluster(order_by="fare"))
+    trips.insert(table([trip(9, 30)]), options={"hoodie.parquet.small.file.limit": "0"})
+    assert state(trips) == {f"k{n:04}": 10 for n in range(6)} | {"k0009": 30}
+    assert trips.check().ok

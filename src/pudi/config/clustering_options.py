@@ -43,6 +43,8 @@ _PLANS = {
 _REJECT = "org.apache.hudi.client.clustering.update.strategy.SparkRejectUpdateStrategy"
 _ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
 
+_RUN = "org.apache.hudi.client.clustering.run.strategy."
+
 _option = Declare(Scope.WRITE)
 
 
@@ -131,6 +133,21 @@ class ClusteringOptions(OptionsView):
         "hoodie.clustering.plan.strategy.class",
         "The class by which Hudi makes plans. pudi only looks the name up in a list.",
         default="org.apache.hudi.client.clustering.plan.strategy.SparkSizeBasedClusteringPlanStrategy",
+    )
+    execution_class = _option(
+        "hoodie.clustering.execution.strategy.class",
+        "The class by which Hudi runs the plans that pudi makes. pudi itself runs plans for these three. It copies row "
+        "groups as bytes wherever records needn't be ordered or merged.",
+        default=f"{_RUN}SparkSortAndSizeExecutionStrategy",
+        choices=(
+            f"{_RUN}SparkSortAndSizeExecutionStrategy",
+            f"{_RUN}JavaSortAndSizeExecutionStrategy",
+            f"{_RUN}SparkBinaryCopyClusteringExecutionStrategy",
+        ),
+        unsupported=(
+            f"{_RUN}SparkSingleFileSortExecutionStrategy",
+            f"{_RUN}SparkConsistentBucketClusteringExecutionStrategy",
+        ),
     )
     recent = _option(
         "hoodie.clustering.plan.strategy.daybased.lookback.partitions",

@@ -33,6 +33,16 @@ _SYNC = (
 
 _SERVICES = (
     _lacking_flag(key="hoodie.clustering.async.enabled", doc="Cluster while writes go on.", instead=_NO_SERVICES),
+    _lacking_flag(
+        key="hoodie.clustering.rollback.pending.replacecommit.on.conflict",
+        doc="Roll a pending clustering back if a write updates its file groups.",
+        instead="run the plan first, or write again after it",
+    ),
+    _lacking_flag(
+        key="hoodie.clustering.enable.expirations",
+        doc="Roll pending clusterings back that nobody runs.",
+        instead="run them by run_pending",
+    ),
     _harmless(key="hoodie.clustering.*", doc="Further settings of clustering."),
     _harmless(key="hoodie.layout.optimize.*", doc="Further settings of curves; pudi ranks all values."),
     _harmless(key="hoodie.compaction.*", doc="Further settings of compaction."),

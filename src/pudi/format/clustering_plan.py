@@ -156,8 +156,11 @@ def _slice(record: Mapping[str, Any], path: str | None) -> CompactionOperation:
     first = parsed or (logs[0] if logs else None)
     if not file_id or first is None or (base and parsed is None) or len(logs) < len(named):
         raise CorruptError("a clustering plan has a slice without file group, or names no data file", path=path)
+    partition = record.get("partitionPath") or ""
+    if partition and not {"", ".", ".."}.isdisjoint(partition.split("/")):
+        raise CorruptError(f"a clustering plan names partition {partition!r}, which can't be one", path=path)
     names = tuple(log.name for log in logs)
-    return CompactionOperation(record.get("partitionPath") or "", file_id, first.instant, base or None, names)
+    return CompactionOperation(partition, file_id, first.instant, base or None, names)
 
 
 def _name(path: str | None) -> str:

@@ -70,7 +70,7 @@ def plan_clustering(
         params[ClusteringOptions.sort_columns.key] = ",".join(options.columns)
         if options.layout != LayoutStrategy.LINEAR.value:
             params[ClusteringOptions.layout.key] = options.layout
-    return ClusteringPlan(tuple(groups[: options.max_groups]), params=params)
+    return ClusteringPlan(tuple(groups[: options.max_groups]), options.execution_class, params)
 
 
 def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: int) -> list[ClusteringGroup]:

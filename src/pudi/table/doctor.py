@@ -245,8 +245,7 @@ def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
         yield Advice(
             Level.WARNING,
             f"{number} base files of {where} are smaller than {files.small_limit // _MIB} MiB "
-            f"({files.small_files} in all): write with upsert or insert, which fill small files, or have Hudi cluster "
-            "them",
+            f"({files.small_files} in all): write with upsert or insert, which fill small files, or run pudi cluster",
         )
     if files.older_bytes > files.base_bytes + files.log_bytes:
         yield Advice(

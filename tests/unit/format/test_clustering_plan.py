@@ -64,6 +64,8 @@ def test_a_plan_that_is_none_is_refused() -> None:
         ({"dataFilePath": "", "deltaFilePaths": []}, CorruptError, "names no data file"),
         ({"deltaFilePaths": ["x"]}, CorruptError, "names no data file"),
         ({"partitionPath": "sf"}, CorruptError, "several partitions"),
+        ({"partitionPath": "../other"}, CorruptError, "can't be one"),
+        ({"partitionPath": "/etc"}, CorruptError, "can't be one"),
         ({"bootstrapFilePath": "/old/file.parquet"}, NotSupportedError, "bootstrapped"),
     ],
 )

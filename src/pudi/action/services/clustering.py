@@ -45,15 +45,6 @@ from pudi.task.cluster import ClusterTask, RecordOrder
 from pudi.task.compact import CompactSpec, sizes_of
 from pudi.timeline import Instant, Timeline
 
-_EXECUTIONS = frozenset(
-    {
-        "SparkSortAndSizeExecutionStrategy",
-        "JavaSortAndSizeExecutionStrategy",
-        "SparkBinaryCopyClusteringExecutionStrategy",
-    }
-)
-"""Hudi's execution strategies whose plans pudi runs: they give the same records in the same order."""
-
 _SWELLS = 12
 """Approximate ratio of the memory that sorting takes to bytes of base and log files."""
 _LARGE, _LEAST_JOBS = 64 << 20, 2
@@ -148,7 +139,7 @@ class Clustering(PlannedService):
         """
         timeline = target.load_timeline()
         plan = _read_plan(target.meta, lease.instant)
-        if plan.execution.rpartition(".")[2] not in _EXECUTIONS:
+        if plan.execution not in ClusteringOptions.execution_class.choices:
             raise NotSupportedError(
                 f"a clustering plan for {plan.execution}: have Apache Hudi run it, or roll it back",
                 table=target.meta.storage.root,
