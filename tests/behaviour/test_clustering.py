@@ -270,6 +270,21 @@ def test_options_choose_what_is_clustered(tmp_path: Path, options: dict[str, str
         assert {each.partition_path for each in pending_plan(mine).slices} == taken
 
 
+def test_a_predicate_chooses_partitions(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", Layout())
+    mine.insert(table([trip(number, 1) for number in range(30)]))
+    old, before = {each.partition: each.file_id for each in mine.file_slices()}, rows(mine)
+    assert mine.cluster(order_by="fare", where="city < 'd' OR city = 'sao_paulo'") is not None
+    new = {each.partition: each.file_id for each in mine.file_slices()}
+    assert {partition for partition in old if old[partition] != new[partition]} == {"chennai", "sao_paulo"}
+    assert_same(rows(mine), before, about="clustered")
+    assert mine.cluster(order_by="fare", where="city = 'rome'") is None
+    with pytest.raises(pudi.InvalidArgumentError, match="'fare' is no partition column"):
+        mine.cluster(where="fare > 3")
+    with pytest.raises(pudi.InvalidArgumentError, match="either"):
+        mine.cluster(where="city = 'nyc'", partitions="nyc")
+
+
 def test_groups_are_packed_by_size_and_divided_among_files(tmp_path: Path) -> None:
     mine = made(tmp_path / "trips", Layout(folders="flat"))
     for first in range(5):

@@ -101,6 +101,7 @@ def cluster(
     partition: Annotated[
         list[str] | None, typer.Option(help="Partition path to take; may be given several times. Default: all.")
     ] = None,
+    where: Annotated[str | None, typer.Option(help="Instead: a predicate over partition columns.")] = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
@@ -108,7 +109,7 @@ def cluster(
     with errors():
         table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
         options = pairs("--option", option)
-        done = table.cluster(order_by=order_by, layout=layout, partitions=partition, options=options)
+        done = table.cluster(order_by=order_by, layout=layout, partitions=partition, where=where, options=options)
         _report([] if done is None else [done], none="nothing to cluster")
 
 

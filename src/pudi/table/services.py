@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pudi.action import CommitResult, MetaClient
 from pudi.config import ClusteringOptions, CompactionOptions, Options, resolve_only
 from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
     from pudi.action import indexing
+    from pudi.action import partitions_where as choosing
     from pudi.action.services import archive as archiving
     from pudi.action.services import maintenance, registry, runner, target
     from pudi.table import check as check_verb
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pudi.table import doctor as doctor_verb
     from pudi.table import repair as repair_verb
 else:
+    choosing = lazy_module("pudi.action.partitions_where")
     indexing = lazy_module("pudi.action.indexing")
     archiving = lazy_module("pudi.action.services.archive")
     maintenance = lazy_module("pudi.action.services.maintenance")
@@ -124,6 +127,7 @@ class Services:
         order_by: str | Sequence[str] | None = None,
         layout: str | None = None,
         partitions: str | Sequence[str] | None = None,
+        where: str | None = None,
         spark: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
@@ -139,6 +143,7 @@ class Services:
             layout: `linear` orders by one column after the other, `zorder` and `hilbert` along a curve through all of
                 them: then filters over each column read fewer files. Linear by default.
             partitions: partition paths to take; None for all, or those that the options choose.
+            where: instead of paths, a predicate over partition columns.
             spark: a session to run on; None for this machine.
             options: this call's options, over those of the `Table`.
 
@@ -151,6 +156,14 @@ class Services:
             NotSupportedError: the table is of a kind that this release can't cluster, as one with a bucket index.
             ConflictError: another process runs the plan, or one changed its file groups; nothing is published.
         """
+        if where is not None:
+            if partitions is not None:
+                raise InvalidArgumentError(
+                    "cluster takes either partition paths or where", table=self._meta.storage.root
+                )
+            partitions = choosing.partitions_where(self._meta.reopen({}), where)
+            if not partitions:
+                return None
         asked = {
             ClusteringOptions.sort_columns.key: _listed(order_by),
             ClusteringOptions.layout.key: layout,
