@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
+from pudi.filegroup import basefile, basefile_copies
 from support.disk import base_files
 from support.hudi import HudiTable
 
@@ -172,6 +173,46 @@ def test_a_file_in_another_codec_is_written_anew(tmp_path: Path) -> None:
     table.upsert(newer, options={"hoodie.parquet.compression.codec": "snappy"})
     footer = pq.read_metadata(newest(tmp_path))
     assert {footer.row_group(0).column(n).compression for n in range(footer.num_columns)} == {"SNAPPY"}
+    assert same_bits(stored(table), over(records(range(ROWS), 1), newer))
+
+
+def without_rows_between(rows: pa.Table, footer: Any, **options: Any) -> pa.Buffer:
+    """A file with a row group of no rows, as pyarrow makes one."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, compression="zstd", **options) as writer:
+        for part in (rows.slice(0, 9_000), rows.slice(0, 0), rows.slice(9_000)):
+            writer.write_table(part)
+        writer.add_key_value_metadata(dict(footer(None)))
+    return sink.getvalue()
+
+
+def test_a_file_with_a_row_group_without_rows_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(basefile, "encode_base_file", lambda rows, _, footer: without_rows_between(rows, footer))
+        table = made(tmp_path)
+    assert pq.read_metadata(newest(tmp_path)).row_group(1).num_rows == 0
+    newer = records(range(50), 2, "new")
+    table.upsert(newer)
+    assert same_bits(stored(table), over(records(range(ROWS), 1), newer))
+    footer = pq.read_metadata(newest(tmp_path))
+    assert all(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+
+
+@pytest.mark.parametrize("writer", ["DuckDB version", "parquet-cpp-velox version", "parquet-cpp-arrow version 1."])
+def test_a_file_of_another_writer_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str) -> None:
+    def renamed(rows: pa.Table, footer: Any) -> pa.Buffer:
+        content = without_rows_between(rows, footer, use_dictionary=False).to_pybytes()
+        place = content.rindex(b"parquet-cpp-arrow version")
+        length = content[place - 1]
+        return pa.py_buffer(content[:place] + writer.encode().ljust(length)[:length] + content[place + length :])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(basefile, "encode_base_file", lambda rows, _, footer: renamed(rows, footer))
+        table = made(tmp_path)
+    assert pq.read_metadata(newest(tmp_path)).created_by.startswith(writer)
+    monkeypatch.setattr(basefile_copies, "assemble", None)  # nothing is copied
+    newer = records(range(50), 2, "new")
+    table.upsert(newer)
     assert same_bits(stored(table), over(records(range(ROWS), 1), newer))
 
 

@@ -7,6 +7,7 @@ as bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -36,8 +37,10 @@ from pudi.format.parquet_chunks import (
 )
 from pudi.schema import RECORD_KEY
 
-_WRITER = "parquet-cpp"
-"""Files of other writers are read and rewritten: the meaning of statistics depends on the writer in the footer."""
+_WRITER = re.compile(r"parquet-cpp-arrow version (\d{1,4})\.")
+_LEAST_VERSION = 2
+"""Files of other writers, and of older versions, are read and rewritten: the meaning of statistics and of pages depends
+on the writer in the footer (Arrow reads pages of version 2 of releases before 2.0 in another way)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,12 @@ class MovableFile:
         self.schema = schema
         self.options = options
         self._contents: dict[tuple[int, int], bytes] = {}
+        path, writer = reader.path, reader.metadata.created_by or ""
+        version = _WRITER.match(writer)  # first: other writers' footers may look impossible, and be right
+        if version is None or int(version[1]) < _LEAST_VERSION:
+            raise NotMovableError(f"a file of {writer[:100]!r}", path=path)
         self._footer = reader.chunk_footer()
         self._model = model_footer(schema, options)
-        path = self.reader.path
-        if not self._footer.created_by.startswith(_WRITER):
-            raise NotMovableError(f"a file of {self._footer.created_by}", path=path)
         if not self._footer.has_schema_of(self._model):
             raise NotMovableError("the file's columns are stored in other types", path=path)
         codec = CODECS.get(self.options.codec)

@@ -304,6 +304,8 @@ def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
     for page in _list(metadata, 13, STRUCT) if 13 in metadata else []:
         _number_of(page, 1, I32)
         _number_of(page, 2, I32)
+    if not length and not values:  # of a row group without rows, whose positions mean nothing
+        raise NotMovableError("a row group has no rows", path=path)
     if 10 in metadata:
         raise NotMovableError("a column has an index page", path=path)
     if 11 in metadata:

@@ -205,6 +205,7 @@ def edited(change: Callable[[Struct, Struct, Struct], None]) -> tuple[bytes, int
         pytest.param(lambda file, column, known: column.pop(3), id="no metadata"),
         pytest.param(lambda file, column, known: known.update({10: (I64, 4)}), id="an index page"),
         pytest.param(lambda file, column, known: known.update({11: (I64, 0)}), id="a dictionary at 0"),
+        pytest.param(lambda file, column, known: known.update(dict.fromkeys((5, 6, 7, 9), (I64, 0))), id="no pages"),
     ],
 )
 def test_what_cant_be_moved(change: Callable[[Struct, Struct, Struct], None]) -> None:
