@@ -270,6 +270,33 @@ def test_options_choose_what_is_clustered(tmp_path: Path, options: dict[str, str
         assert {each.partition_path for each in pending_plan(mine).slices} == taken
 
 
+@pytest.mark.parametrize("layout", [Layout(), Layout(kind="mor"), Layout(version=8, kind="mor")], ids=str)
+def test_all_indexes_are_in_step(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout)
+    mine.insert(table([trip(number, 1, f"Rider {number % 5}") for number in range(60)]))
+    for kind, more in (("record_index", {}), ("bloom_filters", {}), ("secondary_index", {"columns": "rider"}),
+                       ("column_stats", {"columns": "rider", "expr": "lower"})):  # fmt: skip
+        mine.create_index(kind, **more)
+    mine.upsert(table([trip(number, 2, f"Rider {number % 4}") for number in range(40, 80)]))
+    mine.delete(table([trip(number, 3) for number in range(3)]))
+    before = rows(mine)
+    assert mine.cluster(order_by=["rider", "ts"], layout="hilbert", options={TARGET: "9000"}) is not None
+    assert mine.check().ok, mine.check()
+    for where in ("uuid = 'k0050'", "rider = 'Rider 3'", "lower(rider) = 'rider 3'", "fare < 9"):
+        found = pudi.Table(mine.path).scan(where=where).to_arrow().num_rows
+        whole = mine.scan().to_arrow().to_pylist()
+        assert found == sum(CHOSEN[where](row) for row in whole) > 0, where
+    assert_same(rows(mine), before, about="clustered")
+
+
+CHOSEN = {
+    "uuid = 'k0050'": lambda row: row["uuid"] == "k0050",
+    "rider = 'Rider 3'": lambda row: row["rider"] == "Rider 3",
+    "lower(rider) = 'rider 3'": lambda row: row["rider"].lower() == "rider 3",
+    "fare < 9": lambda row: row["fare"] < 9,
+}
+
+
 def test_a_predicate_chooses_partitions(tmp_path: Path) -> None:
     mine = made(tmp_path / "trips", Layout())
     mine.insert(table([trip(number, 1) for number in range(30)]))
