@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -205,3 +206,58 @@ def test_a_writer_that_built_on_what_is_gone_does_not_complete(tmp_path: Path, m
     mine.upsert(table([trip(0, 6)]))
     assert [row["ts"] for row in rows(mine)] == [6]
     assert mine.check().ok
+
+
+@pytest.mark.parametrize("how", ["restore", "rollback"])
+def test_hash_rings_of_what_is_taken_back_go(tmp_path: Path, how: str) -> None:
+    """A ring with new file ids, valid by its marker, would send records to other buckets than those with their keys."""
+    options = {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+        "hoodie.bucket.index.num.buckets": "2",
+    }
+    pudi.create(
+        tmp_path / "trips",
+        SCHEMA,
+        record_key="uuid",
+        ordering="ts",
+        partition_by=["city"],
+        table_type="mor",
+        options=options,
+    )
+    mine = pudi.Table(tmp_path / "trips", options=PLAIN | options)
+    to = mine.upsert(table(trip(number, 1) for number in range(12))).instant
+    expected = rows(mine)
+    done = mine.insert_overwrite(table(trip(number, 2) for number in range(6)))
+    assert done is not None
+    if how == "restore":
+        mine.upsert(table(trip(number, 3) for number in range(6)))
+        mine.restore(to)
+    else:
+        mine.rollback(done.instant)
+    assert_same(rows(mine), expected)
+    mine.upsert(table(trip(number, 4) for number in range(12)))
+    assert [row["ts"] for row in rows(mine)] == [4] * 12
+    assert mine.check().ok, mine.check()
+
+
+@pytest.mark.parametrize("on_read", ["true", "false"])
+@pytest.mark.parametrize("layout", [LAYOUTS[1], LAYOUTS[4], LAYOUTS[5]], ids=str)
+def test_the_schema_comes_back_too(tmp_path: Path, layout: Layout, on_read: str) -> None:
+    mine = made(tmp_path / "trips", layout, {"hoodie.schema.on.read.enable": on_read})
+    to = mine.upsert(table(trip(number, 1) for number in range(6))).instant
+    if on_read == "true":
+        mine.add_column("note", pa.string())
+    wider = table([trip(0, 2)]).append_column("note", pa.array(["new"]))
+    mine.upsert(wider)
+    assert "note" in mine.scan().to_arrow().column_names
+    mine.restore(to)
+    assert "note" not in pudi.Table(mine.path).scan().to_arrow().column_names
+    pudi.Table(mine.path).upsert(table([trip(0, 3)]))
+    assert "note" not in pudi.Table(mine.path).scan().to_arrow().column_names
+    pudi.Table(mine.path, options={"hoodie.schema.on.read.enable": on_read}).upsert(
+        wider.set_column(2, "ts", pa.array([9]))
+    )
+    notes = {row["uuid"]: row["note"] for row in pudi.Table(mine.path).scan().to_arrow().to_pylist()}
+    assert notes == {f"k{number:04}": "new" if number == 0 else None for number in range(6)}
+    assert mine.check().ok, mine.check()

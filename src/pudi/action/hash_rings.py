@@ -18,6 +18,7 @@ from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
 from pudi.index import ConsistentBuckets, Index
 from pudi.plan import Operation
+from pudi.storage import delete_for_good
 from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -89,6 +90,18 @@ def reconcile_hash_rings(meta: MetaClient, instant: str, index: Index, replaced:
             meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"", durable=True)
     except PudiError as error:  # the commit is completed; as long as it is on the timeline, its ring is valid anyway
         _log.warning("it could not be written down that the new buckets of commit %s count: %s", instant, error)
+
+
+def discard_rings(meta: MetaClient, instant: str, partitions: Iterable[str]) -> None:
+    """Delete the rings that a replacecommit brought, before it is rolled back; there may be none.
+
+    Args:
+        meta: the table.
+        instant: requested time of the replacecommit.
+        partitions: partition paths whose file groups it replaced.
+    """
+    paths = [f"{_folder(each)}/{instant}{suffix}" for each in partitions for suffix in (COMMIT_SUFFIX, HASHING_SUFFIX)]
+    delete_for_good(meta.storage, paths)
 
 
 def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:

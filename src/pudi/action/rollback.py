@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from pudi.action.hash_rings import discard_rings
 from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.commit_hook import discard_metadata, rollback_metadata
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
@@ -316,6 +317,9 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[I
     keeps_plan = Action(target.action) is Action.COMPACTION
     completed = meta.store.load().commit(target.commit_time)
     if completed is not None:  # readers go back to the state before it
+        if completed.action is Action.REPLACECOMMIT:
+            replaced = meta.store.read_commit_metadata(completed).partition_to_replace_file_ids or {}
+            discard_rings(meta, completed.requested, replaced)
         delete_for_good(meta.storage, [meta.store.path(completed)])
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
     delete_for_good(meta.storage, doomed)
