@@ -338,3 +338,20 @@ def test_the_shell_cleans(tmp_path: Path) -> None:
     assert "nothing to clean" in again.output
     counted = ["clean", str(tmp_path / "trips"), "--policy", "KEEP_LATEST_FILE_VERSIONS", "--retain", "1"]
     assert "2 files deleted" in shell.invoke(app, counted).output
+
+
+@pytest.mark.parametrize("policy", ["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"])
+def test_a_retained_state_of_a_group_that_was_cleaned_before_it_was_replaced(tmp_path: Path, policy: str) -> None:
+    mine = made(tmp_path / "trips", Layout(version=9, kind="cow"))
+    for ts in range(4):
+        mine.upsert(table(trip(number, ts) for number in range(3)))
+    options = {POLICY: policy, COMMITS: "1", VERSIONS: "1"}
+    assert mine.clean(options=options) is not None
+    before = rows(mine)
+    newest = mine.timeline.commits[-1].requested
+    mine.insert_overwrite(table(trip(number, 9) for number in range(3)))
+    assert rows(mine, as_of=newest) == before
+    if policy == "KEEP_LATEST_FILE_VERSIONS":
+        assert mine.clean(options=options) is not None
+        with pytest.raises(pudi.NotFoundError, match="replaced them"):
+            rows(mine, as_of=newest)

@@ -147,6 +147,9 @@ def test_savepoints_outlive_cleans(tmp_path: Path, layout: Layout) -> None:
         mine.restore(other)
     with pytest.raises(pudi.NotFoundError, match="clean may have deleted"):
         mine.savepoint(other)
+    assert_same(rows(mine, as_of=made_at.instant), state, about="time travel to the savepoint")
+    with pytest.raises(pudi.NotFoundError):
+        rows(mine, as_of=other)
     mine.restore(made_at.instant)
     assert_same(rows(mine), state)
     assert mine.check().ok, mine.check()
@@ -261,3 +264,20 @@ def test_the_schema_comes_back_too(tmp_path: Path, layout: Layout, on_read: str)
     notes = {row["uuid"]: row["note"] for row in pudi.Table(mine.path).scan().to_arrow().to_pylist()}
     assert notes == {f"k{number:04}": "new" if number == 0 else None for number in range(6)}
     assert mine.check().ok, mine.check()
+
+
+def test_a_clean_that_was_planned_on_what_is_taken_back_goes_too(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", LAYOUTS[4])
+    for number in range(3):
+        mine.upsert(table(trip(key, number) for key in range(4)))
+    to = mine.savepoint().instant
+    state = rows(mine)
+    mine.upsert(table(trip(key, 8) for key in range(4)))
+    mine.upsert(table(trip(key, 9) for key in range(4)))
+    assert mine.schedule("clean", options={"hoodie.clean.commits.retained": "1"}) is not None
+    mine.restore(to)
+    assert mine.timeline.pending == ()
+    mine.delete_savepoint(to)
+    mine.clean(options={"hoodie.clean.commits.retained": "1"})
+    assert_same(rows(mine), state)
+    assert mine.check().ok

@@ -34,7 +34,7 @@ from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restor
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
 """Pending actions whose plans name files that a restore deletes."""
 
 
@@ -228,7 +228,7 @@ def _check_going(
             )
     write_options = WriteOptions.of(options)
     for each in timeline.pending:
-        if each.action is Action.CLEAN or (each.action in _PLANS and each.requested < since.requested):
+        if each.action in _PLANS and each.requested < since.requested:
             continue
         if each.action not in _PLANS & planned_actions() or not is_available(meta, each, write_options):
             raise BlockedError(

@@ -220,9 +220,13 @@ class _Touched:
 
 
 def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> None:
-    """Refuse a moment that the last clean did not keep (TimelineUtils.validateTimestampAsOf)."""
+    """Refuse a moment that the last clean did not keep (TimelineUtils.validateTimestampAsOf).
+
+    The files of a commit with a savepoint are all kept; Hudi refuses to read them by time travel.
+    """
     cleans = timeline.of(Action.CLEAN)
-    if not cleans:
+    newest = max((each.requested for each in timeline.until(instant).commits), default=None)
+    if not cleans or any(each.requested == newest for each in timeline.of(Action.SAVEPOINT)):
         return
     earliest = meta.store.decoded(cleans[-1]).get("earliestCommitToRetain") or ""
     if not earliest:  # the cleaner keeps this many versions of each file: all of the active timeline counts as kept
@@ -239,7 +243,8 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
 def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str) -> None:
     """Refuse a moment whose records were in file groups that a later commit replaced and a clean deleted.
 
-    A cleaner that counts slices deletes replaced file groups at once, and states no earliest commit.
+    A cleaner that counts slices deletes replaced file groups at once, and states no earliest commit. What a clean
+    deleted before the file group was replaced were older slices, of which no reader at the moment needs any.
     """
     later = [each for each in timeline.of(Action.REPLACECOMMIT) if each.requested > instant]
     replaced = {
@@ -249,12 +254,16 @@ def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str) -> 
         for file_id in ids
     }
     for clean in timeline.of(Action.CLEAN) if replaced else ():
-        for partition, deleted in (meta.store.decoded(clean).get("partitionMetadata") or {}).items():
+        record = meta.store.decoded(clean)
+        if record.get("earliestCommitToRetain"):
+            continue
+        for partition, deleted in (record.get("partitionMetadata") or {}).items():
             for name in map(parse_data_file, deleted.get("deletePathPatterns") or ()):
-                if name is not None and name.instant <= instant and (partition, name.file_id) in replaced:
+                gone = None if name is None else replaced.get((partition, name.file_id))
+                if name is not None and name.instant <= instant and gone is not None and gone < clean.requested:
                     raise NotFoundError(
                         f"the cleaner has removed file groups of the table's state at {instant}; commit "
-                        f"{replaced[partition, name.file_id]} replaced them: read the table as it was from then on",
+                        f"{gone} replaced them: read the table as it was from then on",
                         table=meta.storage.root,
                         instant=instant,
                     )
