@@ -24,6 +24,7 @@ from support.golden import Golden
 from support.rows import Row, assert_same
 from support.trips import SCHEMA
 
+QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 OPTIONS = {"hoodie.metadata.enable": "false", "pudi.compaction.verify": "true"}
 ARROW = Arrow()
 LOGS = {"hoodie.log.compaction.blocks.threshold": "1"}
@@ -147,7 +148,8 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
                 "commits": "hoodie.compact.inline.max.delta.commits",
                 "services": "hoodie.table.services.enabled"}  # fmt: skip
         before, failed = set(mine.timeline.commits), {}
-        run_after_commit(meta, LocalEngine(), resolve({keys[k]: v for k, v in given.items()} | OPTIONS), failed)
+        options = resolve({keys[k]: v for k, v in given.items()} | QUIET | OPTIONS)
+        run_after_commit(meta, LocalEngine(), options, failed, meta.store.load())
         assert failed == {}
         return sorted(set(mine.timeline.commits) - before)
 
@@ -170,8 +172,8 @@ def test_what_there_is_nothing_of(tmp_path: Path, copy: Callable[[str], pudi.Tab
             call()
     assert cow.run_pending() == []
     mine = copy("mor_v6_services")
-    with pytest.raises(pudi.NotSupportedError, match="clustering"):
-        mine.schedule("clustering")
+    with pytest.raises(pudi.NotSupportedError, match="partition_ttl"):
+        mine.schedule("partition_ttl")
     with pytest.raises(pudi.NotSupportedError, match="version 6"):
         mine.compact(log_compaction=True)
     with pytest.raises(pudi.NotSupportedError, match="never loaded"):
