@@ -27,7 +27,7 @@ def after_commit(service: str, table: str, failed: dict[str, str] | None = None)
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the commit is done
         _log.warning(
-            "table %s: the commit stands, but the %s after it failed, and will be tried again after the next: %s",
+            "table %s: the commit stands, but the %s after it failed, and will be tried again: %s",
             table,
             service,
             error,

@@ -125,6 +125,11 @@ def _show(found: Diagnosis, out: Console) -> None:
         for one in found.pending:
             pending.add_row(one.instant, one.action, one.state, f"{one.age_seconds:,} s", one.writer, one.blocks)
         out.print(pending)
+    if found.backlog:
+        backlog = Report("service", "of the", "commits", "blocked by", "", title="what waits for services")
+        for waits in found.backlog:
+            backlog.add_row(waits.service, waits.on, f"{waits.commits:,}", waits.blocked_by or "", waits.reason)
+        out.print(backlog)
     for advice in found.advice:
         out.print(f"{advice.level.value}: {advice.text}", markup=False, highlight=False)
     if not found.advice:

@@ -75,6 +75,7 @@ from pudi.format.layout import (
     PROPERTIES,
     PROPERTIES_BACKUP,
     SCHEMA_DIR,
+    SERVICE_FAILURES_DIR,
     TABLE_LOCK,
     TEMP_DIR,
     TIMELINE_DIR,
@@ -89,6 +90,7 @@ from pudi.format.layout import (
     marker_dir,
     marker_path,
     partition_metadata_path,
+    service_failure_path,
     staging_dir,
 )
 from pudi.format.limits import MaxBytes
@@ -174,6 +176,7 @@ __all__ = [
     "PROPERTIES",
     "PROPERTIES_BACKUP",
     "SCHEMA_DIR",
+    "SERVICE_FAILURES_DIR",
     "SIMPLE",
     "TABLE_LOCK",
     "TEMP_DIR",
@@ -260,6 +263,7 @@ __all__ = [
     "read_bloom_filter",
     "read_footer_keys",
     "read_key_range",
+    "service_failure_path",
     "staging_dir",
     "table_checksum",
     "verify_table_checksum",

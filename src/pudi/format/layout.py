@@ -39,6 +39,8 @@ TEMP_DIR: Final = f"{HOODIE_DIR}/.temp"
 _STAGED = ".staged"
 HEARTBEAT_DIR: Final = f"{HOODIE_DIR}/.heartbeat"
 """A file for each writer that says it is alive."""
+SERVICE_FAILURES_DIR: Final = f"{HOODIE_DIR}/.pudi/failures"
+"""A file for each table service that failed at its last attempt: pudi's own, which Hudi passes over."""
 LOCKS_DIR: Final = f"{HOODIE_DIR}/.locks"
 """Locks kept in the storage."""
 TABLE_LOCK: Final = f"{LOCKS_DIR}/table_lock.json"
@@ -107,6 +109,11 @@ def heartbeat_path(instant: str) -> str:
 def partition_metadata_path(partition: str) -> str:
     """Path of the file that makes a folder a partition, relative to the table's root."""
     return f"{partition}/{PARTITION_METADATA}" if partition else PARTITION_METADATA
+
+
+def service_failure_path(service: str) -> str:
+    """Path of the note that a table service failed, relative to the table's root."""
+    return f"{SERVICE_FAILURES_DIR}/{service}"
 
 
 def history_manifest(version: int) -> str:

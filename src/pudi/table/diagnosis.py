@@ -116,6 +116,46 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceBacklog:
+    """Commits that wait for a table service, beyond those that the options leave to wait.
+
+    Attributes:
+        service: the service's name.
+        on: `table` or `metadata table`.
+        commits: how many wait.
+        blocked_by: requested time of the instant that keeps the service from them; None without one.
+        reason: when the service is due, and what holds it back.
+    """
+
+    service: str
+    on: str
+    commits: int
+    blocked_by: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailingService:
+    """A table service that failed at its last attempt.
+
+    Attributes:
+        service: the service's name.
+        on: `table` or `metadata table`.
+        error: the last error.
+        times: number of failures in a row.
+        since: the first of them, in ISO format, UTC.
+        next_attempt: until then writers and maintenances pass it over, in ISO format, UTC.
+    """
+
+    service: str
+    on: str
+    error: str
+    times: int
+    since: str
+    next_attempt: str
+
+
+@dataclass(frozen=True, slots=True)
 class FutureInstants:
     """Instants in the future: of a writer with a fast clock, and of all writers after it.
 
@@ -162,6 +202,8 @@ class Diagnosis:
         metadata: its metadata table; None where it has none.
         future: instants that lie in the future; None where there are none.
         orphans: paths of data files, markers and folders that dead writers left.
+        backlog: commits that wait for table services.
+        failing: table services that failed at their last attempt.
         problem: why its files can't be read; empty where they can.
         advice: what to do, the most pressing first.
     """
@@ -174,6 +216,8 @@ class Diagnosis:
     metadata: MetadataFacts | None = None
     future: FutureInstants | None = None
     orphans: tuple[str, ...] = ()
+    backlog: tuple[ServiceBacklog, ...] = ()
+    failing: tuple[FailingService, ...] = ()
     problem: str = ""
     advice: tuple[Advice, ...] = field(default=())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
@@ -17,6 +18,7 @@ from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data
 from pudi.format.metadata_partitions import FILES
 from pudi.table.access import readers
 from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, FutureInstants, Level, MetadataFacts, Pending, SizeClass
+from pudi.table.service_health import advice_on_services, failing_services, service_backlog, service_targets
 from pudi.timeline import Timeline
 
 _MIB = 1 << 20
@@ -57,6 +59,8 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
     pending = tuple(_pending(meta, options))
+    targets = service_targets(meta, options)
+    backlog, unknown = service_backlog(targets)
     found = Diagnosis(
         path=meta.storage.root,
         facts=_facts(meta, timeline),
@@ -66,9 +70,11 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         metadata=_metadata(meta, timeline),
         future=_future(meta, timeline, options[WriteOptions.clock_tolerance_ms]),
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
+        backlog=backlog,
+        failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
         problem=problem,
     )
-    return found.advised(tuple(_advice(found)))
+    return found.advised((*_advice(found), *unknown))
 
 
 def _is_data(path: str) -> bool:
@@ -211,6 +217,7 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             f"{future.newest} is past, reads as of a time or since a time miss commits: give them "
             "instants instead of times, and correct that writer's clock",
         )
+    yield from advice_on_services(found)
     if found.orphans:
         yield Advice(
             Level.WARNING, f"{len(found.orphans)} files or folders were left behind by dead writers; run pudi repair"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pudi.action import indexing
     from pudi.action import partitions_where as choosing
     from pudi.action.services import archive as archiving
+    from pudi.action.services import failures as failing
     from pudi.action.services import maintenance, registry, runner, target
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
@@ -24,6 +25,7 @@ else:
     choosing = lazy_module("pudi.action.partitions_where")
     indexing = lazy_module("pudi.action.indexing")
     archiving = lazy_module("pudi.action.services.archive")
+    failing = lazy_module("pudi.action.services.failures")
     maintenance = lazy_module("pudi.action.services.maintenance")
     registry = lazy_module("pudi.action.services.registry")
     runner = lazy_module("pudi.action.services.runner")
@@ -75,7 +77,7 @@ class Services:
         meta, resolved = self._for_call(options)
         service = registry.service_named("log_compaction" if log_compaction else "compaction", meta.storage.root)
         on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
-        return runner.run(service, on, when_due=_names_trigger(options))
+        return runner.run_asked_for(service, on, when_due=_names_trigger(options))
 
     def clean(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> CommitResult | None:
         """Delete old file slices: run pending cleans, then plan and run one.
@@ -99,7 +101,7 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         service = registry.service_named("clean", meta.storage.root)
-        return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        return runner.run_asked_for(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> int:
         """Move old commits from the active timeline to the archive, with the cleans and rollbacks that are older.
@@ -119,7 +121,11 @@ class Services:
             CorruptError: an instant or the archive can't be read.
         """
         meta, resolved = self._for_call(options)
-        return archiving.Archive().run(target.ServiceTarget.of_table(meta, engine_of(None), resolved))
+        on, service = target.ServiceTarget.of_table(meta, engine_of(None), resolved), archiving.Archive()
+        moved = service.run(on)
+        if failing.read_failure(meta.storage, service.name) is not None:
+            failing.forget(on, service.name)
+        return moved
 
     def cluster(
         self,
@@ -172,7 +178,7 @@ class Services:
         given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
         meta, resolved = self._for_call(given)
         service = registry.service_named("clustering", meta.storage.root)
-        return runner.run(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        return runner.run_asked_for(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
 
     def maintain(
         self, *, dry_run: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
@@ -182,7 +188,8 @@ class Services:
         Writes whose writers died are rolled back, pending plans are run, then the services that are due: compaction,
         clustering if the options ask for it, cleaning and archiving, of the table and of its metadata table; at last,
         files that dead writers left are deleted. Writers and readers go on meanwhile. A step that fails doesn't keep
-        the others from being done.
+        the others from being done; a service that failed more than once in a row is left until it's tried again, first
+        after a minute, in the end after an hour.
 
         Args:
             dry_run: change nothing, and say what would be done.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.services.archive_plan import commits_to_keep, plan_archive
+from pudi.action.services.backlog import archive_backlog
 from pudi.action.services.service import Inline, LockedService, Need
 from pudi.action.services.target import ServiceTarget
 from pudi.config import ArchiveOptions
@@ -38,7 +39,7 @@ class Archive(LockedService):
         plan = plan_archive(target, timeline)
         reason = f"{len(timeline.commits)} commits on the active timeline; above {most}, old ones are archived"
         kept = f"; kept from {plan.bound.instant or 'the first'} on, since {plan.bound.reason}" if plan.bound else ""
-        return Need(bool(plan.instants), reason + kept)
+        return Need(bool(plan.instants), reason + kept, *archive_backlog(target, timeline, plan))
 
     def run(self, target: ServiceTarget) -> int:
         """Archive, and return the number of archived instants; see `LockedService.run`.

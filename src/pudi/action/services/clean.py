@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pudi.action.kinds.kind import RemovedFiles
+from pudi.action.services.backlog import clean_backlog
 from pudi.action.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, Need, PlannedService, ServiceRun
@@ -57,7 +58,7 @@ class Clean(PlannedService):
         options = CleanOptions.of(target.options)
         retained = CleanPolicy(options.policy).retained()
         reason = f"the policy is {options.policy}, {retained}={target.options[retained]}"
-        return Need(self.is_due(target, timeline), reason)
+        return Need(self.is_due(target, timeline), reason, *clean_backlog(target, timeline))
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """For a pending clean: its files would be planned again. And where the instant's time is taken."""

@@ -22,6 +22,7 @@ from pudi.action.mdt.commit import metadata_deltacommit
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history
+from pudi.action.services.backlog import compaction_backlog
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget
@@ -110,7 +111,10 @@ class Compaction(PlannedService):
         since = sum(timeline.order(i) > last for i in timeline.of(Action.DELTACOMMIT))
         options = CompactionOptions.of(target.options)
         reason = f"{since} deltacommits since the last compaction; the trigger is {options.trigger}"
-        return Need(self.is_due(target, timeline), f"{reason}, {options.max_delta_commits} deltacommits")
+        due, waits = self.is_due(target, timeline), self.must_wait(target, timeline)
+        behind = since if due or since >= options.max_delta_commits else 0
+        backlog = compaction_backlog(target, timeline, behind, waits=waits) if behind else (0, None)
+        return Need(due, f"{reason}, {options.max_delta_commits} deltacommits", *backlog)
 
     def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """Below version 8 for pending writes: the plan would lose their log blocks, which go to the current slice."""

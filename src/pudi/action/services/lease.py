@@ -26,6 +26,10 @@ _RUNS = 1 << 30
 """Number of run ids in write tokens: at most two runs of one plan overlap."""
 
 
+class PlanTakenError(ConflictError):
+    """Another process runs a plan, or has run it or removed it: there is nothing left to do for this one."""
+
+
 @dataclass(slots=True)
 class ServiceLease:
     """The right of this process to run a planned service.
@@ -105,7 +109,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
         options: as for `is_available`.
 
     Raises:
-        ConflictError: another process runs it, has completed it or removed it from the timeline.
+        PlanTakenError: another process runs it, has completed it or removed it from the timeline.
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
     held: ServiceLease | None = None
@@ -128,8 +132,8 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
     """Return the instant, requested, if no other process runs it."""
     current = meta.store.load().find(instant.requested, instant.action)
-    if current is None or not is_available(meta, current, options):
-        raise ConflictError(
+    if current is None or current.is_completed or not is_available(meta, current, options):
+        raise PlanTakenError(
             f"another process runs the {instant.action.value}, or has run it",
             table=meta.storage.root,
             instant=instant.requested,

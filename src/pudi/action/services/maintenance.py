@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import partial
 
+from pudi.action.indexing import run_pending_indexes
 from pudi.action.meta_client import MetaClient
 from pudi.action.orphans import find_orphans, remove_orphans
 from pudi.action.rollback import dead_writes, refuse_pending_restore, repair
-from pudi.action.services.lease import is_available
-from pudi.action.services.registry import SERVICES, planned_services
+from pudi.action.services import registry
+from pudi.action.services.failures import ServiceFailure, failures, forget, remembered, resting
+from pudi.action.services.lease import PlanTakenError, is_available
 from pudi.action.services.runner import PENDING, run, run_instant
 from pudi.action.services.service import LockedService, PlannedService, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.config import Options, WriteOptions
-from pudi.errors import PudiError
+from pudi.errors import PudiError, cause_text
+from pudi.format import Action
 from pudi.task import Engine
+from pudi.timeline import Instant
 
 _log = logging.getLogger(__name__)
 
-FAILED_WRITES, ORPHANS = "failed writes", "orphaned files"
+FAILED_WRITES, ORPHANS, INDEXES = "failed writes", "orphaned files", "indexes"
 """Steps that are no services."""
 TABLE, METADATA_TABLE = "table", "metadata table"
 """What a step works on."""
@@ -42,7 +48,7 @@ class Outcome(str, Enum):
     NOTHING = "nothing to do"
     """It was due, and there was nothing to do."""
     LEFT = "left"
-    """It isn't due, or somebody else is at it."""
+    """It isn't due, somebody else is at it, or it rests after failures."""
     FAILED = "failed"
     """It was due, and failed; the other steps were done."""
 
@@ -52,7 +58,7 @@ class MaintenanceStep:
     """One step of a maintenance.
 
     Attributes:
-        name: the service's name, `failed writes` or `orphaned files`.
+        name: the service's name, `failed writes`, `indexes` or `orphaned files`.
         on: `table` or `metadata table`.
         outcome: what became of it.
         reason: why it was done or left; of a failure the error.
@@ -97,7 +103,15 @@ class Maintenance:
         return "\n".join(str(step) for step in self.steps)
 
 
-def maintain(meta: MetaClient, engine: Engine, options: Options, *, dry_run: bool = False) -> Maintenance:
+def maintain(
+    meta: MetaClient,
+    engine: Engine,
+    options: Options,
+    *,
+    dry_run: bool = False,
+    report: Callable[[MaintenanceStep], None] = lambda _: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Maintenance:
     """Do all that a table needs, or say what that is.
 
     Args:
@@ -105,6 +119,8 @@ def maintain(meta: MetaClient, engine: Engine, options: Options, *, dry_run: boo
         engine: runs the jobs.
         options: what is due, and what stays.
         dry_run: change nothing.
+        report: gets each step when it's over.
+        stopping: asked before each step; where it's true, what isn't begun is left.
 
     Raises:
         BlockedError: a restore is pending.
@@ -112,79 +128,125 @@ def maintain(meta: MetaClient, engine: Engine, options: Options, *, dry_run: boo
     """
     meta.reload()
     refuse_pending_restore(meta, meta.store.load())
-    steps: list[MaintenanceStep] = []
-    work = _Work(steps, dry_run=dry_run)
+    work = _Work(report, stopping, dry_run=dry_run)
     write_options = WriteOptions.of(options)
     dead = dead_writes(meta, write_options)
     if dead:
         what = f"rolled back: {', '.join(each.requested for each in dead)}, whose writers died"
         work.step(FAILED_WRITES, TABLE, what, lambda: repair(meta, write_options))
     work.on(ServiceTarget.of_table(meta, engine, options))
+    building = meta.store.load().of(Action.INDEXING, *PENDING)
+    if building:
+        plans = f"plans are pending: {', '.join(each.requested for each in building)}"
+        work.step(INDEXES, TABLE, plans, lambda: run_pending_indexes(meta, engine, options))
     meta.reload()
     if meta.config.metadata_partitions:
-        work.on(ServiceTarget.of_metadata_table(meta, engine, options))
+        work.on_metadata_table(meta, engine, options)
     orphans = find_orphans(meta)
     if orphans:
         found = [path for path, _ in orphans.describe()]
         work.step(ORPHANS, TABLE, f"{len(found)} are left of writes that are over", lambda: remove_orphans(meta))
-    return Maintenance(meta.storage.root, tuple(steps), dry_run)
+    return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The steps of one maintenance."""
+    """The steps of one maintenance; arguments as of `maintain`."""
 
-    steps: list[MaintenanceStep]
+    report: Callable[[MaintenanceStep], None]
+    stopping: Callable[[], bool]
     dry_run: bool
+    steps: list[MaintenanceStep] = field(default_factory=list)
+
+    def on_metadata_table(self, meta: MetaClient, engine: Engine, options: Options) -> None:
+        """Do for a table's metadata table what `on` does."""
+        try:
+            target = ServiceTarget.of_metadata_table(meta, engine, options)
+        except PudiError as error:
+            self._say(MaintenanceStep(METADATA_TABLE, METADATA_TABLE, Outcome.FAILED, _told(error)))
+            return
+        self.on(target)
 
     def on(self, target: ServiceTarget) -> None:
         """Run the pending plans of a table, then the services that are due."""
+        noted = failures(target.meta.storage)
         name = METADATA_TABLE if target.is_metadata else TABLE
-        for planned in planned_services():
-            self._run_pending(planned, target, name)
-        for service in SERVICES:
-            self._run_due(service, target, name)
+        broken = {each.name for each in registry.planned_services() if not self._run_pending(each, target, name, noted)}
+        for service in registry.SERVICES:
+            if service.name not in broken:
+                self._run_due(service, target, name, noted.get(service.name))
 
-    def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> None:
-        """Do one step; an error doesn't keep the others from being done."""
+    def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> bool:
+        """Do one step; an error doesn't keep the others from being done. Return whether it succeeded."""
         if self.dry_run:
-            self.steps.append(MaintenanceStep(name, on, Outcome.DUE, reason, instant))
-            return
+            return self._say(MaintenanceStep(name, on, Outcome.DUE, reason, instant))
+        if self.stopping():
+            return self._say(MaintenanceStep(name, on, Outcome.LEFT, "the process is being stopped", instant))
         try:
             done = work()
-        except PudiError as error:
+        except PlanTakenError as error:
+            return self._say(MaintenanceStep(name, on, Outcome.LEFT, "another process runs it", error.instant))
+        except Exception as error:  # noqa: BLE001 - whatever it is, other steps are none the worse for it
             _log.warning("the %s of the %s failed: %s", name, on, error, exc_info=True)
-            self.steps.append(MaintenanceStep(name, on, Outcome.FAILED, f"{type(error).__name__}: {error}", instant))
-            return
+            self._say(MaintenanceStep(name, on, Outcome.FAILED, _told(error), instant))
+            return False
         outcome = Outcome.DONE if done else Outcome.NOTHING
-        self.steps.append(MaintenanceStep(name, on, outcome, reason, getattr(done, "instant", None) or instant))
+        return self._say(MaintenanceStep(name, on, outcome, reason, getattr(done, "instant", None) or instant))
 
-    def _run_pending(self, service: PlannedService, target: ServiceTarget, on: str) -> None:
-        for pending in (each for each in target.load_timeline().of(service.action, *PENDING)):
-            if is_available(target.meta, pending, target.write_options):
-                self.step(
-                    service.name,
-                    on,
-                    "its plan was pending",
-                    lambda instant=pending: run_instant(service, target, instant),  # type: ignore[misc]
-                    pending.requested,
-                )
+    def _run_pending(
+        self, service: PlannedService, target: ServiceTarget, on: str, noted: Mapping[str, ServiceFailure]
+    ) -> bool:
+        """Run the pending plans of a service; return whether none failed and the service doesn't rest."""
+        whole, before = True, noted.get(service.name)
+        for pending in target.load_timeline().of(service.action, *PENDING):
+            if not is_available(target.meta, pending, target.write_options):
+                self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))
+            elif before is not None and resting(target, before):
+                self._say(MaintenanceStep(service.name, on, Outcome.LEFT, str(before), pending.requested))
+                whole = False
             else:
-                left = MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested)
-                self.steps.append(left)
+                run = partial(self._remembering, service, target, before if whole else None, pending)
+                whole = self.step(service.name, on, "its plan was pending", run, pending.requested) and whole
+        return whole
 
-    def _run_due(self, service: TableService, target: ServiceTarget, on: str) -> None:
+    def _run_due(self, service: TableService, target: ServiceTarget, on: str, before: ServiceFailure | None) -> None:
+        if before is not None and resting(target, before):
+            self._say(MaintenanceStep(service.name, on, Outcome.LEFT, str(before)))
+            return
         try:
             need = service.need(target, target.load_timeline())
-        except PudiError as error:
-            self.steps.append(MaintenanceStep(service.name, on, Outcome.FAILED, f"{type(error).__name__}: {error}"))
+        except Exception as error:
+            if not self.dry_run:
+                with suppress(Exception), remembered(target, service.name, before):
+                    raise
+            self._say(MaintenanceStep(service.name, on, Outcome.FAILED, _told(error)))
             return
-        if need is None:
+        if need is not None and need.due:
+            self.step(service.name, on, need.text, partial(self._remembering, service, target, before))
             return
-        if not need.due:
-            self.steps.append(MaintenanceStep(service.name, on, Outcome.LEFT, need.reason))
-        elif isinstance(service, LockedService):
-            self.step(service.name, on, need.reason, lambda: service.run(target))
-        else:
+        if need is not None:
+            self._say(MaintenanceStep(service.name, on, Outcome.LEFT, need.text, need.blocked_by))
+        if before is not None and not self.dry_run:
+            forget(target, service.name)
+
+    def _say(self, step: MaintenanceStep) -> bool:
+        self.steps.append(step)
+        self.report(step)
+        return True
+
+    @staticmethod
+    def _remembering(
+        service: TableService, target: ServiceTarget, before: ServiceFailure | None, pending: Instant | None = None
+    ) -> object:
+        """Run a pending plan of a service, or the service, and remember whether that failed."""
+        with remembered(target, service.name, before):
+            if isinstance(service, LockedService):
+                return service.run(target)
             assert isinstance(service, PlannedService)
-            self.step(service.name, on, need.reason, lambda: run(service, target, when_due=True))
+            if pending is not None:
+                return run_instant(service, target, pending)
+            return run(service, target, when_due=True)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)

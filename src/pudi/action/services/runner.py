@@ -21,6 +21,7 @@ from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
 from pudi.action.services import registry
+from pudi.action.services.failures import forget, read_failure, remembered, resting
 from pudi.action.services.lease import ServiceLease, is_available, lease
 from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
@@ -91,6 +92,17 @@ def run(service: PlannedService, target: ServiceTarget, *, when_due: bool = Fals
         last = run_instant(service, target, instant) or last
     _abort_obsolete(target)
     return last
+
+
+def run_asked_for(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
+    """Run a service because a user asks for it: also while it rests after failures, which a success ends.
+
+    Arguments, result and errors as of `run`.
+    """
+    done = run(service, target, when_due=when_due)
+    if read_failure(target.meta.storage, service.name) is not None:
+        forget(target, service.name)
+    return done
 
 
 def run_pending(target: ServiceTarget) -> list[CommitResult]:
@@ -175,8 +187,9 @@ def run_on_metadata_table(meta: MetaClient, engine: Engine, options: Options, fa
         target = ServiceTarget.of_metadata_table(meta, engine, options)
         timeline = target.load_timeline()
         for service in _enabled(target):
-            if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
-                timeline = target.load_timeline()
+            with after_commit(METADATA_TABLE, meta.storage.root, failed):
+                if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
+                    timeline = target.load_timeline()
 
 
 def _enabled(target: ServiceTarget) -> list[TableService]:
@@ -187,16 +200,30 @@ def _enabled(target: ServiceTarget) -> list[TableService]:
 
 
 def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
-    """Run or schedule a service if it is due by a timeline; return whether it did."""
-    if isinstance(service, LockedService):
-        return service.is_due(target, timeline) and service.run(target) > 0
-    assert isinstance(service, PlannedService)
-    pending = _pending(timeline, [service])
-    if service.inline(target) is Inline.SCHEDULE:
-        return not pending and service.is_due(target, timeline) and schedule(service, target, when_due=True) is not None
-    if not pending and not service.is_due(target, timeline):
+    """Run or schedule a service if it is due by a timeline and doesn't rest; return whether it did."""
+    pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
+    only_plans = service.inline(target) is Inline.SCHEDULE
+    if only_plans and pending:
         return False
-    return run(service, target, when_due=True) is not None
+    error = None
+    try:
+        if not pending and not service.is_due(target, timeline):
+            return False
+    except Exception as raised:  # noqa: BLE001 - raised again, unless it was before and the service rests
+        error = raised
+    before = read_failure(target.meta.storage, service.name)
+    if before is not None and resting(target, before):
+        _log.info("table %s: the %s rests: it %s", target.meta.storage.root, service.name, before)
+        return False
+    with remembered(target, service.name, before):
+        if error is not None:
+            raise error
+        if isinstance(service, LockedService):
+            return service.run(target) > 0
+        assert isinstance(service, PlannedService)
+        if only_plans:
+            return schedule(service, target, when_due=True) is not None
+        return run(service, target, when_due=True) is not None
 
 
 def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:

@@ -36,10 +36,22 @@ class Need:
     Attributes:
         due: whether it does.
         reason: why, or why not, for people.
+        backlog: number of commits that wait for the service, beyond those that the options leave to wait.
+        blocked_by: requested time of the instant that keeps the service from doing all of them; None without one.
     """
 
     due: bool
     reason: str
+    backlog: int = 0
+    blocked_by: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason, with the backlog."""
+        if not self.backlog:
+            return self.reason
+        blocked = f", blocked by {self.blocked_by}" if self.blocked_by else ""
+        return f"{self.reason}; {self.backlog} commits wait for it{blocked}"
 
 
 class TableService(ABC):
