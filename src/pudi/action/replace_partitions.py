@@ -18,6 +18,7 @@ from pudi.action.hash_rings import renewed_index
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.place_records import latest_slices, place_records
+from pudi.action.replaced_groups import delete_request, groups_by_partition
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
 from pudi.action.write import run_write
@@ -155,7 +156,7 @@ def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[s
     named = sorted(records.counts) if partitions is None else list(partitions)
     whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
     with write.phases.phase("list"):
-        replaced = _file_groups(named, latest_slices(write, None if whole else named))
+        replaced = groups_by_partition(latest_slices(write, None if whole else named), named)
     anew = replace(write, index=renewed_index(write.meta, write.index, replaced))
     profile = CommitMetadata(
         partition_to_write_stats={
@@ -181,25 +182,17 @@ def _place_deletes(
         slices = latest_slices(write, partitions)
         if where is not None:
             slices = _chosen(write, slices, where)
-    replaced, operation = _file_groups((), slices), write.operation.value
-    plan = RequestedReplaceMetadata(operation_type=operation, extra_metadata={}, version=1)
+    replaced = groups_by_partition(slices)
+    requested, inflight = delete_request()
     return Placement(
         records,
         WritePlan(()),
         renewed_index(write.meta, write.index, replaced),
         reads=partial(_partitions_read, replaced=replaced, whole=False),
         replaced=replaced,
-        requested=encode_requested_replace_metadata(plan),
-        inflight=CommitMetadata(operation_type=operation),
+        requested=requested,
+        inflight=inflight,
     )
-
-
-def _file_groups(partitions: Iterable[str], slices: Sequence[FileSlice]) -> dict[str, tuple[str, ...]]:
-    """Return ids of file groups by partition path; as in Hudi, `partitions` without file groups are included."""
-    by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
-    for file_slice in slices:
-        by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
-    return {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
 
 
 def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], whole: bool) -> list[str]:

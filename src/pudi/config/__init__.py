@@ -34,6 +34,7 @@ from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
+from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import WriteOptions
 
 __all__ = [
@@ -62,6 +63,8 @@ __all__ = [
     "TableConfig",
     "Timebased",
     "TimebasedOptions",
+    "TtlOptions",
+    "TtlStrategy",
     "Value",
     "WriteOptions",
     "check_compactable",

@@ -15,6 +15,7 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option
 from pudi.config.read_options import READ_OPTIONS
 from pudi.config.table_options import TABLE_OPTIONS
+from pudi.config.ttl_options import TtlOptions
 from pudi.config.write_options import WriteOptions
 
 GROUPS: dict[str, tuple[Option[Any], ...]] = {
@@ -25,6 +26,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Clustering": ClusteringOptions.declared,
     "Cleaning": CleanOptions.declared,
     "Archiving": ArchiveOptions.declared,
+    "Partition TTL": TtlOptions.declared,
     "Memory for merging": MergeMemory.declared,
     "Reader": READ_OPTIONS,
     "Other options of Hudi jobs": JOB_OPTIONS,

@@ -18,6 +18,7 @@ _lacking_flag = partial(_lacking, default=False)
 _NO_ASYNC_CLEAN = "No clean runs beside a write: it runs after the write."
 _NO_ASYNC_ARCHIVE = "Archiving runs after a write, not beside it."
 _NO_SERVICES = "run Apache Hudi's table service; a later release of pudi will have it"
+_NO_SUCH = "leave it out: Apache Hudi 1.2 has no option of that name"
 _NO_SYNC = "register the table with Apache Hudi's sync tool"
 _NO_CODE = "omit the option; pudi never loads a class by name"
 
@@ -56,8 +57,7 @@ _SERVICES = (
     _harmless(key="hoodie.cleaner.*", doc="Further settings of cleaning."),
     _ignored(key="hoodie.archive.async", doc=_NO_ASYNC_ARCHIVE, kind=bool),
     _harmless(key="hoodie.table.services.*", doc="Scheduling of table services."),
-    _lacking_flag(key="hoodie.partition.ttl.inline", doc="Delete old partitions.", instead=_NO_SERVICES),
-    _harmless(key="hoodie.partition.ttl.*", doc="Settings of the deletion of old partitions."),
+    _lacking(key="hoodie.partition.ttl.*", doc="Further settings of partition TTL.", instead=_NO_SUCH),
     _harmless(key="hoodie.metadata.*", doc="Further settings of the metadata table."),
     _harmless(key="hoodie.rollback.*", doc="Settings of rollbacks; pudi always rolls back by markers."),
 )

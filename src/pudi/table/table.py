@@ -20,6 +20,7 @@ from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
 from pudi.table.recovery import Recovery
+from pudi.table.retention import Retention
 from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
 from pudi.timeline import Timeline
@@ -44,7 +45,7 @@ _TO_COME = frozenset(
 )
 
 
-class Table(Verbs, Indexes, Services, Recovery):
+class Table(Verbs, Indexes, Services, Recovery, Retention):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything

@@ -22,7 +22,7 @@ from pudi.action.services import registry
 from pudi.action.services.failures import ServiceFailure, failures, forget, remembered, resting
 from pudi.action.services.lease import PlanTakenError, is_available
 from pudi.action.services.runner import PENDING, run, run_instant
-from pudi.action.services.service import LockedService, PlannedService, TableService
+from pudi.action.services.service import DirectService, PlannedService, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.config import Options, WriteOptions
 from pudi.errors import PudiError, cause_text
@@ -240,7 +240,7 @@ class _Work:
     ) -> object:
         """Run a pending plan of a service, or the service, and remember whether that failed."""
         with remembered(target, service.name, before):
-            if isinstance(service, LockedService):
+            if isinstance(service, DirectService):
                 return service.run(target)
             assert isinstance(service, PlannedService)
             if pending is not None:

@@ -9,6 +9,7 @@ from pudi.action.services.clean import Clean
 from pudi.action.services.clustering import Clustering
 from pudi.action.services.compaction import Compaction
 from pudi.action.services.log_compaction import LogCompaction
+from pudi.action.services.partition_ttl import PartitionTtl
 from pudi.action.services.service import PlannedService, TableService
 from pudi.errors import NotSupportedError
 from pudi.format import Action
@@ -17,6 +18,7 @@ SERVICES: list[TableService] = [
     Compaction(),
     LogCompaction(),
     Clustering(),
+    PartitionTtl(),
     Clean(),
     Archive(),
 ]

@@ -23,7 +23,7 @@ from pudi.action.rollback import abort, sweep
 from pudi.action.services import registry
 from pudi.action.services.failures import forget, read_failure, remembered, resting
 from pudi.action.services.lease import ServiceLease, is_available, lease
-from pudi.action.services.service import Inline, LockedService, PlannedService, ServiceRun, TableService
+from pudi.action.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.config import CompactionOptions, Options
 from pudi.format import CommitMetadata, State
@@ -218,8 +218,8 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
     with remembered(target, service.name, before):
         if error is not None:
             raise error
-        if isinstance(service, LockedService):
-            return service.run(target) > 0
+        if isinstance(service, DirectService):
+            return bool(service.run(target))
         assert isinstance(service, PlannedService)
         if only_plans:
             return schedule(service, target, when_due=True) is not None

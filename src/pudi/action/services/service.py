@@ -2,7 +2,7 @@
 
 A `PlannedService` defines when it is due, its plan, the jobs that carry the plan out, and the metadata of the completed
 instant. The runner schedules, leases, runs, completes and aborts plans, and takes over those of dead processes. A
-`LockedService` does its whole work under the table's lock.
+`DirectService` works without a plan, a `LockedService` wholly under the table's lock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Protocol
 
 from pudi.action.kinds.kind import RemovedFiles
+from pudi.action.result import CommitResult
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.target import ServiceTarget
 from pudi.format import Action, CommitMetadata, CompactionOperation, WriteStat
@@ -89,7 +90,19 @@ class TableService(ABC):
         return Need(due, f"{'due' if due else 'not due'} by the options")
 
 
-class LockedService(TableService):
+class DirectService(TableService):
+    """A service without a plan: whoever finds it due does its work at once."""
+
+    @abstractmethod
+    def run(self, target: ServiceTarget) -> int | CommitResult | None:
+        """Do the work, if it is still due.
+
+        Returns:
+            What was done, or how many instants or files were changed; None or 0 if nothing was to do.
+        """
+
+
+class LockedService(DirectService):
     """A service with so little work that it runs while the table's lock is held."""
 
     @abstractmethod
