@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+import pudi
+from pudi.cli.app import app
 from pudi.config import options_page
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +48,23 @@ def test_the_example_of_a_merger_keeps_the_highest_bids(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lots = ({"lot": "clock", "bidder": "ann", "bid": 95}, {"lot": "vase", "bidder": "eve", "bid": 45})
     assert done.stdout.splitlines() == [str(lot) for lot in lots]
+
+
+def test_the_examples_of_the_page_on_production_run(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "production.md").read_text(encoding="utf-8")
+    made = pudi.create(
+        tmp_path / "table", pa.schema([("id", pa.int64()), ("day", pa.string())]), record_key="id", partition_by="day"
+    )
+    for number in range(3):
+        made.upsert(pa.table({"id": [number], "day": ["2026-01-01"]}))
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, {"pudi": pudi, "table": made})
+    commands = re.findall(r"^    pudi (.*)$", text, re.MULTILINE)
+    assert commands
+    for command in commands:
+        named = command.replace("PATH", made.path).replace("INSTANT", made.timeline.commits[-1].requested)
+        told = CliRunner().invoke(app, shlex.split(named), input="y\n")
+        assert told.exit_code == 0, f"pudi {named}: {told.output}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,59 @@ def test_writes_amid_a_run(tmp_path: Path, version: str) -> None:
     assert _rows(mine) == expected
     mine.compact()
     assert _rows(mine) == expected
+
+
+@VERSIONS
+@pytest.mark.parametrize("planned", ["before", "amid"])
+def test_a_compaction_that_completes_amid_a_write(
+    tmp_path: Path, version: str, planned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = _made(tmp_path / "trips", version)
+    expected = _rows(mine) | {"k0000": (30, "amid"), "k0007": (30, "amid")}
+    del expected["k0004"]
+    if planned == "before":
+        mine.schedule("compaction")
+    compacted = []
+
+    class Compacting(LocalEngine):
+        def write(self, *args: Any) -> Sequence[FileResult]:
+            results = super().write(*args)
+            monkeypatch.undo()
+            other = pudi.Table(mine.path)
+            compacted.extend(other.run_pending() if planned == "before" else filter(None, [other.compact()]))
+            return results
+
+    monkeypatch.setattr("pudi.table.verbs.LocalEngine", Compacting)
+    mine.upsert(table(trip(n, 30, "amid") for n in (0, 7)))
+    mine.delete(table([trip(4, 0)]))
+    monkeypatch.undo()
+    assert len(compacted) == (planned == "before" or version != "6"), "below version 8 no plan is made beside a write"
+    assert _rows(mine) == expected
+    mine.compact()
+    assert _rows(mine) == expected
+    assert mine.check().ok
+
+
+@VERSIONS
+def test_a_compaction_that_completes_amid_an_overwrite(
+    tmp_path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = _made(tmp_path / "trips", version)
+    expected = _rows(mine)
+    mine.schedule("compaction")
+
+    class Compacting(LocalEngine):
+        def write(self, *args: Any) -> Sequence[FileResult]:
+            results = super().write(*args)
+            pudi.Table(mine.path).run_pending()
+            return results
+
+    monkeypatch.setattr("pudi.table.verbs.LocalEngine", Compacting)
+    once = {"hoodie.write.num.retries.on.conflict.failures": "0"}
+    with pytest.raises(pudi.ConflictError, match=r"compaction \d+, completed meanwhile, also wrote file group"):
+        mine.insert_overwrite(table([trip(0, 70, "over")]), options=once)
+    assert _rows(mine) == expected
+    assert mine.check().ok
 
 
 @VERSIONS

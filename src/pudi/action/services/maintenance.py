@@ -63,6 +63,7 @@ class MaintenanceStep:
         outcome: what became of it.
         reason: why it was done or left; of a failure the error.
         instant: requested time of the instant that did it, or that is in its way; None without one.
+        seconds: how long it took.
     """
 
     name: str
@@ -70,6 +71,7 @@ class MaintenanceStep:
     outcome: Outcome
     reason: str
     instant: str | None = None
+    seconds: float = 0.0
 
     def __str__(self) -> str:
         at = f" ({self.instant})" if self.instant else ""
@@ -109,6 +111,7 @@ def maintain(
     options: Options,
     *,
     dry_run: bool = False,
+    orphans: bool = True,
     report: Callable[[MaintenanceStep], None] = lambda _: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Maintenance:
@@ -119,6 +122,7 @@ def maintain(
         engine: runs the jobs.
         options: what is due, and what stays.
         dry_run: change nothing.
+        orphans: search the table's folders for files of dead writers, too.
         report: gets each step when it's over.
         stopping: asked before each step; where it's true, what isn't begun is left.
 
@@ -128,7 +132,7 @@ def maintain(
     """
     meta.reload()
     refuse_pending_restore(meta, meta.store.load())
-    work = _Work(report, stopping, dry_run=dry_run)
+    work = _Work(meta, report, stopping, dry_run=dry_run)
     write_options = WriteOptions.of(options)
     dead = dead_writes(meta, write_options)
     if dead:
@@ -142,10 +146,9 @@ def maintain(
     meta.reload()
     if meta.config.metadata_partitions:
         work.on_metadata_table(meta, engine, options)
-    orphans = find_orphans(meta)
-    if orphans:
-        found = [path for path, _ in orphans.describe()]
-        work.step(ORPHANS, TABLE, f"{len(found)} are left of writes that are over", lambda: remove_orphans(meta))
+    left = len(list(find_orphans(meta).describe())) if orphans else 0
+    if left:
+        work.step(ORPHANS, TABLE, f"{left} are left of writes that are over", lambda: remove_orphans(meta))
     return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
 
 
@@ -153,6 +156,7 @@ def maintain(
 class _Work:
     """The steps of one maintenance; arguments as of `maintain`."""
 
+    meta: MetaClient
     report: Callable[[MaintenanceStep], None]
     stopping: Callable[[], bool]
     dry_run: bool
@@ -182,16 +186,20 @@ class _Work:
             return self._say(MaintenanceStep(name, on, Outcome.DUE, reason, instant))
         if self.stopping():
             return self._say(MaintenanceStep(name, on, Outcome.LEFT, "the process is being stopped", instant))
+        began = self.meta.context.clock.monotonic()
         try:
             done = work()
         except PlanTakenError as error:
             return self._say(MaintenanceStep(name, on, Outcome.LEFT, "another process runs it", error.instant))
         except Exception as error:  # noqa: BLE001 - whatever it is, other steps are none the worse for it
-            _log.warning("the %s of the %s failed: %s", name, on, error, exc_info=True)
-            self._say(MaintenanceStep(name, on, Outcome.FAILED, _told(error), instant))
+            _log.warning(
+                "table %s: the %s of the %s failed: %s", self.meta.storage.root, name, on, error, exc_info=True
+            )
+            seconds = self.meta.context.clock.monotonic() - began
+            self._say(MaintenanceStep(name, on, Outcome.FAILED, _told(error), instant, seconds))
             return False
-        outcome = Outcome.DONE if done else Outcome.NOTHING
-        return self._say(MaintenanceStep(name, on, outcome, reason, getattr(done, "instant", None) or instant))
+        outcome, at = Outcome.DONE if done else Outcome.NOTHING, getattr(done, "instant", None) or instant
+        return self._say(MaintenanceStep(name, on, outcome, reason, at, self.meta.context.clock.monotonic() - began))
 
     def _run_pending(
         self, service: PlannedService, target: ServiceTarget, on: str, noted: Mapping[str, ServiceFailure]

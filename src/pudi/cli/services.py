@@ -1,0 +1,91 @@
+"""The command `pudi services`, a long-running process that looks after tables."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import pudi
+from pudi.cli.common import StorageOption, WriteOption, errors, pairs
+from pudi.cli.health import WRONG
+from pudi.cli.mergers import register
+from pudi.context.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pudi.table import keeper, verbs
+else:
+    keeper = lazy_module("pudi.table.keeper")
+    verbs = lazy_module("pudi.table.verbs")
+
+
+def services(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Roots of tables: folders, or URLs such as s3://bucket/table."),
+    ],
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until SIGTERM or SIGINT.")] = False,
+    interval: Annotated[float, typer.Option(min=0, help="Seconds between two turns of a table, with --watch.")] = 60.0,
+    max_at_once: Annotated[int, typer.Option(min=1, help="Number of tables that are worked on at a time.")] = 2,
+    on_spark: Annotated[bool, typer.Option("--spark", help="Run the work on a Spark session.")] = False,
+    merger: Annotated[
+        str | None, typer.Option(help="Merger of the tables' records, as module:Class; imported and registered.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Look after tables: run pending plans and what is due; print each action as a line of JSON.
+
+    A signal ends it after the running actions; a second one at once, and the next process takes their plans over. With
+    --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
+    """
+    with errors():
+        if merger is not None:
+            register(merger)
+        options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
+        session, end = _session() if on_spark else (None, lambda: None)
+        kept = keeper.Keeper(
+            paths,
+            lambda path: pudi.Table(path, options=options, storage_options=storage_options),
+            verbs.engine_of(None, session),
+            _print,
+            interval,
+            max_at_once,
+        )
+        with _stopping_at_signals(kept):
+            whole = kept.run(again=watch)
+        end()
+        if not whole and not watch:
+            raise typer.Exit(WRONG)
+
+
+def _print(action: keeper.ServiceAction) -> None:
+    typer.echo(action.to_json())  # which flushes
+
+
+@contextmanager
+def _stopping_at_signals(kept: keeper.Keeper) -> Iterator[None]:
+    """Stop cleanly at the first signal; the second one has the system's effect."""
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        kept.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _session() -> tuple[Any, Callable[[], None]]:
+    """Return a session, and what ends it if it was made here."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only with --spark
+
+    active = SparkSession.getActiveSession()
+    session = active or SparkSession.builder.appName("pudi services").getOrCreate()
+    return session, session.stop if active is None else lambda: None
