@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+import pudi
 from pudi.errors import PudiError
 
 _LEAST_WIDTH = 110
@@ -21,6 +22,17 @@ WriteOption = Annotated[
 StorageOption = Annotated[
     list[str] | None, typer.Option(help="A setting of the storage as KEY=VALUE; more than once for more.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def opened(path: str, storage_option: list[str] | None) -> pudi.Table:
+    """The table of a command."""
+    return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+
+
+def plain(text: str) -> str:
+    """A text of a table as a terminal may show it: what isn't printable is escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -38,10 +50,14 @@ def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
-def console() -> Console:
-    """Where reports go."""
+def console(least: int = _LEAST_WIDTH) -> Console:
+    """Where reports go.
+
+    Args:
+        least: columns that the report takes.
+    """
     found = Console()
-    found.width = max(_LEAST_WIDTH, found.width)
+    found.width = max(least, found.width)
     return found
 
 

@@ -27,6 +27,13 @@ else:
 
 _ENTRY = f"{NAMESPACE}.HoodieArchivedMetaEntry"
 
+_CONTENTS = {
+    Action.CLEAN: "hoodieCleanMetadata",
+    Action.ROLLBACK: "hoodieRollbackMetadata",
+    Action.SAVEPOINT: "hoodieSavePointMetadata",
+    Action.INDEXING: "hoodieIndexCommitMetadata",
+}
+
 _STATES = {state.name: state for state in State}
 
 
@@ -67,6 +74,11 @@ class ArchivedEntry:
     def clean_metadata(self) -> Mapping[str, Any]:
         """What a completed clean did, by Avro's names; empty for any other action."""
         return self.record.get("hoodieCleanMetadata") or {}
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """What a completed clean, rollback, savepoint or index build did, by Avro's names; else empty."""
+        return self.record.get(_CONTENTS.get(self.action, "")) or {}
 
 
 def decode_archive_log(data: bytes, *, path: str | None = None) -> Iterator[ArchivedEntry]:

@@ -19,6 +19,7 @@ from pudi.plan import Operation
 from pudi.scan import Scan, changes_scan, snapshot_scan
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
+from pudi.table.overview import Overview
 from pudi.table.recovery import Recovery
 from pudi.table.retention import Retention
 from pudi.table.services import Services
@@ -45,7 +46,7 @@ _TO_COME = frozenset(
 )
 
 
-class Table(Verbs, Indexes, Services, Recovery, Retention):
+class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything

@@ -6,6 +6,7 @@ Source: ArchivedTimelineV1, V2.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -111,15 +112,29 @@ class LogArchive:
             return self._entries(attempts - 1)
 
     def _all_entries(self) -> dict[tuple[str, Action], ArchivedEntry]:
-        files, _ = self.storage.list_dir(self.folder)
-        for info in files:
-            name = parse_log_file(info.path.rpartition("/")[2])
-            if name is None or name.file_id != ARCHIVE_FILE_ID or name.extension != "archive":
-                continue
-            key = f"{info.path}:{info.size}"
+        for path, size in self._paths().items():
+            key = f"{path}:{size}"
             if key not in self._files:
-                self._files[key] = self._read(info.path)
+                self._files[key] = self._read(path)
         return {key: entry for entries in self._files.values() for key, entry in entries.items()}
+
+    def _paths(self) -> dict[str, int]:
+        """The archive's files, with their sizes."""
+        found = {}
+        for info in self.storage.list_dir(self.folder)[0]:
+            name = parse_log_file(info.path.rpartition("/")[2])
+            if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
+                found[info.path] = info.size
+        return found
+
+    def by_file(self) -> Iterator[dict[tuple[str, Action], ArchivedEntry]]:
+        """Entries of completed instants by requested time and action, one file at a time; none of them is kept.
+
+        Raises:
+            CorruptError: a file is damaged.
+            NotFoundError: a file was merged into another one since the listing.
+        """
+        return map(self._read, self._paths())
 
     def _read(self, path: str) -> dict[tuple[str, Action], ArchivedEntry]:
         try:

@@ -54,6 +54,10 @@ class Instant:
         """Whether the action's effects are visible."""
         return self.state is State.COMPLETED
 
+    def completion_zone(self, timezone_name: TimelineZone) -> TimelineZone:
+        """The zone that the completion time is in: in layout 1, where it's the time of a file, local time."""
+        return "LOCAL" if self.layout == 1 else timezone_name
+
     @property
     def is_write(self) -> bool:
         """Whether the action brings or replaces data files."""
