@@ -13,7 +13,7 @@ from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, p
 from pudi.cli.health import check, doctor, maintain, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
-from pudi.cli.overview import history
+from pudi.cli.overview import files, history
 from pudi.cli.progress import progress_bars
 from pudi.cli.recovery import restore, rollback, savepoint
 from pudi.cli.retention import run_ttl
@@ -186,7 +186,7 @@ def run_pending(
 for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, run_ttl):
     app.command()(command)
 
-for shows in (history,):
+for shows in (history, files):
     app.command()(shows)
 
 

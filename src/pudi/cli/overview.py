@@ -12,10 +12,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Json, Path, StorageOption, console, errors, opened, plain
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, errors, opened, pairs, plain
 
 if TYPE_CHECKING:
     from pudi.table.history import HistoryEntry
+    from pudi.table.slices import SliceInfo
 
 _WIDTH = 185
 """Columns of a terminal that the reports take."""
@@ -40,6 +41,70 @@ def history(
             typer.echo("nothing has happened to this table")
         else:
             console(_WIDTH).print(_history(found))
+
+
+def files(
+    path: Path,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Older slices and replaced file groups too, with what holds them.")
+    ] = False,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="The moment at which slices are those of the table: instant or time.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Partition path to list; may be given several times. Default: all.")
+    ] = None,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show a table's file slices: files, sizes, records, and what holds older ones."""
+    with errors():
+        table = opened(path, storage_option)
+        found = table.files(
+            everything=everything, as_of=as_of, partitions=partition or None, options=pairs("--option", option)
+        )
+        if as_json:
+            typer.echo(json.dumps([each.to_dict() for each in found], indent=2))
+        elif not found:
+            typer.echo("no files")
+        else:
+            console(_WIDTH).print(_files(found, held=everything or as_of is not None))
+
+
+def _files(found: Sequence[SliceInfo], *, held: bool) -> Report:
+    rows = [each.rows for each in found if each.base_file is not None]
+    told = "?" if None in rows else f"{sum(count or 0 for count in rows):,}"
+    logs = sum(len(each.log_files) for each in found)
+    size = sum(each.base_bytes + each.log_bytes + each.cdc_bytes for each in found)
+    title = f"{len(found):,} file slices, {_bytes(size)}, {told} records in base files, {logs:,} log files"
+    report = _report(
+        ("partition", "file group", "instant", *(("state",) if held else ())),
+        ("records", "base", "logs", "log bytes"),
+        ("held by",) if held else ("first file",),
+        title,
+    )
+    for each in found:
+        state = "current" if each.current else "replaced" if each.replaced_by else "older"
+        reasons = "; ".join(holder.reason for holder in each.held_by) or "nothing: the next clean deletes it"
+        if each.replaced_by:
+            reasons = f"replaced by {each.replaced_by}; {reasons}"
+        first = each.base_file or next(iter(each.log_files), "")
+        _add(
+            report,
+            [
+                each.partition or "-",
+                each.file_id,
+                each.instant,
+                *([state] if held else []),
+                "" if each.base_file is None else "?" if each.rows is None else f"{each.rows:,}",
+                "" if each.base_file is None else _bytes(each.base_bytes),
+                _number(len(each.log_files)),
+                _bytes(each.log_bytes) if each.log_files else "",
+                reasons if held else first.rpartition("/")[2],
+            ],
+        )
+    return report
 
 
 def _report(left: Sequence[str], right: Sequence[str] = (), last: Sequence[str] = (), title: str = "") -> Report:

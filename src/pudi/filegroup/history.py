@@ -16,10 +16,12 @@ class SliceFiles:
     Attributes:
         instant: the requested time of its base file; empty for log files without one, which are the oldest slice.
         files: paths relative to the table's root.
+        sizes: bytes of each file.
     """
 
     instant: str
     files: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +63,27 @@ def file_groups(
     Returns:
         The file groups, by file id.
     """
-    bases: dict[str, dict[str, list[str]]] = {}
-    logs: dict[str, list[tuple[str, str]]] = {}
+    bases: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    logs: dict[str, list[tuple[str, str, int]]] = {}
     for info in files:
         name = parse_data_file(info.path.rpartition("/")[2])
         if name is None or not is_instant_time(name.instant):
             continue
         if isinstance(name, BaseFileName):
             if is_seen(name.instant):
-                bases.setdefault(name.file_id, {}).setdefault(name.instant, []).append(info.path)
+                bases.setdefault(name.file_id, {}).setdefault(name.instant, []).append((info.path, info.size))
         elif logs_name_their_slice or is_seen(name.instant):
-            logs.setdefault(name.file_id, []).append((_time(name, done, logs_name_their_slice), info.path))
+            logs.setdefault(name.file_id, []).append((_time(name, done, logs_name_their_slice), info.path, info.size))
     groups = []
     for file_id in sorted({*bases, *logs}):
-        slices = {instant: list(paths) for instant, paths in bases.get(file_id, {}).items()}
+        slices = {instant: list(found) for instant, found in bases.get(file_id, {}).items()}
         begins = list(slices)
-        for time, path in sorted(logs.get(file_id, [])):
+        for time, path, size in sorted(logs.get(file_id, [])):
             own = max((each for each in begins if each <= time), default="")
-            slices.setdefault(own, []).append(path)
+            slices.setdefault(own, []).append((path, size))
         ordered = sorted(slices.items(), reverse=True)
-        groups.append(FileGroup(partition, file_id, tuple(SliceFiles(each, tuple(paths)) for each, paths in ordered)))
+        found = tuple(SliceFiles(each, *zip(*files, strict=True)) for each, files in ordered)
+        groups.append(FileGroup(partition, file_id, found))
     return groups
 
 

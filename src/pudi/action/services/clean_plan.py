@@ -6,7 +6,7 @@ Source: SERVICES A1; CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -75,18 +75,10 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     Raises:
         CorruptError: a savepoint, a pending compaction or the last clean can't be read.
     """
-    retained = None
-    if options.policy != CleanPolicy.VERSIONS:
-        retained = earliest_to_retain(meta, timeline, options)
-        if retained is None:
-            return None
-    savepoints = {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}
-    kept = _Kept(
-        options,
-        None if retained is None else retained.requested,
-        frozenset().union(*savepoints.values()),
-        _pending_slices(meta, timeline),
-    )
+    kept = Kept.of(meta, timeline, options)
+    if kept is None:
+        return None
+    retained, savepoints = kept.retained, kept.savepoints
     view = meta.view(timeline, sizes=False)
     doomed: dict[str, tuple[str, ...]] = {}
     for group in view.groups_of(_partitions(meta, timeline, options, retained, savepoints)):
@@ -124,26 +116,44 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     groups = view.groups_of(partitions)
     newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
     found = {path.rpartition("/")[2]: "the newest slice of its file group" for each in newest for path in each.files}
-    for instant in timeline.of(Action.SAVEPOINT):
-        found |= dict.fromkeys(_names_in(meta, instant), f"savepoint {instant.requested}")
+    for requested, names in savepointed_names(meta, timeline).items():
+        found |= dict.fromkeys(names, f"savepoint {requested}")
     return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class Kept:
     """What a clean keeps of file groups.
 
     Attributes:
         options: the policy.
-        retained: requested time of the earliest commit whose state of the table stays; None if slices are counted.
-        savepointed: names of the files that savepoints name.
-        pending: requested time of the slice that a pending compaction or log compaction reads, by file group.
+        retained: the earliest commit whose state of the table stays; None if slices are counted.
+        savepoints: names of the files that savepoints keep, by requested time of their commits.
+        pending: what pending plans read, see `pending_slices`.
     """
 
     options: CleanOptions
-    retained: str | None
-    savepointed: frozenset[str]
-    pending: Mapping[tuple[str, str], str]
+    retained: Instant | None
+    savepoints: Mapping[str, frozenset[str]]
+    pending: Mapping[tuple[str, str], tuple[str, str, str]]
+    _savepointed: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_savepointed", frozenset().union(*self.savepoints.values()))
+
+    @classmethod
+    def of(cls, meta: MetaClient, timeline: Timeline, options: CleanOptions) -> Kept | None:
+        """Return what a clean of the table keeps now; None if it keeps everything.
+
+        Raises:
+            CorruptError: a savepoint or a pending plan can't be read.
+        """
+        retained = None
+        if options.policy != CleanPolicy.VERSIONS:
+            retained = earliest_to_retain(meta, timeline, options)
+            if retained is None:
+                return None
+        return cls(options, retained, savepointed_names(meta, timeline), pending_slices(meta, timeline))
 
     def unneeded(self, group: FileGroup, replaced_at: str | None) -> Iterator[SliceFiles]:
         """Return the slices of a file group to delete.
@@ -152,18 +162,20 @@ class _Kept:
             group: the file group.
             replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
         """
-        for file_slice in self._old(group, replaced_at):
-            if not any(path.rpartition("/")[2] in self.savepointed for path in file_slice.files):
+        for file_slice in self.old(group, replaced_at):
+            if not any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files):
                 yield file_slice
 
-    def _old(self, group: FileGroup, replaced_at: str | None) -> Iterable[SliceFiles]:
+    def old(self, group: FileGroup, replaced_at: str | None) -> Sequence[SliceFiles]:
+        """Return the slices of a file group that neither the policy nor a pending plan keeps, as `unneeded`."""
+        retained = None if self.retained is None else self.retained.requested
         if replaced_at is not None:
-            return group.slices if self.retained is None or replaced_at < self.retained else ()
-        since = self.pending.get((group.partition, group.file_id))
-        if self.retained is None:
+            return group.slices if retained is None or replaced_at < retained else ()
+        *_, since = self.pending.get((group.partition, group.file_id), (None,))
+        if retained is None:
             free = [each for each in group.slices if since is None or each.instant < since]
             return free[self.options.versions_retained - (since is not None) :]
-        earlier = [each for each in group.slices if each.instant < self.retained]
+        earlier = [each for each in group.slices if each.instant < retained]
         newest = group.slices[0]
         return [each for each in earlier[1:] if each is not newest and (since is None or each.instant < since)]
 
@@ -242,12 +254,15 @@ def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperat
     return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
 
 
-def _pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], str]:
+def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], tuple[str, str, str]]:
     """Return the slices that pending compactions, log compactions and clusterings read, by file group.
 
     Hudi protects those of clusterings only by the time of the earliest pending instant, and not by hours or versions.
+
+    Returns:
+        The action and the requested time of the plan, and the requested time of the slice, for each file group.
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
     for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
         for instant in timeline.of(action, *_PENDING):
             try:
@@ -256,5 +271,16 @@ def _pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str
                 continue
             for operation in operations:
                 begins = operation.base_instant if operation.base_file else ""
-                found[operation.group] = min(begins, found.get(operation.group, begins))
+                known = found.get(operation.group)
+                if known is None or begins < known[2]:
+                    found[operation.group] = action.value, instant.requested, begins
     return found
+
+
+def savepointed_names(meta: MetaClient, timeline: Timeline) -> dict[str, frozenset[str]]:
+    """Return the names of the files that each savepoint keeps, by requested time of its commit.
+
+    Raises:
+        CorruptError: a savepoint can't be read.
+    """
+    return {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}
