@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +37,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import StorageBelow, open_storage, synced
 from pudi.timeline import Instant, Timeline, TimelineStore
+from pudi.timeline.moved import refuse_layout
 
 SCHEMA_KEY = "schema"
 """Key in a commit's extra metadata under which the writer's Avro schema stands (HoodieCommitMetadata.SCHEMA_KEY)."""
@@ -52,6 +53,16 @@ def _check_schema(avro_json: str) -> None:
     """Refuse a text that is no Avro schema of a table. Whether its types are supported is checked later."""
     with suppress(NotSupportedError):
         avro_to_arrow(avro_json)
+
+
+def timeline_of(
+    config: TableConfig, storage: Storage, context: Context, lock: Lock, clock_tolerance_ms: int = 0
+) -> TimelineStore:
+    """Return the timeline of a table, where its properties say."""
+    layout: Layout = 1 if config.layout_version == 1 else 2
+    folder = rules_of(layout).folder(config.timeline_path)
+    history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
+    return TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms)
 
 
 OPENING_OPTIONS: tuple[Option[Any], ...] = (
@@ -150,11 +161,7 @@ class MetaClient:
         given = resolve_only(options, OPENING_OPTIONS)
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
-        layout: Layout = 1 if config.layout_version == 1 else 2
-        folder = rules_of(layout).folder(config.timeline_path)
-        history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
-        tolerance = given[WriteOptions.clock_tolerance_ms]
-        store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, tolerance)
+        store = timeline_of(config, storage, context, lock, given[WriteOptions.clock_tolerance_ms])
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
         reads_metadata = not metadata_switched_off(given)
         return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position)
@@ -162,6 +169,11 @@ class MetaClient:
     def for_verb(self, options: Mapping[str, str]) -> MetaClient:
         """A client of the same table with the options of one verb."""
         return MetaClient.of(self.storage, self.properties, options, self.context)
+
+    def with_config(self, config: TableConfig) -> MetaClient:
+        """The same table with other properties, under the same lock; its timeline is where these say."""
+        store = timeline_of(config, self.storage, self.context, self.lock, self.store.clock_tolerance_ms)
+        return replace(self, properties=TableProperties(config), store=store, opened=OpenedMetadata())
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
@@ -259,8 +271,11 @@ class MetaClient:
 
         Raises:
             CorruptError: they can't be read.
+            ConflictError: the table was upgraded or downgraded, and its timeline is elsewhere.
         """
-        self.update_config(TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root))
+        config = TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root)
+        refuse_layout(config.layout_version, config.version, self.store.layout, self.storage)
+        self.update_config(config)
 
     def update_config(self, config: TableConfig) -> None:
         """Take over the table's properties as they were read or changed."""

@@ -13,7 +13,6 @@ from pudi.config.clustering_options import ClusteringOptions, LayoutStrategy, Pa
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.index_options import IndexOptions
-from pudi.config.job_options import AUTO_UPGRADE
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy
@@ -39,7 +38,6 @@ from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALL_OPTIONS",
-    "AUTO_UPGRADE",
     "KEY_PREFIXES",
     "ArchiveOptions",
     "CleanOptions",

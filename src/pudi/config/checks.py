@@ -21,9 +21,11 @@ from pudi.config.table_options import (
     layout_of_version,
 )
 from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
+from pudi.config.write_options import WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _TIMEBASED = {declared.key for declared in TimebasedOptions.declared}
+_UPGRADE = "leave it out, or change it by Table.upgrade"
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
 
 
@@ -211,11 +213,13 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
         InvalidArgumentError: one differs; the message names both values.
     """
     for key, value in options.of_scope(Scope.TABLE).items():
+        if key == TableConfig.version.key and options[WriteOptions.auto_upgrade] and int(str(value)) > config.version:
+            continue  # the next write brings the table there
         wanted, persisted = _normalised(key, value), _persisted(config, key)
         if persisted is not None and wanted != persisted:
             raise InvalidArgumentError(
                 f"option {options.named.get(key, key)}={text_of(value)} contradicts the table, which has {persisted}: "
-                "it is fixed when the table is made",
+                + (_UPGRADE if key == TableConfig.version.key else "it is fixed when the table is made"),
                 table=table,
             )
 

@@ -119,8 +119,6 @@ _WRITING = (
     _harmless(key="hoodie.write.markers.type", doc="Type of markers; pudi writes one marker file per data file."),
 )  # fmt: skip
 
-AUTO_UPGRADE = _harmless("hoodie.write.auto.upgrade", "Whether Hudi's writers upgrade a table to their own version.")
-
 _PARALLELISM = tuple(
     _harmless(
         key=f"hoodie.{operation}.shuffle.parallelism",
@@ -157,7 +155,6 @@ JOB_OPTIONS: tuple[Option[Any], ...] = (
     *_MERGING,
     *_SCHEMA,
     *_WRITING,
-    AUTO_UPGRADE,
     *_PARALLELISM,
     *_MACHINERY,
 )

@@ -27,6 +27,12 @@ def type_of_class(name: str) -> str:
     return _CLASSES.get(name.removeprefix(_PACKAGE), "USER_PROVIDED")
 
 
+def class_of_type(name: str) -> str | None:
+    """The name of the class of a key generator type; None for one that isn't Hudi's."""
+    found = next((each for each, kind in _CLASSES.items() if kind == name), None)
+    return None if found is None else _PACKAGE + found
+
+
 def inferred_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:
     """The key generator that Hudi takes where none is named (`KeyGenUtils.inferKeyGeneratorType`).
 

@@ -16,12 +16,13 @@ IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
 
 _MODELS = "org.apache.hudi.common.model."
 _DEFAULT = f"{_MODELS}DefaultHoodieRecordPayload"
-_PAYLOAD_BASED = "00000000-0000-0000-0000-000000000000"
+PAYLOAD_BASED = "00000000-0000-0000-0000-000000000000"
+"""Strategy id of tables that merge by a payload class (HoodieRecordMerger.PAYLOAD_BASED_MERGE_STRATEGY_UUID)."""
 _STRATEGY_MODES = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
 }
-_OWN_STRATEGIES = {*_STRATEGY_MODES, _PAYLOAD_BASED, "1897ef5f-18bc-4557-939c-9d6a8afd1519"}
+_OWN_STRATEGIES = {*_STRATEGY_MODES, PAYLOAD_BASED, "1897ef5f-18bc-4557-939c-9d6a8afd1519"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ def mode_of_payload(name: str) -> str:
     return _PLAIN.get(name, CUSTOM)
 
 
+def is_plain(name: str) -> bool:
+    """Whether a payload class has a merge mode of its own in every version."""
+    return name in _PLAIN
+
+
 def newest_mode_of_payload(name: str) -> str:
     """The merge mode that version 9 stores for a payload class; CUSTOM for one that it loads."""
     known = payload(name)
@@ -171,8 +177,8 @@ class RequestedMerging:
             return self._newest(mode, known)
         by_payload = mode == CUSTOM and known is not None
         stored = {
-            TableOptions.compaction_payload_class.key: self.payload or _payload_of_mode(mode),
-            TableOptions.merge_strategy_id.key: _PAYLOAD_BASED if by_payload else self._strategy(mode),
+            TableOptions.compaction_payload_class.key: self.payload or payload_of_mode(mode),
+            TableOptions.merge_strategy_id.key: PAYLOAD_BASED if by_payload else self._strategy(mode),
         }
         return stored if version < 8 else {**stored, TableOptions.record_merge_mode.key: mode}
 
@@ -192,7 +198,7 @@ class RequestedMerging:
                 f"pudi.RecordMerger and give its {TableOptions.merge_strategy_id}"
             )
         identifier = self.strategy_id
-        if not identifier or identifier.lower() in _STRATEGY_MODES or (self.payload and identifier == _PAYLOAD_BASED):
+        if not identifier or identifier.lower() in _STRATEGY_MODES or (self.payload and identifier == PAYLOAD_BASED):
             return
         if is_own_strategy(identifier):
             raise NotSupportedError(
@@ -249,11 +255,14 @@ class RequestedMerging:
         return brought or tuple(given)
 
     def _strategy(self, mode: str) -> str:
-        if mode == CUSTOM:
-            return str(self.strategy_id)
-        return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
+        return str(self.strategy_id) if mode == CUSTOM else strategy_of_mode(mode)
 
 
-def _payload_of_mode(mode: str) -> str:
+def strategy_of_mode(mode: str) -> str:
+    """The strategy id of COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING."""
+    return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
+
+
+def payload_of_mode(mode: str) -> str:
     """The payload class that a merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
     return f"{_MODELS}OverwriteWithLatestAvroPayload" if mode == COMMIT_TIME_ORDERING else _DEFAULT

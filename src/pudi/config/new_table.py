@@ -32,7 +32,7 @@ _FIXED = {
     TableOptions.timeline_path.key: "timeline",
 }
 _SINCE_8 = {TableOptions.multiple_base_file_formats.key: "false"}
-_NOT_BEFORE_8 = {TableOptions.record_merge_mode.key, TableOptions.first_version.key, *_SINCE_8}
+NOT_BEFORE_8 = {TableOptions.record_merge_mode.key, TableOptions.first_version.key, *_SINCE_8}
 """Those that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
 # These decide about others and are not stored as they come.
 _DECIDING = {
@@ -71,7 +71,7 @@ def new_properties(
     }
     properties = {**_FIXED, **_versions(options), **given}
     if int(properties[TableOptions.version.key]) < 8:
-        properties = {key: value for key, value in properties.items() if key not in _NOT_BEFORE_8}
+        properties = {key: value for key, value in properties.items() if key not in NOT_BEFORE_8}
     properties[TableOptions.table_name.key] = _agreed("name", name, TableOptions.table_name, options)
     properties[TableOptions.table_type.key] = _agreed("table_type", table_type, TableOptions.table_type, options)
     properties[TableOptions.create_schema.key] = create_schema

@@ -77,6 +77,13 @@ class Options:
         return {key: value for key, value in self.given.items() if option(key).scope is scope}
 
 
+def without_table_options(given: Mapping[str, str]) -> dict[str, str]:
+    """Options as given, without those that say what a table is."""
+    resolved = resolve(given)
+    of_table = {resolved.named.get(key, key) for key in resolved.of_scope(Scope.TABLE)}
+    return {key: value for key, value in given.items() if key not in of_table}
+
+
 def resolve(*layers: Mapping[str, str] | None) -> Options:
     """Resolve maps of options; an earlier layer wins over a later one, all of them over the defaults.
 

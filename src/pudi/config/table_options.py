@@ -54,7 +54,7 @@ class TableOptions(OptionsView):
     )
     version = _option(
         "hoodie.table.version",
-        "Table version: 6, 8 or 9. A new table gets the newest. pudi doesn't upgrade tables.",
+        "Table version: 6, 8 or 9. A new table gets the newest; `Table.upgrade` changes it.",
         default=NEWEST_VERSION,
         unsupported=("1", "2", "3", "4", "5", "7"),
         job_keys=("hoodie.write.table.version",),

@@ -67,6 +67,12 @@ class WriteOptions(IndexOptions):
         "Whether a delete first removes duplicate keys from its input; the result is the same.",
         default=True,
     )
+    auto_upgrade = _option(
+        "hoodie.write.auto.upgrade",
+        "Whether a write first upgrades a table of an earlier version to `hoodie.write.table.version`, by default the "
+        "newest. Hudi does so unless it's told not to; pudi changes no table's version unasked.",
+        default=False,
+    )
     complex_keygen_new_encoding = _option(
         "hoodie.write.complex.keygen.new.encoding",
         "Whether a complex key of one column omits the column's name. Applies below table version 9 to tables without "

@@ -1,7 +1,5 @@
 """Archive files, written: entries of layout 1 into a log of one Avro block, rows of layout 2 into Parquet.
 
-Source: TimelineArchiverV1, LSMTimelineWriter.
-
 Source: TimelineArchiverV1, LSMTimelineWriter, MetadataConversionUtils.
 """
 
@@ -31,6 +29,13 @@ else:
 _INT = Struct(">i")
 _ENTRY, _ROW = RecordSchema.of(ARCHIVED_ENTRY), RecordSchema.of(HISTORY_ROW)
 _COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT})
+_COMPLETED = {
+    Action.REPLACECOMMIT: "hoodieReplaceCommitMetadata",
+    Action.CLEAN: "hoodieCleanMetadata",
+    Action.ROLLBACK: "hoodieRollbackMetadata",
+    Action.SAVEPOINT: "hoodieSavePointMetadata",
+    Action.INDEXING: "hoodieIndexCommitMetadata",
+}
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -65,21 +70,23 @@ def archived_entry(
         "version": None,
         "stateTransitionTime": transition,
     }
-    name = _field(action, state)
+    name = content_field(action, state)
     if name is not None and content:
         entry[name] = dict(content)
     return entry
 
 
-def _field(action: Action, state: State) -> str | None:
+def content_field(action: Action, state: State) -> str | None:
     """The entry's field that holds what the file of a state says; None where it's not kept."""
     done = state is State.COMPLETED
     if action in _COMMITS:
         return "hoodieCommitMetadata"
+    if done:
+        return _COMPLETED.get(action)
     if action is Action.CLEAN:
-        return "hoodieCleanMetadata" if done else "hoodieCleanerPlan"
-    if action is Action.ROLLBACK:
-        return "hoodieRollbackMetadata" if done else None
+        return "hoodieCleanerPlan"
+    if action in {Action.REPLACECOMMIT, Action.CLUSTERING}:
+        return "hoodieRequestedReplaceMetadata" if state is State.REQUESTED else "HoodieInflightReplaceMetadata"
     if action in {Action.COMPACTION, Action.LOGCOMPACTION}:
         return "hoodieCompactionPlan" if state is State.REQUESTED else None
     return None

@@ -39,6 +39,7 @@ class MetadataPartitionType:
         keys_begin_with_value: whether the value at the start of a key determines its file group.
         has_owners: whether each partition of the table may have its own file groups.
         first_v2: the first table version in which the index has version 2; None for never.
+        since: the first table version that has such partitions.
     """
 
     name: str
@@ -48,6 +49,7 @@ class MetadataPartitionType:
     keys_begin_with_value: bool = False
     has_owners: bool = False
     first_v2: int | None = None
+    since: int = 6
 
     def includes(self, partition: str) -> bool:
         """Return whether a partition of the metadata table is of this type."""
@@ -61,14 +63,19 @@ class MetadataPartitionType:
 _TYPES: list[MetadataPartitionType] = [
     MetadataPartitionType(FILES, ("filesystemMetadata",)),
     MetadataPartitionType(COLUMN_STATS, ("ColumnStatsMetadata",), group_prefix="col-stats-", first_v2=9),
-    MetadataPartitionType(PARTITION_STATS, ("ColumnStatsMetadata",)),
+    MetadataPartitionType(PARTITION_STATS, ("ColumnStatsMetadata",), since=8),
     MetadataPartitionType(BLOOM_FILTERS, ("BloomFilterMetadata",)),
     MetadataPartitionType(RECORD_INDEX, ("recordIndexMetadata",), has_owners=True),
     MetadataPartitionType(
-        SECONDARY_INDEX_PREFIX, ("SecondaryIndexMetadata",), is_named=True, keys_begin_with_value=True, first_v2=9
+        SECONDARY_INDEX_PREFIX,
+        ("SecondaryIndexMetadata",),
+        is_named=True,
+        keys_begin_with_value=True,
+        first_v2=9,
+        since=8,
     ),
     MetadataPartitionType(
-        EXPRESSION_INDEX_PREFIX, ("BloomFilterMetadata", "ColumnStatsMetadata"), is_named=True, first_v2=9
+        EXPRESSION_INDEX_PREFIX, ("BloomFilterMetadata", "ColumnStatsMetadata"), is_named=True, first_v2=9, since=8
     ),
 ]
 

@@ -16,6 +16,7 @@ from pudi.storage.capability import (
     read_tail,
     remove_folders,
     replacing,
+    stamp,
 )
 from pudi.storage.failure import system_error
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
@@ -56,6 +57,7 @@ __all__ = [
     "read_tail",
     "remove_folders",
     "replacing",
+    "stamp",
     "storage_kind",
     "synced",
     "system_error",

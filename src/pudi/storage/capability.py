@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -98,6 +99,19 @@ def local_path(storage: Storage, path: str) -> str | None:
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
     return storage.local_path(path) if isinstance(storage, LocalFiles) else None
+
+
+def stamp(storage: Storage, path: str, modified_ms: int) -> None:
+    """Set the modification time of a file, where the storage is a local file system; others keep their own.
+
+    Args:
+        storage: the files.
+        path: the file.
+        modified_ms: milliseconds since the epoch.
+    """
+    local = local_path(storage, path)
+    if local is not None:
+        os.utime(local, ns=(modified_ms * 1_000_000,) * 2)
 
 
 def open_local(storage: Storage, path: str) -> int | None:

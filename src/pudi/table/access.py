@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pudi.config import AUTO_UPGRADE, Options, TableConfig, check_readable, check_writable
+from pudi.config import Options, TableConfig, WriteOptions, check_readable, check_writable
 from pudi.errors import NotSupportedError
 from pudi.table.diagnosis import Access
 from pudi.version import __version__
@@ -21,7 +21,7 @@ _HUDI = (
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
 _NO_HFILES = "from Spark it can't read HFile base files (tried with 1.2); its Java readers can"
-_UPGRADES = f"it upgrades the table to its own version when it writes, unless {AUTO_UPGRADE} is false"
+_UPGRADES = f"it upgrades the table to its own version when it writes, unless {WriteOptions.auto_upgrade} is false"
 _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient
 from pudi.action.find_index import check_index
-from pudi.config import TableConfig, check_consistent, resolve
+from pudi.config import Options, TableConfig, WriteOptions, check_consistent, resolve
+from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
@@ -24,6 +25,7 @@ from pudi.table.recovery import Recovery
 from pudi.table.retention import Retention
 from pudi.table.services import Services
 from pudi.table.verbs import Verbs, engine_of
+from pudi.table.versions import Versions
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -39,14 +41,8 @@ else:
     replace_action = lazy_module("pudi.action.replace_partitions")
     changes = lazy_module("pudi.schema.changes")
 
-_TO_COME = frozenset(
-    [
-        "upgrade",
-    ]
-)
 
-
-class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
+class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
@@ -114,8 +110,11 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
 
     def refresh(self) -> Table:
         """Read the properties again; every verb reads the timeline anyway."""
-        self._meta = self._meta.reopen(self._options)
+        self._reopen()
         return self
+
+    def _reopen(self) -> None:
+        self._meta = self._meta.reopen(self._options)
 
     def insert(
         self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
@@ -195,7 +194,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
         if (data is None) == (where is None):
             raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
-            meta, resolved = self._for_call(options)
+            meta, resolved = self._for_write(options)
             return change_action.change_where(meta, engine_of(data, spark), None, where, resolved, if_unchanged_since)
         return self._write(data, Operation.DELETE, options, since=if_unchanged_since)
 
@@ -334,7 +333,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
         return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options)
 
     def _alter(self, change: alter_action.Change, options: Mapping[str, str] | None) -> CommitResult:
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         return alter_action.alter(meta, change, resolved)
 
     def _write(
@@ -345,22 +344,21 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview):
         extra_metadata: Mapping[str, str] | None = None,
         since: str | None = None,
     ) -> CommitResult | None:
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
             return replace_action.overwrite(
                 meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata, since=since
             )
         return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since)
 
-    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
-        """Verbs that are to come say so when they're called."""
-        if name not in _TO_COME:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-        def refuse(*_: object, **__: object) -> NoReturn:
-            raise NotSupportedError(f"table.{name}(…) is not supported yet: use Apache Hudi for it", table=self.path)
-
-        return refuse
+    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        """The table and the options of a call that writes; the table is upgraded first where they ask for it."""
+        meta, resolved = self._for_call(options)
+        wanted = resolved.explicit(TableConfig.version) or NEWEST_VERSION
+        if resolved[WriteOptions.auto_upgrade] and meta.config.version < int(str(wanted)):
+            self.upgrade(int(str(wanted)), options=options)
+            return self._for_call(options)
+        return meta, resolved
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"

@@ -66,7 +66,7 @@ class Verbs:
             ConflictError: another writer changed what would be replaced; nothing of this write is visible.
             ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was written.
         """
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         return replace_action.overwrite(
             meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions, since=if_unchanged_since
         )
@@ -78,7 +78,7 @@ class Verbs:
 
         Arguments, result and errors as `insert_overwrite`. Schema, properties and history of the table stay.
         """
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         return replace_action.overwrite(
             meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved, since=if_unchanged_since
         )
@@ -113,7 +113,7 @@ class Verbs:
             ConflictError: another writer changed what would be deleted; nothing of this write is visible.
             ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was deleted.
         """
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         return replace_action.delete_partitions(
             meta, LocalEngine(), partitions, where, resolved, extra_metadata, if_unchanged_since
         )
@@ -151,7 +151,7 @@ class Verbs:
             ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved, if_unchanged_since)
 
     def merge(
@@ -184,7 +184,7 @@ class Verbs:
         Returns:
             A builder; nothing is done before its `execute`.
         """
-        meta, resolved = self._for_call(options)
+        meta, resolved = self._for_write(options)
         engine = engine_of(source)
         keys = on if on is None or isinstance(on, str) else tuple(on)
         request = merge_action.MergeRequest(keys, (), source_alias, target_alias)
@@ -209,6 +209,9 @@ class Verbs:
             return sorted(records.counts)
         finally:
             records.release()
+
+    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        raise NotImplementedError
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """The table and the options of one call."""

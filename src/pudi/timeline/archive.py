@@ -38,6 +38,7 @@ from pudi.storage import open_input
 from pudi.timeline.instant import Instant
 
 _TIMES = ["instantTime", "completionTime", "action"]
+_CONTENTS = frozenset({"metadata", "plan"})
 _ACTIONS = {action.value: action for action in Action}
 
 
@@ -94,6 +95,16 @@ class LogArchive:
     def decoded(self, instant: Instant) -> dict[str, Any]:
         """What an archived clean did; empty for other actions."""
         return dict(self._entry(instant).clean_metadata)
+
+    def entries(self) -> Iterator[ArchivedEntry]:
+        """All entries of the archive, in no order: of each instant one for each state that it came to.
+
+        Raises:
+            CorruptError: a file is damaged.
+        """
+        for path in self._paths():
+            if not self._is_being_merged(path):
+                yield from decode_archive_log(self.storage.read(path, MaxBytes.ARCHIVE_LOG), path=path)
 
     def _entry(self, instant: Instant) -> ArchivedEntry:
         key = (instant.requested, instant.action)
@@ -193,6 +204,18 @@ class HistoryArchive:
         path, content = self._content(instant)
         return decode_avro(content, path=path)
 
+    def rows(self) -> Iterator[tuple[dict[str, Any], Action]]:
+        """All archived instants with their actions, file by file.
+
+        Raises:
+            CorruptError: the manifest or a file is damaged.
+        """
+        for name in self._manifest():
+            for row in self._read(name, [*_TIMES, "metadata", "plan"]).to_pylist():
+                if row["action"] in _ACTIONS and row["instantTime"] and is_instant_time(row["instantTime"]):
+                    done = _time(row["completionTime"], row["instantTime"])
+                    yield {**row, "completionTime": done}, _ACTIONS[row["action"]]
+
     def _manifest(self) -> list[str]:
         """Names of the live files; others in the folder are leftovers of merging."""
         return sorted(read_manifest(self.storage, self.folder)[1])
@@ -230,7 +253,7 @@ class HistoryArchive:
 
     def _read(self, name: str, columns: list[str]) -> pa.Table:
         path = f"{self.folder}/{name}"
-        kinds = {column: pa.binary() if column == "metadata" else pa.string() for column in columns}
+        kinds = {column: pa.binary() if column in _CONTENTS else pa.string() for column in columns}
         try:
             with open_input(self.storage, path) as source:
                 table = open_parquet(source).read(columns)

@@ -1,7 +1,5 @@
 """Instants move from the active timeline to the archive: first written there, then deleted here.
 
-Source: TimelineArchiverV1, V2.
-
 A crash between the two steps leaves instants in both places. Readers count them once, and the next archiving deletes
 what was already written.
 
@@ -106,8 +104,14 @@ def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileI
         if (file.requested, file.action.comparable) not in known
     ]
     if entries:
-        name = LogFileName(ARCHIVE_FILE_ID, "", newest + 1, _TOKEN, extension="archive").name
-        store.storage.create(f"{store.history}/{name}", encode_archive_log(entries), durable=True)
+        store.storage.create(
+            f"{store.history}/{archive_log_name(newest + 1)}", encode_archive_log(entries), durable=True
+        )
+
+
+def archive_log_name(number: int) -> str:
+    """The name of an archive file of layout 1."""
+    return LogFileName(ARCHIVE_FILE_ID, "", number, _TOKEN, extension="archive").name
 
 
 def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str, Any]:
@@ -147,7 +151,7 @@ def _to_history(
     ]
     if not rows:
         return
-    history = _History(store.storage, store.history, options)
+    history = HistoryWriter(store.storage, store.history, options)
     history.add(history_file(rows[0]["instantTime"], rows[-1]["instantTime"], 0), encode_history(rows))
     history.compact()
 
@@ -170,7 +174,7 @@ def _row(storage: Storage, files: Sequence[tuple[InstantFile, FileInfo]]) -> dic
     }
 
 
-class _History:
+class HistoryWriter:
     """The archived timeline of layout 2, changed manifest by manifest.
 
     Args:

@@ -9,7 +9,15 @@ from typing import Any
 
 from pudi.config import WriteOptions
 from pudi.context import Context, Lock, OneProcessLock, Storage
-from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, RefusedError, UnavailableError
+from pudi.errors import (
+    BlockedError,
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    PudiError,
+    RefusedError,
+    UnavailableError,
+)
 from pudi.format import (
     Action,
     BaseFileName,
@@ -24,12 +32,14 @@ from pudi.format import (
     encode_commit_metadata,
     parse_data_file,
 )
+from pudi.format.layout import MOVED
 from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.flush import written_files
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
+from pudi.timeline.moved import refuse_moved
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.timeline import Timeline
@@ -82,9 +92,16 @@ class TimelineStore:
         return rules_of(self.layout)
 
     def load(self) -> Timeline:
-        """The active timeline now: one listing; nothing of the archive is read."""
+        """The active timeline now: one listing; nothing of the archive is read.
+
+        Raises:
+            ConflictError: the table was upgraded or downgraded since it was opened, and its timeline is elsewhere.
+        """
         files, _ = self.storage.list_dir(self.folder)
         timeline = Timeline.from_files(files, self.layout)
+        if any(info.path == f"{self.folder}/{MOVED}" for info in files):
+            refuse_moved(self.storage, self.layout)
+            timeline = replace(timeline, is_moving=True)
         if self.layout == 2 or not timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT):
             return timeline
         return replace(timeline, instants=tuple(self._told_apart(instant) for instant in timeline.instants))
@@ -191,15 +208,24 @@ class TimelineStore:
         """Classify a pending replacecommit of layout 1: its plan tells whether it is a clustering."""
         if instant.action is not Action.REPLACECOMMIT or instant.is_completed:
             return instant
+        try:
+            is_clustering = self.is_clustering(instant)
+        except CorruptError:  # a possible clustering is never treated as a dead write
+            is_clustering = True
+        return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
+
+    def is_clustering(self, instant: Instant) -> bool:
+        """Whether the plan of a replacecommit of layout 1 says that it's a clustering; not where the plan is gone.
+
+        Raises:
+            CorruptError: the plan can't be read.
+        """
         path = self.path(instant, State.REQUESTED)
         try:
             plan = decode_requested_replace_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
         except NotFoundError:  # rolled back since the listing
-            return instant
-        except CorruptError:  # a possible clustering is never treated as a dead write
-            return replace(instant, action=Action.CLUSTERING)
-        is_clustering = plan.operation_type == CLUSTER or plan.clustering_plan is not None
-        return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
+            return False
+        return plan.operation_type == CLUSTER or plan.clustering_plan is not None
 
     def _content(self, action: Action, content: bytes | CommitMetadata) -> bytes:
         if isinstance(content, CommitMetadata):
@@ -230,9 +256,10 @@ class TimelineStore:
             ConflictError: `seen` is given, the lock doesn't keep other processes out, and one wrote meanwhile; the
                 instant is off the timeline again.
             RefusedError: the time is made here, and this machine's clock is too far from the storage's; likewise.
+            BlockedError: the time is made here, and an upgrade or downgrade of the table is pending.
         """
         with self.lock:
-            requested = at or next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)
+            requested = at or self._next_time()
             if on_requested is not None:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
@@ -248,6 +275,15 @@ class TimelineStore:
                 self.discard(instant)
                 raise
         return instant
+
+    def _next_time(self) -> str:
+        timeline = self.load()
+        if timeline.is_moving:
+            raise BlockedError(
+                "an upgrade or downgrade of the table is pending: complete it by Table.upgrade or `pudi upgrade`",
+                table=self.storage.root,
+            )
+        return next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
         """Move a requested instant to INFLIGHT."""

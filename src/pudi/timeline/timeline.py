@@ -24,10 +24,12 @@ class Timeline:
     Attributes:
         instants: all of them, oldest first.
         layout: layout of the timeline.
+        is_moving: whether an upgrade or downgrade of the table is under way that moves the timeline.
     """
 
     instants: tuple[Instant, ...] = ()
     layout: Layout = 2
+    is_moving: bool = False
     _completed: dict[str, Instant] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

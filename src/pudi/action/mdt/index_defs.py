@@ -56,6 +56,17 @@ def put_definition(meta: MetaClient, spec: IndexSpec) -> None:
     _put(meta, {spec.partition: _kind_of(spec.partition).definition(spec)})
 
 
+def set_first_version(meta: MetaClient) -> None:
+    """Write the version into definitions that have none, which are of the first; under the table's lock.
+
+    Source: EightToNineUpgradeHandler.populateIndexVersionIfMissing.
+    """
+    definitions = read_definitions(meta)
+    lacking = [name for name, each in definitions.items() if isinstance(each, dict) and each.get("version") is None]
+    if lacking:
+        _write(meta, {**definitions, **{name: {**definitions[name], "version": "V1"} for name in lacking}})
+
+
 def delete_definition(meta: MetaClient, partition: str) -> None:
     """Delete the definition of an index, if there is one; under the table's lock."""
     definitions = read_definitions(meta)

@@ -32,8 +32,6 @@ from pudi.timeline import Timeline
 _TASKS = 64
 """The maximum number of jobs that read files."""
 _Run = Callable[[Sequence[FileJob]], Sequence[FileResult]]
-_FIRST_WITH_PARTITIONS = 8
-"""The table version from which on there are statistics of partitions, where the table has some."""
 
 
 @dataclass(slots=True)
@@ -94,7 +92,7 @@ class ColumnStatsBuilder(IndexBuilder):
     @property
     def _has_partition_stats(self) -> bool:
         config = self.work.meta.config
-        return config.is_partitioned and config.version >= _FIRST_WITH_PARTITIONS
+        return config.is_partitioned and config.version >= partition_type(PARTITION_STATS).since
 
     def _add_fresh(self, slices: Iterable[FileSlice], run: _Run) -> None:
         """Add the statistics of files that have none yet."""

@@ -29,7 +29,6 @@ from pudi.metadata.value_types import leaf_type
 from pudi.schema import avro_to_arrow
 from pudi.task.expression_values import ExpressionSpec, IndexedValues
 
-_FIRST_WITH_EXPRESSIONS = 8
 _EXPRESSION = "expr"
 """The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
 
@@ -42,9 +41,9 @@ class ExpressionIndexBuilder(IndexBuilder):
         """The index over an expression of one column; see `IndexBuilder`."""
         work, asked = self.work, self.work.spec
         meta, name, table = work.meta, asked.partition, work.meta.storage.root
-        if meta.config.version < _FIRST_WITH_EXPRESSIONS:
+        if meta.config.version < work.spec.type.since:
             raise NotSupportedError(
-                f"{name}: tables of version {meta.config.version} have no expression indexes; upgrade with Apache Hudi",
+                f"{name}: tables of version {meta.config.version} have no expression indexes: Table.upgrade",
                 table=table,
             )
         if len(asked.columns) != 1:

@@ -28,7 +28,6 @@ from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.secondary_keys import SecondaryReading
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 
-_FIRST_WITH_SECONDARY = 8
 IDENTITY = "identity"
 """What stands for a column's own values in a definition (HoodieExpressionIndex.IDENTITY_TRANSFORM)."""
 
@@ -43,9 +42,9 @@ class SecondaryIndexBuilder(IndexBuilder):
         """The index over one column of the table; see `IndexBuilder`."""
         work, meta = self.work, self.work.meta
         root, name = meta.storage.root, work.spec.partition
-        if meta.config.version < _FIRST_WITH_SECONDARY:
+        if meta.config.version < work.spec.type.since:
             raise NotSupportedError(
-                f"{name}: tables of version {meta.config.version} have no secondary indexes; upgrade with Apache Hudi",
+                f"{name}: tables of version {meta.config.version} have no secondary indexes: Table.upgrade",
                 table=root,
             )
         if len(work.spec.columns) != 1:

@@ -1,0 +1,108 @@
+"""An upgrade that is under way, as a file says it: what a crash leaves is completed from there.
+
+pudi's own file: Hudi begins an upgrade that failed anew, and can't tell how far it came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pudi.action.kinds import registry
+from pudi.action.meta_client import MetaClient
+from pudi.config.table_options import TABLE_VERSIONS
+from pudi.errors import CorruptError, NotFoundError
+from pudi.format import MaxBytes
+from pudi.format.layout import UPGRADE
+from pudi.metadata.index_spec import IndexSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeIntent:
+    """An upgrade or downgrade that has begun.
+
+    Attributes:
+        old: the version that the table had.
+        new: the version that it gets.
+        has_metadata: whether it had a metadata table, which is made anew.
+        indexes: the indexes that are made anew.
+    """
+
+    old: int
+    new: int
+    has_metadata: bool = False
+    indexes: tuple[IndexSpec, ...] = ()
+
+
+def read_intent(meta: MetaClient) -> UpgradeIntent | None:
+    """Return the upgrade that is under way; None if none is.
+
+    Raises:
+        CorruptError: the file can't be read.
+    """
+    try:
+        content = json.loads(meta.storage.read(UPGRADE, MaxBytes.DEFINITIONS))
+        return UpgradeIntent(
+            _version(content["from"]),
+            _version(content["to"]),
+            bool(content["metadataTable"]),
+            tuple(_index(meta, each) for each in content["indexes"]),
+        )
+    except NotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptError(
+            "the file doesn't say which upgrade of the table is under way: compare the version in hoodie.properties "
+            "with the one that you want, delete the file, and run the upgrade again",
+            table=meta.storage.root,
+            path=UPGRADE,
+        ) from error
+
+
+def write_intent(meta: MetaClient, intent: UpgradeIntent) -> None:
+    """Say that an upgrade begins; under the table's lock."""
+    indexes = [{key: each for key, each in asdict(spec).items() if key != "type"} for spec in intent.indexes]
+    content = {
+        "from": intent.old,
+        "to": intent.new,
+        "metadataTable": intent.has_metadata,
+        "indexes": indexes,
+    }
+    meta.storage.put(UPGRADE, json.dumps(content, indent=2).encode(), durable=True)
+
+
+def delete_intent(meta: MetaClient) -> None:
+    """Say that it's over."""
+    meta.storage.delete([UPGRADE])
+
+
+def current_indexes(meta: MetaClient) -> tuple[IndexSpec, ...]:
+    """Return the indexes of a table that are ready, in the order in which they are built."""
+    ordered = sorted(meta.config.metadata_partitions, key=registry.build_order)
+    return tuple(kind.spec_to_rebuild(meta, name) for name in ordered if (kind := registry.find_kind(name)) is not None)
+
+
+def as_in_version(specs: Iterable[IndexSpec], version: int) -> tuple[IndexSpec, ...]:
+    """Return indexes as a table of some version has them, without those that it can't have."""
+    return tuple(replace(spec, version=spec.type.version(version)) for spec in specs if version >= spec.type.since)
+
+
+def _version(value: Any) -> int:
+    if value not in TABLE_VERSIONS or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no version")
+    return int(value)
+
+
+def _index(meta: MetaClient, content: Any) -> IndexSpec:
+    kind = registry.kind_of(str(content["partition"]))
+    return IndexSpec(
+        kind.type,
+        str(content["partition"]),
+        tuple(map(str, content["columns"])),
+        str(content["method"]),
+        str(content["function"]),
+        {str(key): str(value) for key, value in content["options"].items()},
+        int(content["version"]),
+    )
