@@ -67,6 +67,8 @@ class _Run:
                 to = self.chance.choice(there[-5:])
                 mine.restore(to)
                 del self.model.commits[there.index(to) + 1 :]
+            elif name == "upgrade":
+                mine.upgrade(self.chance.choice((6, 8, 9)))
             else:
                 getattr(mine, name)()
         except (pudi.NotFoundError, pudi.InvalidArgumentError) as error:
@@ -87,8 +89,8 @@ class _Run:
                 assert_same(self.made.as_of(commit.instant), expected, PLACE_FIELDS, f"as of {commit.instant}; {story}")
 
 
-def play(path: Path, layout: Layout, seed: int, count: int) -> None:
-    """Play a random sequence."""
+def play(path: Path, layout: Layout, seed: int, count: int, more: tuple[str, ...] = ()) -> None:
+    """Play a random sequence, of services that are named in `more` too."""
     run = _Run(path, layout, seed)
     for number, step in enumerate(steps(seed, count, ("insert", "upsert", "upsert", "delete", *REPLACING))):
         run.told.append(step.verb)
@@ -96,7 +98,7 @@ def play(path: Path, layout: Layout, seed: int, count: int) -> None:
             run.write(step.verb, step.data)
         if number:
             for _ in range(run.chance.randint(0, 2)):
-                run.serve(run.chance.choice(SERVICES + BACK))
+                run.serve(run.chance.choice(SERVICES + BACK + more))
         run.check()
         if number % 6 == 5:
             found = run.made.table.check()
@@ -112,3 +114,10 @@ def play(path: Path, layout: Layout, seed: int, count: int) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_random_sequences(tmp_path: Path, layout: Layout, seed: int) -> None:
     play(tmp_path / "trips", layout, seed, 14)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_random_sequences_through_the_versions(tmp_path: Path, layout: Layout, seed: int) -> None:
+    play(tmp_path / "trips", layout, seed, 14, ("upgrade", "upgrade"))

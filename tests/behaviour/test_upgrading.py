@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import pudi
 from pudi.action import MetaClient
+from pudi.cli.app import app
 from pudi.format import decode_table_properties
 from support.engines import Engine
 from support.layouts import Layout
@@ -60,7 +62,7 @@ def loses(kind: str, old: int, new: int) -> bool:
 def test_records_history_and_what_follows(
     engine: Engine, tmp_path: Path, old: int, new: int, kind: str, metadata: str
 ) -> None:
-    options = {**SHORT, "hoodie.metadata.enable": metadata, "hoodie.metadata.record.index.enable": metadata}
+    options = {**SHORT, "hoodie.metadata.enable": metadata}
     made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout(version=old, kind=kind), options)
     states: dict[str, Any] = {}
     for number, step in enumerate(steps(old, 14, ("insert", "upsert", "upsert", "insert_overwrite"))):
@@ -292,3 +294,20 @@ def test_a_damaged_note_of_an_upgrade(tmp_path: Path) -> None:
     with pytest.raises(pudi.CorruptError, match="which upgrade"):
         made.upgrade(8)
     assert made.scan().to_arrow().num_rows == 1
+
+
+def test_the_command_shows_asks_and_does(tmp_path: Path) -> None:
+    path = tmp_path / "trips"
+    pudi.create(path, SCHEMA, record_key="uuid", options={"hoodie.write.table.version": "6"})
+    pudi.Table(path).insert(table([trip(1, 10)]))
+    shown = CliRunner().invoke(app, ["upgrade", str(path), "--to", "8", "--dry-run"])
+    assert shown.exit_code == 0
+    assert "layout 2" in shown.output
+    refused = CliRunner().invoke(app, ["upgrade", str(path)], input="n\n")
+    assert refused.exit_code == 1
+    assert version_of(path) == 6
+    done = CliRunner().invoke(app, ["upgrade", str(path), "--to", "9", "--json"])
+    assert json.loads(done.output)["done"] is True
+    assert version_of(path) == 9
+    again = CliRunner().invoke(app, ["upgrade", str(path)])
+    assert again.output.strip() == "the table is of version 9 already"

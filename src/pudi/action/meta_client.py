@@ -175,6 +175,10 @@ class MetaClient:
         store = timeline_of(config, self.storage, self.context, self.lock, self.store.clock_tolerance_ms)
         return replace(self, properties=TableProperties(config), store=store, opened=OpenedMetadata())
 
+    def now(self) -> MetaClient:
+        """The same table as its properties are now, under the same lock, wherever its timeline is."""
+        return self.with_config(TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root))
+
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
         return MetaClient.open(self.storage.root, None, options, self.context, self.storage)

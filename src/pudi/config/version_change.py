@@ -85,9 +85,9 @@ def _to_8(old: _Properties, columns: Collection[str], table: str) -> _Properties
         _MODE.key: mode,
         _STRATEGY.key: strategy,
     }
-    named = old.get(_GENERATOR_CLASS)
+    named = old.get(_GENERATOR_CLASS) or key_generators.class_of_type(old.get(_GENERATOR, ""))
     if named and key_generators.type_of_class(named) != "USER_PROVIDED":
-        new[_GENERATOR] = key_generators.type_of_class(named)
+        new |= {_GENERATOR_CLASS: named, _GENERATOR: key_generators.type_of_class(named)}
     return new
 
 

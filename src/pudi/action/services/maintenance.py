@@ -24,6 +24,8 @@ from pudi.action.services.lease import PlanTakenError, is_available
 from pudi.action.services.runner import PENDING, run, run_instant
 from pudi.action.services.service import DirectService, PlannedService, TableService
 from pudi.action.services.target import ServiceTarget
+from pudi.action.upgrade import finish_pending
+from pudi.action.upgrade_intent import read_intent
 from pudi.config import Options, WriteOptions
 from pudi.errors import PudiError, cause_text
 from pudi.format import Action
@@ -32,7 +34,7 @@ from pudi.timeline import Instant
 
 _log = logging.getLogger(__name__)
 
-FAILED_WRITES, ORPHANS, INDEXES = "failed writes", "orphaned files", "indexes"
+FAILED_WRITES, ORPHANS, INDEXES, UPGRADE = "failed writes", "orphaned files", "indexes", "upgrade"
 """Steps that are no services."""
 TABLE, METADATA_TABLE = "table", "metadata table"
 """What a step works on."""
@@ -58,7 +60,7 @@ class MaintenanceStep:
     """One step of a maintenance.
 
     Attributes:
-        name: the service's name, `failed writes`, `indexes` or `orphaned files`.
+        name: the service's name, `failed writes`, `upgrade`, `indexes` or `orphaned files`.
         on: `table` or `metadata table`.
         outcome: what became of it.
         reason: why it was done or left; of a failure the error.
@@ -133,6 +135,13 @@ def maintain(
     meta.reload()
     refuse_pending_restore(meta, meta.store.load())
     work = _Work(meta, report, stopping, dry_run=dry_run)
+    pending = read_intent(meta)
+    if pending is not None:
+        what = f"from version {pending.old} to {pending.new}, whose process died: completed"
+        work.step(UPGRADE, TABLE, what, lambda: finish_pending(meta, engine, options))
+        if work.steps[-1].outcome is not Outcome.DONE:
+            return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
+        meta = meta.now()
     write_options = WriteOptions.of(options)
     dead = dead_writes(meta, write_options)
     if dead:
