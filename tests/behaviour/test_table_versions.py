@@ -1,4 +1,4 @@
-"""Tables of versions 6, 8 and 9: written as asked, read alike, never upgraded, their archived history readable."""
+"""Tables of versions 6, 8 and 9: written as asked, read alike, never upgraded unasked, their archive readable."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_other_versions_are_refused_by_name(tmp_path: Path, version: int) -> Non
         made.table.scan()
 
 
-def test_a_table_is_never_upgraded(tmp_path: Path) -> None:
+def test_a_table_is_never_upgraded_unasked(tmp_path: Path) -> None:
     made, _ = _written(LocalEngine(), tmp_path / "trips", Layout(version=6), 1)
     before = tree(made.path)
     made.options = {"hoodie.write.table.version": "9"}

@@ -205,6 +205,7 @@ class Diagnosis:
         backlog: commits that wait for table services.
         failing: table services that failed at their last attempt.
         problem: why its files can't be read; empty where they can.
+        upgrade: the upgrade of its version that is under way, or died; empty where there's none.
         advice: what to do, the most pressing first.
     """
 
@@ -219,6 +220,7 @@ class Diagnosis:
     backlog: tuple[ServiceBacklog, ...] = ()
     failing: tuple[FailingService, ...] = ()
     problem: str = ""
+    upgrade: str = ""
     advice: tuple[Advice, ...] = field(default=())
 
     @property

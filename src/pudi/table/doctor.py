@@ -10,6 +10,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.orphans import find_orphans
 from pudi.action.rollback import pending_writes
 from pudi.action.services.registry import planned_services
+from pudi.action.upgrade_intent import read_intent
 from pudi.concurrency import Liveness
 from pudi.config import MetadataOptions, Options, WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
@@ -73,8 +74,14 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         backlog=backlog,
         failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
         problem=problem,
+        upgrade=_upgrade(meta),
     )
     return found.advised((*_advice(found), *unknown))
+
+
+def _upgrade(meta: MetaClient) -> str:
+    intent = read_intent(meta)
+    return "" if intent is None else f"from version {intent.old} to {intent.new}"
 
 
 def _is_data(path: str) -> bool:
@@ -193,6 +200,10 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
     """What to do, the most pressing first."""
     if found.problem:
         yield Advice(Level.WARNING, f"its files can't be read: {found.problem}; see pudi check")
+    if found.upgrade:
+        yield Advice(
+            Level.WARNING, f"an upgrade {found.upgrade} is under way, or died: run pudi upgrade or pudi maintain again"
+        )
     if found.metadata is not None and found.metadata.problem:
         yield Advice(Level.WARNING, f"the metadata table can't be used: {found.metadata.problem}; run pudi repair")
     for each in found.pending:
