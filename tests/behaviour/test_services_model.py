@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pudi
+from pudi.action.services.maintenance import Outcome
 from pudi.format import Action
 from support.engines import LocalEngine
 from support.layouts import Layout
@@ -30,7 +31,7 @@ OPTIONS = {
     "hoodie.parquet.small.file.limit": "0",
 }
 SERVICES = ("clean", "archive", "maintain", "cluster", "compact")
-BACK = ("savepoint", "delete_savepoint", "restore", "rollback")
+BACK = ("savepoint", "delete_savepoint", "restore", "rollback", "forget")
 
 
 class _Run:
@@ -63,6 +64,8 @@ class _Run:
                 newest = max(mine.timeline.commits, key=mine.timeline.done).requested
                 mine.rollback(newest)
                 self.model.commits[:] = [each for each in self.model.commits if each.instant != newest]
+            elif name == "forget":
+                self.forget()
             elif name == "restore":
                 to = self.chance.choice(there[-5:])
                 mine.restore(to)
@@ -74,6 +77,20 @@ class _Run:
         except (pudi.NotFoundError, pudi.InvalidArgumentError) as error:
             name = f"{name}: {error}"
         self.told.append(name)
+
+    def forget(self) -> None:
+        """Delete two records for good; only savepoints may keep them."""
+        mine = self.made.table
+        keys = self.chance.sample(sorted({row["uuid"] for row in self.model.snapshot()} | {"k0001", "k0002"}), 2)
+        done = mine.forget(f"uuid in ('{keys[0]}', '{keys[1]}')")
+        assert {each.instant for each in done.left if each.instant} <= {each.instant for each in mine.savepoints()}
+        assert done.ok or any("savepoint" in each.reason for each in done.left), str(done)
+        for step in done.steps:
+            if (step.name, step.outcome) == ("delete", Outcome.DONE):
+                commit = mine.timeline.commit(step.instant)
+                assert commit is not None
+                gone = [row for row in self.model.snapshot() if row["uuid"] in keys]
+                self.model.delete(gone, commit.requested, commit.completion or commit.requested)
 
     def check(self) -> None:
         """Compare the table, and each state that is retained, with the model."""

@@ -16,7 +16,7 @@ from pudi.cli.mergers import register
 from pudi.cli.overview import files, history
 from pudi.cli.progress import progress_bars
 from pudi.cli.recovery import restore, rollback, savepoint
-from pudi.cli.retention import run_ttl
+from pudi.cli.retention import forget, run_ttl
 from pudi.cli.services import services
 from pudi.cli.versions import upgrade
 from pudi.context.lazy import lazy_module
@@ -184,7 +184,7 @@ def run_pending(
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
-for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, run_ttl, upgrade):
+for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, forget, run_ttl, upgrade):
     app.command()(command)
 
 for shows in (history, files):

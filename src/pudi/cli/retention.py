@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 import pudi
 from pudi.cli.common import Path, StorageOption, WriteOption, errors, pairs
+
+WRONG = 2
+"""Exit code where files still hold the records."""
 
 
 def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
@@ -14,3 +19,26 @@ def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOptio
         table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
         done = table.run_ttl(options=pairs("--option", option))
         typer.echo("no partition is due" if done is None else str(done))
+
+
+def forget(
+    path: Path,
+    where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Delete records from all files of a table; asks first. Earlier states of the table can't be read afterwards.
+
+    Exits with 2 if files still hold some, as those of savepoints do.
+    """
+    with errors():
+        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        if not (dry_run or yes or as_json):
+            typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
+        done = table.forget(where, dry_run=dry_run, options=pairs("--option", option))
+        typer.echo(done.to_json() if as_json else str(done))
+        if not (done.ok or dry_run):
+            raise typer.Exit(WRONG)

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.config import Options
+from pudi.config import Options, resolve_only
 from pudi.context.lazy import lazy_module
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
     from pudi.action.services import partition_ttl, target
+    from pudi.table import forget as forgetting
+    from pudi.table.forgotten import Forgotten
 else:
+    forgetting = lazy_module("pudi.table.forget")
     partition_ttl = lazy_module("pudi.action.services.partition_ttl")
     target = lazy_module("pudi.action.services.target")
 
@@ -48,3 +51,39 @@ class Retention:
         meta.reload()
         on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
         return partition_ttl.PartitionTtl().run(on)
+
+    def forget(
+        self,
+        where: str,
+        *,
+        dry_run: bool = False,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Forgotten:
+        """Delete records for good: delete them, then compact and clean until no file of the table holds them.
+
+        All versions of the records go that match `where` now, and those of records that were deleted before and once
+        matched. Of records that are in the table and don't match any more, the versions that matched go. For that,
+        pending plans are run, file groups whose log files hold some are compacted, and older slices of the whole table
+        are deleted: earlier states of the table can't be read afterwards. Before and after, every file on storage is
+        read, those of the metadata table too. Savepoints are left alone; the result says what they keep.
+
+        Args:
+            where: SQL predicate.
+            dry_run: change nothing, and say which files hold the records.
+            spark: a session to run on; None for this machine.
+            options: this call's options, over those of the `Table`. Where a clean's retention is given here
+                (`hoodie.clean.policy`, `hoodie.clean.commits.retained`, …), older slices stay as long as it says.
+
+        Returns:
+            What was done, and each file that still holds some, with what keeps it; `ok` is true without any.
+
+        Raises:
+            InvalidArgumentError: an unknown column, or a wrong predicate.
+            NotSupportedError: SQL beyond the subset, or a table that this release can't write.
+            ConflictError: other writers won; nothing was deleted.
+        """
+        meta, resolved = self._for_call(options)
+        retains = bool(resolve_only(options or {}, forgetting.RETENTION).given)
+        engine, on_cluster = engine_of(None, spark), spark is not None
+        return forgetting.forget(meta, engine, resolved, where, dry_run=dry_run, retains=retains, on_cluster=on_cluster)

@@ -56,6 +56,11 @@ class CheckRun:
         self._name = f"check-{self.meta.context.new_id()}"
 
     @property
+    def name(self) -> str:
+        """What stands for an instant where jobs need one."""
+        return self._name
+
+    @property
     def folder(self) -> str:
         """The folder of interim files, in `staging` or in the table's storage."""
         return staging_dir(self._name)

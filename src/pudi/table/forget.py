@@ -1,0 +1,296 @@
+"""Hard deletion: delete records, then compact and clean until no file holds them, and report what still does.
+
+Nothing is taken for granted: before and after, every file on storage is read, those of the metadata table too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.action import MetaClient
+from pudi.action.change_where import change_where
+from pudi.action.find_index import find_index
+from pudi.action.kinds.check_jobs import CheckRun
+from pudi.action.orphans import find_orphans, remove_orphans
+from pudi.action.rollback import dead_writes, repair
+from pudi.action.schema_history import read_history
+from pudi.action.services.clean import Clean
+from pudi.action.services.compaction import Compaction
+from pudi.action.services.forgetting import CleanHistory, CompactGroups
+from pudi.action.services.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
+from pudi.action.services.registry import planned_services
+from pudi.action.services.runner import PENDING, run, run_pending
+from pudi.action.services.target import ServiceTarget
+from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
+from pudi.config.option import Value
+from pudi.context import FileInfo
+from pudi.errors import InvalidArgumentError, PudiError
+from pudi.expr import bind, columns, evaluate, parse
+from pudi.filegroup import BaseFile, LogFile, StorageListing
+from pudi.format import METADATA_DIR, LogFileName, parse_data_file
+from pudi.scan import snapshot_scan
+from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.storage import StorageBelow
+from pudi.table.forgotten import Forgotten, reasons
+from pudi.task import Engine, FileJob
+from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
+
+_log = logging.getLogger(__name__)
+
+DELETE = "delete"
+RETENTION = (
+    CleanOptions.policy,
+    CleanOptions.commits_retained,
+    CleanOptions.hours_retained,
+    CleanOptions.versions_retained,
+)
+"""Options that say what a clean leaves, where a call gives them."""
+_PORTION = 256 << 20
+"""Bytes of files that one job reads."""
+
+
+def forget(
+    meta: MetaClient, engine: Engine, options: Options, where: str, *, dry_run: bool, retains: bool, on_cluster: bool
+) -> Forgotten:
+    """Delete records from all files of a table, or say which files hold them.
+
+    Args:
+        meta: the table.
+        engine: runs the jobs.
+        options: the caller's.
+        where: SQL predicate over the records.
+        dry_run: change nothing.
+        retains: whether a clean leaves what the options say; else only the newest slices.
+        on_cluster: whether jobs share only the table's storage with this process.
+
+    Raises:
+        InvalidArgumentError: an unknown column, or a wrong predicate.
+        NotSupportedError: SQL beyond the subset, or a table that this release can't write.
+        ConflictError: other writers won; nothing was deleted.
+    """
+    if not isinstance(where, str) or not where.strip():
+        raise InvalidArgumentError("forget needs a predicate, where", table=meta.storage.root)
+    meta.reload()
+    check_writable(meta.config, meta.storage.root, options)
+    with CheckRun(meta, engine, on_cluster) as jobs:
+        return _Forgetting(meta, engine, options, where, jobs, dry_run, retains).run()
+
+
+@dataclass(slots=True)
+class _Forgetting:
+    """One hard deletion.
+
+    Attributes:
+        seen: what each data file holds, by path and size.
+        read: paths of the files that were read.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    options: Options
+    where: str
+    jobs: CheckRun
+    dry_run: bool
+    retains: bool
+    steps: list[MaintenanceStep] = field(default_factory=list)
+    seen: dict[tuple[str, int], Held | None] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+
+    def run(self) -> Forgotten:
+        wanted, current = self._wanted()
+        if not self.dry_run:
+            self._prepare()
+        held = self._search(wanted, metadata=True)
+        if current or self.dry_run:
+            self._step(DELETE, TABLE, f"{current} records match", self._delete if current else None, must=True)
+        if not self.dry_run:
+            self._compact(self._search(wanted))
+            self._clean(self._search(wanted))
+            self._mend_metadata(self._search(wanted, metadata=True))
+            held = self._search(wanted, metadata=True)
+        left = reasons(self.meta, self.options, held, retains=self.retains)
+        return Forgotten(
+            self.meta.storage.root, len(wanted.keys), tuple(self.steps), left, len(self.read), self.dry_run
+        )
+
+    @property
+    def _target(self) -> ServiceTarget:
+        return ServiceTarget.of_table(self.meta, self.engine, self.options)
+
+    def _step(self, name: str, on: str, reason: str, work: Callable[[], object] | None, *, must: bool = False) -> None:
+        """Do one step; an error of a step that need not succeed is told, and the others are done."""
+        if work is None:
+            self.steps.append(MaintenanceStep(name, on, Outcome.NOTHING, reason))
+            return
+        if self.dry_run:
+            self.steps.append(MaintenanceStep(name, on, Outcome.DUE, reason))
+            return
+        try:
+            done = work()
+        except PudiError as error:
+            if must:
+                raise
+            _log.warning("the %s of the %s failed: %s", name, on, error, exc_info=True)
+            self.steps.append(MaintenanceStep(name, on, Outcome.FAILED, f"{type(error).__name__}: {error}"))
+            return
+        outcome = Outcome.DONE if done else Outcome.NOTHING
+        self.steps.append(MaintenanceStep(name, on, outcome, reason, getattr(done, "instant", None)))
+
+    def _wanted(self) -> tuple[Wanted, int]:
+        """Find the records: those that match now, and those that are gone from the table and once matched.
+
+        A record that is still in the table, and doesn't match any more, stays; its older versions that match go.
+
+        Returns:
+            The records, and how many are in the table now.
+        """
+        meta, timeline = self.meta, self.meta.store.load()
+        full = with_meta_fields(meta.schema(timeline))
+        where = bind(parse(self.where), full)
+        names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
+        schema = pa.schema([full.field(name).with_nullable(True) for name in names])
+        partitioned = not find_index(meta, timeline, self.options).is_global
+        wanted = Wanted(schema, where, read_history(meta, timeline, timeline), partitioned=partitioned)
+        found = self._search(wanted)
+        once = pa.concat_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
+        matching, others, current = [once.slice(0, 0)], [once.slice(0, 0)], 0
+        read = list(dict.fromkeys([*names, PARTITION_PATH]))
+        for batch in snapshot_scan(meta, read, None, None, meta_fields=True).to_batches():
+            rows = pa.table(batch)
+            keys = wanted.with_partitions(rows[RECORD_KEY], rows[PARTITION_PATH])
+            true = _flat(pc.fill_null(evaluate(where, rows), False))
+            matching.append(keys.filter(true))
+            others.append(keys.filter(pc.and_(pc.invert(true), pc.is_in(keys, value_set=once))))
+            current += len(matching[-1])
+        known = pa.concat_arrays([once, *matching]).unique()
+        keys = known.filter(pc.invert(pc.is_in(known, value_set=pa.concat_arrays(others))))
+        self.seen.clear()
+        return replace(wanted, keys=keys), current
+
+    def _prepare(self) -> None:
+        """Roll back dead writes, run pending plans, delete orphaned files."""
+        write_options = WriteOptions.of(self.options)
+        if dead_writes(self.meta, write_options):
+            self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair(self.meta, write_options))
+        timeline = self.meta.store.load()
+        if any(timeline.of(each.action, *PENDING) for each in planned_services()):
+            self._step("pending plans", TABLE, "they keep files", lambda: run_pending(self._target))
+        if find_orphans(self.meta):
+            self._step(ORPHANS, TABLE, "writes that are over left them", lambda: remove_orphans(self.meta))
+
+    def _delete(self) -> object:
+        given = {**self.options.given, CompactionOptions.services.key: False}
+        return change_where(self.meta, self.engine, None, self.where, replace(self.options, given=given))
+
+    def _compact(self, held: Sequence[Held]) -> None:
+        """Compact the file groups whose newest slice holds some."""
+        if not self.meta.merges_on_read:
+            return
+        holding = {each.path for each in held}
+        slices = self.meta.view(self.meta.store.load()).all_slices()
+        groups = {
+            (each.partition, each.file_id)
+            for each in slices
+            if each.logs and any(file.path in holding for file in (each.base, *each.logs) if file is not None)
+        }
+        if groups:
+            reason = f"the newest slices of {len(groups)} file groups hold some"
+            self._step("compaction", TABLE, reason, lambda: run(CompactGroups(groups), self._target))
+
+    def _clean(self, held: Sequence[Held]) -> None:
+        """Clean if data files hold some."""
+        files = sum(not each.path.startswith(METADATA_DIR) for each in held)
+        if files:
+            service = Clean() if self.retains else CleanHistory()
+            self._step("clean", TABLE, f"{files} files hold some", lambda: run(service, self._target))
+
+    def _mend_metadata(self, held: Sequence[Held]) -> None:
+        """Compact and clean the metadata table if its files hold some."""
+        files = sum(each.path.startswith(METADATA_DIR) for each in held)
+        if not files:
+            return
+        target = ServiceTarget.of_metadata_table(self.meta, self.engine, self.options)
+        given: dict[str, Value] = {CompactionOptions.max_delta_commits.key: 1}
+        target = replace(target, options=replace(target.options, given={**target.options.given, **given}))
+        reason = f"{files} files hold entries of them, or statistics of deleted files"
+        self._step("compaction", METADATA_TABLE, reason, lambda: run(Compaction(), target))
+        self._step("clean", METADATA_TABLE, reason, lambda: run(CleanHistory(), target))
+
+    def _search(self, wanted: Wanted, *, metadata: bool = False) -> list[Held]:
+        """Return the files that hold some, as storage is now; data files that were read before aren't read again.
+
+        Args:
+            wanted: the records.
+            metadata: whether to search the metadata table too.
+        """
+        there: dict[tuple[str, int], BaseFile | LogFile | None] = {}
+        for partition, infos in StorageListing(self.meta.storage).all_files().items():
+            for info in infos:
+                if parse_data_file(_name(info.path)) is not None:
+                    there[info.path, info.size] = _file(partition, info)
+        fresh = {key: file for key, file in there.items() if file is not None and key not in self.seen}
+        portions = enumerate(_portions(fresh.values()))
+        found = self._run([FindRecords(number, wanted, files) for number, files in portions])
+        self.seen.update({key: found.get(key[0]) for key in fresh})
+        self.read |= {path for path, _ in fresh}
+        known = [None if file is None else self.seen[key] for key, file in there.items()]
+        strange = [_strange(path) for (path, _), file in there.items() if file is None]
+        held = [*(each for each in known if each is not None), *strange]
+        if metadata and self.meta.config.metadata_partitions:
+            names = frozenset(_name(path) for path, _ in there) - {_name(each.path) for each in held}
+            held += self._run(list(self._entries(wanted, names))).values()
+        return held
+
+    def _run(self, jobs: Sequence[FileJob]) -> dict[str, Held]:
+        results = self.engine.run_jobs(self.meta.storage, self.jobs.name, jobs) if jobs else ()
+        return {each.path: each for result in results if isinstance(result, Search) for each in result.held}
+
+    def _entries(self, wanted: Wanted, names: frozenset[str]) -> Iterator[FindEntries]:
+        """Return jobs that read the metadata table.
+
+        Args:
+            wanted: the records.
+            names: names of the data files that are there and hold none.
+        """
+        storage, number = StorageBelow(self.meta.storage, METADATA_DIR), 0
+        for partition, infos in StorageListing(storage).all_files().items():
+            found = (_file(partition, info) for info in infos if parse_data_file(_name(info.path)) is not None)
+            for files in _portions(each for each in found if each is not None):
+                self.read |= {f"{METADATA_DIR}/{file.path}" for file in files}
+                yield FindEntries(number, wanted, partition, files, names)
+                number += 1
+
+
+def _file(partition: str, info: FileInfo) -> BaseFile | LogFile | None:
+    is_log = isinstance(parse_data_file(_name(info.path)), LogFileName)
+    return LogFile.of(partition, info) if is_log else BaseFile.of(partition, info)
+
+
+def _strange(path: str) -> Held:
+    return Held(path, 0, pa.array([], pa.string()), "change data, or a file of another kind, which pudi doesn't read")
+
+
+def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
+    held: list[BaseFile | LogFile] = []
+    size = 0
+    for file in files:
+        if held and size + file.size > _PORTION:
+            yield tuple(held)
+            held, size = [], 0
+        held.append(file)
+        size += file.size
+    if held:
+        yield tuple(held)
+
+
+def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

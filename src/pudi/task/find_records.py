@@ -1,0 +1,241 @@
+"""Find records in single files, whether readers see the files or not: what a hard deletion must find everywhere.
+
+Files are read as they are, without merging: every version of a record counts, and deletes count by their record keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.errors import CorruptError, NotFoundError, NotSupportedError, SchemaError
+from pudi.expr import Expr, evaluate
+from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
+from pudi.format import METADATA_DIR, parse_data_file
+from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.log_block import BlockKind, LogBlock
+from pudi.format.log_data import block_schema, decode_in_parts
+from pudi.format.log_deletes import decode_deletes
+from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pudi.metadata.decode import decode_entries
+from pudi.metadata.keys import split_secondary_keys
+from pudi.metadata.records import columns_of
+from pudi.schema import RECORD_KEY, conform_read
+from pudi.schema.internal import SchemaHistory
+from pudi.storage import StorageBelow
+from pudi.task.write import FileResult
+
+_UNREADABLE = (CorruptError, NotSupportedError, SchemaError)
+_BYTES = 64 << 20
+"""Bytes of log records to decode together."""
+_STATISTICS = "ColumnStatsMetadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The records to look for.
+
+    Attributes:
+        schema: the columns to read: record key and those of the predicate.
+        where: the predicate.
+        history: the schemas of older files, in a table with schema on read.
+        keys: identities of records (`identities`) that count whatever their values are.
+        partitioned: whether equal keys in different partitions are different records.
+    """
+
+    schema: pa.Schema
+    where: Expr
+    history: SchemaHistory | None = None
+    keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    partitioned: bool = True
+
+    def identities(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
+        """Return the identity of each record key in a partition."""
+        flat = _flat(keys)
+        return pc.binary_join_element_wise(pa.scalar(partition), flat, "\0") if self.partitioned else flat
+
+    def with_partitions(self, keys: pa.Array | pa.ChunkedArray, partitions: pa.Array | pa.ChunkedArray) -> pa.Array:
+        """Return the identity of each record key, each in its own partition."""
+        flat = _flat(keys)
+        return pc.binary_join_element_wise(_flat(partitions), flat, "\0") if self.partitioned else flat
+
+    def named(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
+        """Return which record keys of a partition are wanted."""
+        return pc.is_in(self.identities(keys, partition), value_set=self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one file holds of the wanted records.
+
+    Attributes:
+        path: the file, relative to the table's root.
+        rows: number of versions, deletes or entries of an index.
+        matching: identities of the records for which the predicate is true.
+        error: why the file can't be read; empty if it can.
+    """
+
+    path: str
+    rows: int
+    matching: pa.Array
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Search(FileResult):
+    """What some files hold.
+
+    Attributes:
+        held: the files that hold something or can't be read.
+    """
+
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindRecords:
+    """Look for records in data files. Picklable.
+
+    Attributes:
+        number: number of the job, from 0.
+        wanted: the records.
+        files: the files.
+    """
+
+    number: int
+    wanted: Wanted
+    files: tuple[BaseFile | LogFile, ...]
+
+    def run(self, storage: Storage, attempt: int) -> Search:
+        """Read them; see `FileJob.run`."""
+        found = (_guarded(each.path, lambda each=each: self._of_file(storage, each)) for each in self.files)
+        return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
+
+    def _of_file(self, storage: Storage, file: BaseFile | LogFile) -> Held | None:
+        rows, matching = 0, [pa.array([], pa.string())]
+        parts = self._of_base(storage, file) if isinstance(file, BaseFile) else self._of_log(storage, file)
+        for count, found in parts:
+            rows += count
+            matching.append(found)
+        return Held(file.path, rows, pa.concat_arrays(matching).unique()) if rows else None
+
+    def _of_base(self, storage: Storage, file: BaseFile) -> Iterator[tuple[int, pa.Array]]:
+        opened, wanted = open_base_file(storage, file), self.wanted
+        names = None if wanted.history is None else wanted.history.names(file.instant)
+        stored = {name if names is None else names.of(name)[0] for name in wanted.schema.names}
+        present = [name for name in opened.schema.names if name in stored]
+        for group in range(opened.num_groups):
+            rows = opened.read(present, [group])
+            yield self._of_rows(conform_read(rows, wanted.schema, path=file.path, names=names), file.partition)
+
+    def _of_log(self, storage: Storage, file: LogFile) -> Iterator[tuple[int, pa.Array]]:
+        wanted, nothing = self.wanted, pa.array([], pa.string())
+        schema = pa.schema([each.with_nullable(True) for each in wanted.schema])
+        for block in read_blocks(storage, file):
+            if block.kind is BlockKind.DELETE:
+                yield pc.sum(wanted.named(decode_deletes(block).keys, file.partition)).as_py() or 0, nothing
+            elif block.kind.is_data:
+                names = None if wanted.history is None else wanted.history.names(block.instant)
+                stored = {name if names is None else names.of(name)[0] for name in schema.names}
+                for rows in decode_in_parts(block, {name for name in stored if name is not None}, _BYTES):
+                    yield self._of_rows(conform_read(rows, schema, path=file.path, names=names), file.partition)
+            elif block.kind is not BlockKind.COMMAND:
+                raise NotSupportedError(f"a block of kind {block.kind.name}", path=file.path)
+
+    def _of_rows(self, rows: pa.Table, partition: str) -> tuple[int, pa.Array]:
+        wanted = self.wanted
+        true = pc.fill_null(evaluate(wanted.where, rows), False)
+        matching = wanted.identities(rows[RECORD_KEY].filter(true), partition)
+        either = pc.or_(true, wanted.named(rows[RECORD_KEY], partition)) if len(wanted.keys) else true
+        return pc.sum(either).as_py() or 0, matching
+
+
+@dataclass(frozen=True, slots=True)
+class FindEntries:
+    """Look for entries about records, or about deleted files, in files of the metadata table. Picklable.
+
+    Attributes:
+        number: number of the job, from 0.
+        wanted: the records.
+        partition: partition of the metadata table.
+        files: its files.
+        names: names of the data files that are there and hold none; column statistics of other files count.
+    """
+
+    number: int
+    wanted: Wanted
+    partition: str
+    files: tuple[BaseFile | LogFile, ...]
+    names: frozenset[str] = frozenset()
+
+    def run(self, storage: Storage, attempt: int) -> Search:
+        """Read them; see `FileJob.run`."""
+        own = StorageBelow(storage, METADATA_DIR)
+        found = []
+        for file in self.files:
+            path = f"{METADATA_DIR}/{file.path}"
+            found.append(_guarded(path, lambda file=file, path=path: self._of_file(own, file, path)))
+        return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
+
+    def _of_file(self, storage: Storage, file: BaseFile | LogFile, path: str) -> Held | None:
+        rows = 0
+        if isinstance(file, BaseFile):
+            opened = HFileReader.open(
+                lambda offset, length: storage.read_ranges(file.path, [(offset, length)])[0], file.size, path=path
+            )
+            rows = self._count(opened.scan(), opened.avro_schema, path)
+        else:
+            for block in read_blocks(storage, file):
+                rows += self._of_block(block, path)
+        return Held(path, rows, pa.array([], pa.string())) if rows else None
+
+    def _of_block(self, block: LogBlock, path: str) -> int:
+        if block.kind is BlockKind.HFILE:
+            return self._count(open_bytes(block.content, path=path).scan(), block_schema(block), path)
+        if block.kind is BlockKind.DELETE:
+            return self._named(decode_deletes(block).keys)
+        return 0
+
+    def _count(self, entries: pa.Table, schema: str, path: str) -> int:
+        columns = columns_of(self.partition)
+        if not entries.num_rows:
+            return 0
+        if _STATISTICS not in columns:
+            return self._named(entries["key"].cast(pa.string()))
+        found = decode_entries(entries, schema, ["key", _STATISTICS], path=path)[_STATISTICS].combine_chunks()
+        told = found.filter(pc.is_valid(found))
+        said = pc.or_(pc.is_valid(told.field("minValue")), pc.is_valid(told.field("maxValue")))
+        names = told.field("fileName")
+        gone = [name for name in names.unique().to_pylist() if name not in self.names and parse_data_file(name or "")]
+        return pc.sum(pc.and_(pc.is_in(names, value_set=pa.array(gone, pa.string())), said)).as_py() or 0
+
+    def _named(self, keys: pa.Array | pa.ChunkedArray) -> int:
+        flat = _flat(keys)
+        if self.partition.startswith(SECONDARY_INDEX_PREFIX):
+            _, flat = split_secondary_keys(flat)
+        elif self.partition != RECORD_INDEX:
+            return 0
+        known = self.wanted.keys
+        if self.wanted.partitioned:
+            known = pc.list_element(pc.split_pattern(known, "\0", max_splits=1), 1)
+        return pc.sum(pc.is_in(flat, value_set=known)).as_py() or 0
+
+
+def _flat(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    flat = texts.cast(pa.string())
+    return flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
+
+
+def _guarded(path: str, read: object) -> Held | None:
+    nothing = pa.array([], pa.string())
+    try:
+        found: Held | None = read()  # type: ignore[operator]
+    except NotFoundError:  # deleted meanwhile
+        return None
+    except _UNREADABLE as error:
+        return Held(path, 0, nothing, f"{type(error).__name__}: {error.message}")
+    return found
