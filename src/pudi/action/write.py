@@ -29,7 +29,7 @@ from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
 from pudi.action.schema_history import read_history
-from pudi.action.services.runner import run_after_commit
+from pudi.action.services.runner import run_after_commit, run_before_write
 from pudi.action.single_key import names_single_key
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.unchanged_since import planned, unchanged_since
@@ -114,6 +114,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
                 return None
     with write.phases.phase("repair"):
         reconcile_metadata(meta, resolved)
+        run_before_write(meta, write.engine, resolved, failed)
         timeline = repair(meta, write.options)
         build_wanted(meta, write.engine, resolved, timeline)
         reinitialize_partitions(meta, write.engine, resolved)

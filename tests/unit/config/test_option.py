@@ -122,7 +122,7 @@ def test_one_setting_with_two_values_in_a_layer_is_an_error() -> None:
 def test_the_most_special_declaration_of_a_key_counts() -> None:
     assert option("hoodie.clean.failed.writes.policy").status is Status.SUPPORTED
     assert option("hoodie.clean.commits.retained").status is Status.SUPPORTED
-    assert option("hoodie.clean.other").status is Status.HARMLESS
+    assert option("hoodie.clean.other").status is Status.UNSUPPORTED
     assert option("hoodie.deltastreamer.keygen.timebased.timezone").scope is Scope.TABLE
 
 

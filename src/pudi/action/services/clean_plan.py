@@ -5,8 +5,9 @@ Source: SERVICES A1; CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
-from pudi.format import Action, CompactionOperation, State, millis_to_instant
+from pudi.format import Action, CompactionOperation, State, instant_to_millis, millis_to_instant
 from pudi.format.clean import CleanPlan
 from pudi.format.clustering_plan import decode_clustering_plan
 from pudi.timeline import Instant, Timeline
@@ -24,6 +25,8 @@ _PAUSE = 3
 """Number of instants after a compaction of a metadata table at which a clean is due."""
 _SAVEPOINTS = "savepointed_timestamps"
 """Extra metadata that names the savepoints that a clean saw (CleanerUtils.SAVEPOINTED_TIMESTAMPS)."""
+_FILTERED = "pudi.partition.filter"
+"""Extra metadata of a clean of some partitions: the next one must look at all. Hudi's look only at later writes."""
 
 
 def last_clean(meta: MetaClient, timeline: Timeline) -> dict[str, Any]:
@@ -81,14 +84,19 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     retained, savepoints = kept.retained, kept.savepoints
     view = meta.view(timeline, sizes=False)
     doomed: dict[str, tuple[str, ...]] = {}
-    for group in view.groups_of(_partitions(meta, timeline, options, retained, savepoints)):
+    partitions = _partitions(meta, timeline, options, retained, savepoints)
+    for group in view.groups_of(partitions):
         replaced_at = view.replaced.get((group.partition, group.file_id))
         files = [f"{meta.storage.root}/{path}" for each in kept.unneeded(group, replaced_at) for path in each.files]
         if files:
             doomed[group.partition] = (*doomed.get(group.partition, ()), *files)
-    if not doomed:
+    if not doomed and not _is_worth_noting(meta, timeline, options, retained):
         return None
     extra = {_SAVEPOINTS: ",".join(sorted(savepoints))} if savepoints and meta.config.partition_fields else {}
+    if options.partitions or options.regex:
+        extra[_FILTERED] = "true"
+    if not doomed:
+        retained = _not_before(meta, timeline, retained)
     return CleanPlan(
         None if retained is None else (retained.requested, retained.action.value),
         timeline.commits[-1].requested,
@@ -153,6 +161,7 @@ class Kept:
             retained = earliest_to_retain(meta, timeline, options)
             if retained is None:
                 return None
+            retained = _capped(meta, timeline, options, retained)
         return cls(options, retained, savepointed_names(meta, timeline), pending_slices(meta, timeline))
 
     def unneeded(self, group: FileGroup, replaced_at: str | None) -> Iterator[SliceFiles]:
@@ -210,6 +219,34 @@ def earliest_to_retain(
     return max((each for each in commits if each.requested < pending), key=lambda i: i.requested, default=None)
 
 
+def _capped(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant) -> Instant:
+    """Return an earlier commit if one clean would go ahead too far (CleanerUtils.capCommitsToClean)."""
+    if options.max_commits == CleanOptions.max_commits.default:
+        return retained
+    before = last_clean(meta, timeline).get("earliestCommitToRetain")
+    free = [each for each in timeline.commits if before and before <= each.requested < retained.requested]
+    return free[options.max_commits] if len(free) > options.max_commits else retained
+
+
+def _is_worth_noting(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant | None) -> bool:
+    """Return whether a clean without files is due: later cleans needn't look at what this one has looked at."""
+    if retained is None or not options.incremental or options.empty_interval_hours <= 0:
+        return False
+    cleans = timeline.of(Action.CLEAN)
+    if not cleans:
+        return True
+    age_ms = meta.context.clock.now_ms() - instant_to_millis(cleans[-1].requested, meta.config.timezone)
+    return age_ms > timedelta(hours=options.empty_interval_hours) // timedelta(milliseconds=1)
+
+
+def _not_before(meta: MetaClient, timeline: Timeline, retained: Instant | None) -> Instant | None:
+    """Return what a clean without files retains: never more than the clean before it, whose files are gone."""
+    before = last_clean(meta, timeline).get("earliestCommitToRetain") or ""
+    if retained is None or retained.requested >= before:
+        return retained
+    return replace(retained, requested=before)
+
+
 def _partitions(
     meta: MetaClient,
     timeline: Timeline,
@@ -220,11 +257,16 @@ def _partitions(
     """Return the partitions to look at: by the commits since the last clean, if that is enough."""
     last = last_clean(meta, timeline)
     before = last.get("earliestCommitToRetain") or ""
-    told = (last.get("extraMetadata") or {}).get(_SAVEPOINTS) or ""
+    extra = last.get("extraMetadata") or {}
+    told = extra.get(_SAVEPOINTS) or ""
     ended = {each for each in told.split(",") if each} - savepoints.keys()
     start = timeline.start
-    if retained is None or not options.incremental or not before or ended or start is None or before < start:
-        return list(meta.listing(timeline).partitions())
+    whole = not options.incremental or _FILTERED in extra or bool(ended) or not before
+    if retained is None or whole or start is None or before < start:
+        known = meta.listing(timeline).partitions()
+        if options.partitions:
+            return [each for each in known if each in options.partitions]
+        return [each for each in known if re.fullmatch(options.regex, each)] if options.regex else list(known)
     found: set[str] = set()
     for instant in timeline.commits:
         if before <= instant.requested < retained.requested:

@@ -58,6 +58,8 @@ class CleanHistory(Clean):
         given: dict[str, Value] = {
             CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
             CleanOptions.versions_retained.key: 1,
+            CleanOptions.regex.key: "",
+            CleanOptions.selected.key: "",
         }
         options = CleanOptions.of(replace(target.options, given={**target.options.given, **given}))
         plan = plan_clean(target.meta, timeline, options)

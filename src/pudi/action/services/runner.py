@@ -25,7 +25,7 @@ from pudi.action.services.failures import forget, read_failure, remembered, rest
 from pudi.action.services.lease import ServiceLease, is_available, lease
 from pudi.action.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
-from pudi.config import CompactionOptions, Options
+from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.format import CommitMetadata, State
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -151,6 +151,19 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     if not target.is_metadata:
         reconcile_metadata(target.meta, target.options)
     return _Execution(service, target, target.meta).run(instant)
+
+
+def run_before_write(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+    """Run a clean if the options ask for one before each write; arguments as of `run_after_commit`.
+
+    Source: BaseHoodieWriteClient.runPreWriteCleanerPolicy.
+    """
+    if options[CleanOptions.before_write] != "CLEAN" or not options[CompactionOptions.services]:
+        return
+    target = ServiceTarget.of_table(meta, engine, options)
+    service = registry.service_named("clean", meta.storage.root)
+    with after_commit(service.name, meta.storage.root, failed):
+        run(service, target, when_due=True)
 
 
 def run_after_commit(

@@ -102,6 +102,8 @@ def metadata_table_options(options: Options) -> Options:
         CleanOptions.automatic.key: True,
         CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
         CleanOptions.versions_retained.key: _SLICES,
+        CleanOptions.regex.key: "",
+        CleanOptions.selected.key: "",
         CompactionOptions.inline.key: True,
         CompactionOptions.trigger.key: "NUM_COMMITS",
         CompactionOptions.max_delta_commits.key: options[MetadataOptions.max_delta_commits],
