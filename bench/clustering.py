@@ -14,12 +14,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import psutil
 import pyarrow as pa
 
 import pudi
+from pudi.format.parquet_chunks import NotMovableError
+from pudi.task.join import JoinedFiles
 from spark import Hudi
 
 COLUMNS, RANGE = ["x", "y"], 1_000_000
@@ -47,6 +50,8 @@ def main() -> None:
             runs[f"pudi, Spark, {layout}"] = _pudi(layout, target, hudi.session)
             runs[f"Hudi, {layout}"] = _hudi(hudi.session, layout, target)
         runs["pudi, Arrow, sized by copies"] = lambda path: pudi.Table(path, WRITER).cluster()
+        runs["pudi, Arrow, sized by rewriting"] = _rewriting
+        runs["Hudi, sized"] = _hudi(hudi.session, "linear", str(1 << 30), ordered=False)
         for number in range(given.repeats + 1):
             turns = list(runs.items())
             start = number * 3 % len(turns)
@@ -90,7 +95,17 @@ def _pudi(layout: str, target: str, spark: Any) -> Callable[[Path], object]:
     return run
 
 
-def _hudi(spark: Any, layout: str, target: str) -> Callable[[Path], object]:
+def _rewriting(path: Path) -> object:
+    """Put files together as if their row groups couldn't be copied, by the same codec."""
+
+    def refuse(*_: object) -> None:
+        raise NotMovableError("rewritten for comparison")
+
+    with mock.patch.object(JoinedFiles, "of", refuse):
+        return pudi.Table(path, WRITER).cluster()
+
+
+def _hudi(spark: Any, layout: str, target: str, *, ordered: bool = True) -> Callable[[Path], object]:
     told = METADATA | {
         TARGET: target,
         "hoodie.clean.automatic": "false",
@@ -98,11 +113,11 @@ def _hudi(spark: Any, layout: str, target: str) -> Callable[[Path], object]:
         "hoodie.parquet.bloom.filter.enabled": "false",  # pudi makes none by default, and they'd outweigh small files
     }
     options = ",".join(f"{key}={value}" for key, value in told.items())
+    order = f"order => '{','.join(COLUMNS)}', order_strategy => '{layout}', " if ordered else ""
 
     def run(path: Path) -> object:
         return spark.sql(
-            f"CALL run_clustering(path => '{path}', op => 'scheduleAndExecute', order => '{','.join(COLUMNS)}', "
-            f"order_strategy => '{layout}', options => '{options}')"
+            f"CALL run_clustering(path => '{path}', op => 'scheduleAndExecute', {order}options => '{options}')"
         ).collect()
 
     return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,12 @@ class Pipeline:
         on_commit: told the table's name, the batch's and what was committed, after each verb.
         table_type: `cow`; or `mor`, where changes go to log files that are compacted now and then, and a merger of the
             pipeline's own says which report on a flight stands.
+        keep: batches after which a savepoint keeps the flights: without one, old states are cleaned after ten commits.
     """
 
-    def __init__(self, folder: Path, engine: Engine, on_commit: OnCommit, table_type: str = "cow") -> None:
+    def __init__(
+        self, folder: Path, engine: Engine, on_commit: OnCommit, table_type: str = "cow", keep: Collection[str] = ()
+    ) -> None:
         kept: dict[str, str] = {}
         if table_type == "mor":
             pudi.register_merger(LatestReport())
@@ -67,6 +70,7 @@ class Pipeline:
         self.commits: dict[str, pudi.CommitResult] = {}  # by batch, the one that brought its departures and arrivals
         self._engine = engine
         self._on_commit = on_commit
+        self._keep = keep
         self._seen: str | None = None  # completion time up to which the delays know the flights
 
     def publish(self, schedule: Path) -> None:
@@ -79,6 +83,8 @@ class Pipeline:
         result = self._commit("flights", batch.name, self.flights.upsert(self._engine.read(batch.events)))
         if result is not None:
             self.commits[batch.name] = result
+            if batch.name in self._keep:
+                self.flights.savepoint(result.instant, comment=f"what was known after {batch.name}")
             self._refresh_delays(batch.name)
             self._seen = result.completion_time
 

@@ -34,7 +34,7 @@ def main() -> int:
     engine = engines.start(arguments.engine)
     try:
         with Screen(len(batches)) as screen, pudi.report_progress(screen):
-            pipeline = Pipeline(folder, engine, screen.commit, arguments.type)
+            pipeline = Pipeline(folder, engine, screen.commit, arguments.type, keep=[THE_DAY])
             for batch in batches:
                 screen.step(f"batch {batch.name}")
                 for schedule in batch.publishes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.context.lazy import load_export
 from pudi.errors import (
+    BlockedError,
     ChangedSinceError,
     ConflictError,
     CorruptError,
@@ -24,12 +25,14 @@ from pudi.errors import (
     TableExistsError,
     TableNotFoundError,
     UnavailableError,
+    ValidationError,
 )
 from pudi.version import __version__
 
 if TYPE_CHECKING:
     from pudi import spark
     from pudi.action import CommitResult
+    from pudi.action.hooks import CommitMessage, register_commit_callback, register_validator
     from pudi.context.progress import Progress, report_progress
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
     from pudi.table.table import Table
 
 __all__ = [
+    "BlockedError",
     "ChangedSinceError",
+    "CommitMessage",
     "CommitResult",
     "ConflictError",
     "CorruptError",
@@ -57,14 +62,18 @@ __all__ = [
     "TableExistsError",
     "TableNotFoundError",
     "UnavailableError",
+    "ValidationError",
     "__version__",
     "create",
+    "register_commit_callback",
     "register_merger",
+    "register_validator",
     "report_progress",
     "spark",
 ]
 
 _SOURCES = {
+    "CommitMessage": "pudi.action.hooks",
     "CommitResult": "pudi.action.result",
     "Progress": "pudi.context.progress",
     "MergeContext": "pudi.merge",
@@ -72,7 +81,9 @@ _SOURCES = {
     "Scan": "pudi.scan",
     "Table": "pudi.table",
     "create": "pudi.table",
+    "register_commit_callback": "pudi.action.hooks",
     "register_merger": "pudi.merge",
+    "register_validator": "pudi.action.hooks",
     "report_progress": "pudi.context.progress",
     "spark": "pudi.spark",
 }

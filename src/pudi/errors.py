@@ -120,6 +120,10 @@ class MergerError(PudiError):
     """A record merger failed, broke its contract, or is not registered: the write or read had no effect."""
 
 
+class ValidationError(PudiError):
+    """A pre-commit validator refused a write: nothing of it is visible, and the table is as it was."""
+
+
 class CorruptError(PudiError):
     """Stored bytes violate Hudi's format, or differ from what a commit states."""
 

@@ -67,6 +67,16 @@ def test_the_examples_of_the_page_on_production_run(tmp_path: Path) -> None:
         assert told.exit_code == 0, f"pudi {named}: {told.output}"
 
 
+def test_the_examples_of_the_page_on_hooks_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+    rows = pa.table({"id": [1, 2], "day": ["2026-01-01"] * 2})
+    path = pudi.create(tmp_path / "table", rows.schema, record_key="id", partition_by="day").path
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, {"pudi": pudi, "path": path, "rows": rows})
+    instant = pudi.Table(path).timeline.commits[-2].requested
+    assert capsys.readouterr().out.splitlines() == [f"UPSERT {instant} 0"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

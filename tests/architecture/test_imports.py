@@ -70,6 +70,17 @@ def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
     assert "pudi.engine.local" not in modules
 
 
+def test_a_write_without_hooks_loads_none(tmp_path: Path) -> None:
+    modules = loaded(
+        "import pudi, pyarrow as pa\n"
+        "rows = pa.table({'k': ['a'], 'v': [1]})\n"
+        f"pudi.create({str(tmp_path / 't')!r}, rows.schema, record_key='k').upsert(rows)"
+    )
+    assert modules.isdisjoint({"prometheus_client", "opentelemetry", "opentelemetry.metrics", "duckdb"})
+    own = {f"pudi.action.hooks.{name}" for name in ("http_callback", "metrics", "reporters")}
+    assert modules.isdisjoint(own)
+
+
 def test_the_help_of_the_command_loads_no_arrow() -> None:
     pytest.importorskip("typer")
     modules = loaded("import pudi.cli.app")

@@ -233,3 +233,16 @@ def test_another_writer_in_between_is_a_conflict(tmp_path: Path, monkeypatch: py
     with pytest.raises(pudi.ConflictError, match=made.timeline.commits[-1].requested[:8]):
         merge.execute()
     assert made.scan().to_arrow()["ts"].to_pylist() == [20]
+
+
+def test_columns_of_nulls_alone_get_the_tables_type(tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid")
+    made.insert(table([trip(1, 1)]))
+    source = table([trip(1, 2), trip(2, 2)]).set_column(3, "rider", pa.nulls(2))
+    assert made.merge(source).when_matched_update().when_not_matched_insert().execute()
+    found = made.head().sort_by("uuid")
+    assert found.schema == SCHEMA
+    assert found["rider"].to_pylist() == [None, None]
+    assert found["ts"].to_pylist() == [2, 2]
+    with pytest.raises(pudi.SchemaError, match="'extra' has type null"):
+        made.merge(source.append_column("extra", pa.nulls(2))).when_matched_update().execute()

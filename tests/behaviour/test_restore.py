@@ -281,3 +281,17 @@ def test_a_clean_that_was_planned_on_what_is_taken_back_goes_too(tmp_path: Path)
     mine.clean(options={"hoodie.clean.commits.retained": "1"})
     assert_same(rows(mine), state)
     assert mine.check().ok
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_statistics_stay_where_a_column_goes(tmp_path: Path, version: int) -> None:
+    pudi.create(tmp_path / "trips", SCHEMA, **Layout(version=version, kind="cow").create_arguments())
+    mine = pudi.Table(tmp_path / "trips")
+    first = mine.upsert(table([trip(0, 1)])).instant
+    mine.upsert(table([trip(0, 2)]).append_column("extra", pa.array(["e"])))
+    indexes = pudi.Table(tmp_path / "trips").config.metadata_partitions
+    assert "column_stats" in indexes
+    mine.restore(first)
+    now = pudi.Table(tmp_path / "trips")
+    assert now.config.metadata_partitions == indexes
+    assert now.check().ok

@@ -15,7 +15,7 @@ import pudi
 from pudi.action import MetaClient
 from pudi.cli.app import app
 from pudi.format import decode_table_properties
-from support.engines import Engine
+from support.engines import Engine, LocalEngine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
 from support.rows import assert_same
@@ -310,3 +310,58 @@ def test_the_command_shows_asks_and_does(tmp_path: Path) -> None:
     assert version_of(path) == 9
     again = CliRunner().invoke(app, ["upgrade", str(path)])
     assert again.output.strip() == "the table is of version 9 already"
+
+
+@pytest.mark.parametrize(("old", "new"), [(9, 6), (6, 9)])
+def test_a_damaged_archive_leaves_the_table_as_it_was(tmp_path: Path, old: int, new: int) -> None:
+    """The upgrade is refused before indexes go, and writers go on."""
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(version=old, kind="cow"), SHORT)
+    for ts in range(8):
+        made.table.upsert(table(trip(number, ts) for number in range(3)))
+    made.table.create_index("record_index")
+    made.table.archive()
+    hoodie = made.path / ".hoodie"
+    if old == 9:
+        damaged = max((hoodie / "timeline" / "history").glob("manifest_*"))
+    else:
+        damaged = next(each for each in hoodie.rglob(".commits_.archive*"))
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    before, indexes = made.snapshot(), pudi.Table(made.path).config.metadata_partitions
+    files = {each for each in made.path.rglob("*") if each.is_file()}
+    with pytest.raises(pudi.CorruptError):
+        made.table.upgrade(new, accept_loss=True)
+    assert {each for each in made.path.rglob("*") if each.is_file()} == files
+    now = pudi.Table(made.path, options=SHORT)
+    assert (now.config.version, now.config.metadata_partitions) == (old, indexes)
+    assert made.snapshot() == before
+    now.upsert(table([trip(0, 99)]), options={"hoodie.archive.automatic": "false"})
+    assert len(made.snapshot()) == len(before)
+
+
+def test_an_index_made_after_a_dead_upgrade_is_kept(tmp_path: Path) -> None:
+    """What a dead upgrade noted is old by then."""
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(version=9, kind="cow"), SHORT)
+    made.table.upsert(table(trip(number, 1) for number in range(3)))
+    note = {"from": 9, "to": 6, "metadataTable": True, "indexes": []}
+    (made.path / ".hoodie" / "upgrade.json").write_text(json.dumps(note))
+    made.table.create_index("record_index")
+    made.table.upgrade(6)
+    now = pudi.Table(made.path)
+    assert "record_index" in now.config.metadata_partitions
+    assert now.check().ok
+
+
+@pytest.mark.parametrize("partition", ["secondary_index_x/../../../../victim", "../../victim", "/etc", ""])
+def test_the_note_of_an_upgrade_names_only_partitions(tmp_path: Path, partition: str) -> None:
+    made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(version=9, kind="cow"), SHORT)
+    made.table.upsert(table([trip(0, 1)]))
+    spec = {"columns": ["rider"], "method": "", "function": "identity", "options": {}, "version": 1}
+    note = {"from": 8, "to": 9, "metadataTable": True, "indexes": [{"partition": partition, **spec}]}
+    (made.path / ".hoodie" / "upgrade.json").write_text(json.dumps(note))
+    victim = tmp_path / "victim" / "file"
+    victim.parent.mkdir()
+    victim.write_text("x")
+    with pytest.raises((pudi.CorruptError, pudi.NotSupportedError)):
+        made.table.upgrade(9)
+    assert victim.read_text() == "x"
+    assert len(made.snapshot()) == 1

@@ -96,6 +96,17 @@ def play(seed: int, kind: str, root: str = MEMORY, **more: str) -> Outcome:
     return Outcome(simulation.steps, refused, files, rows, writers[0].check().differences)
 
 
+ASYNC = {
+    "hoodie__datasource__compaction__async__enable": "true",
+    "hoodie__compact__inline__max__delta__commits": "2",
+    "hoodie__clean__async": "true",
+    "hoodie__clean__commits__retained": "1",
+    "hoodie__archive__async": "true",
+    "hoodie__keep__min__commits": "3",
+    "hoodie__keep__max__commits": "4",
+}
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_seed_gives_the_same_schedule_and_the_same_bytes(kind: str) -> None:
     first, again = play(1, kind), play(1, kind)
@@ -154,3 +165,15 @@ def test_clusterings_beside_writes_keep_all_that_was_written(version: str, kind:
     assert any(path.endswith(".replacecommit") for _, _, path in found.steps)
     assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
     assert found.differences == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("version", "kind"), [("6", "mor"), ("9", "cow"), ("9", "mor")])
+def test_services_beside_writes_keep_all_that_was_written(version: str, kind: str, seed: int) -> None:
+    found = play(seed, kind, hoodie__write__table__version=version, **ASYNC)
+    assert {writer for writer, _, _ in found.steps if writer is not None} > {0, 1}
+    assert any(path.endswith(".clean") for writer, _, path in found.steps if writer not in {None, 0, 1})
+    assert found.rows == {f"k{number:04}": 6 if number >= 10 else 5 for number in range(30)}
+    assert found.differences == ()
+    if not seed:
+        assert play(seed, kind, hoodie__write__table__version=version, **ASYNC).steps == found.steps

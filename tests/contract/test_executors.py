@@ -107,6 +107,34 @@ def test_a_mutex_that_is_free_is_acquired(executor: Executor) -> None:
     assert not executor.acquire(mutex, 0.05)
 
 
+def test_what_was_begun_is_done_when_it_was_waited_for(executor: Executor) -> None:
+    called: list[int] = []
+    begun = executor.begin(lambda: called.append(1), "test", exit_seconds=60)
+    assert begun.wait()
+    assert begun.wait(0)
+    assert called == [1]
+
+
+def test_what_is_begun_runs_beside_its_caller() -> None:
+    go = threading.Event()
+    begun = ThreadExecutor().begin(go.wait, "test", exit_seconds=60)
+    assert not begun.wait(0.05)
+    go.set()
+    assert begun.wait(60)
+
+
+def test_at_the_end_of_a_program_all_is_done_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pudi.context.background._program.starts_threads", False)
+    threads, executor = set[int](), ThreadExecutor()
+    timer = executor.every(0.001, lambda: threads.add(0), "test")
+    executor.map(lambda _: threads.add(threading.get_ident()), range(100))
+    assert executor.begin(lambda: threads.add(threading.get_ident()), "test", exit_seconds=0).wait(0)
+    assert list(Streams().ahead(executor, 3, 2)) == [0, 1, 2, 0, 1]
+    assert executor.call_within(60, lambda: 5) == 5
+    timer.stop()
+    assert threads == {threading.get_ident()}
+
+
 def test_a_call_that_blocks_is_given_up() -> None:
     for_ever = threading.Event()
     assert ThreadExecutor().call_within(0.05, for_ever.wait) is None

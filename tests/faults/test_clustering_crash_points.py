@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import pudi
 from pudi.action import MetaClient
+from pudi.config import ALLOW_UPDATES
 from pudi.context import Context
-from pudi.format import Action
+from pudi.format import Action, State
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
 from support.layouts import Layout
@@ -36,10 +38,14 @@ def rows(path: Path) -> list[Row]:
     return sorted(({k: v for k, v in row.items() if k != "_hoodie_file_name"} for row in found), key=str)
 
 
-def cluster(path: Path, **fault: object) -> FaultStorage:
+def run(path: Path, verb: Callable[[pudi.Table], object], **fault: object) -> FaultStorage:
     storage = FaultStorage(open_storage(str(path)), **fault)  # type: ignore[arg-type]
-    pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS).cluster()
+    verb(pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS))
     return storage
+
+
+def cluster(path: Path, **fault: object) -> FaultStorage:
+    return run(path, lambda mine: mine.cluster(), **fault)
 
 
 def orphans(path: Path) -> set[str]:
@@ -63,13 +69,14 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", (1, 2, 3))
 @pytest.mark.parametrize(("mode", "after"), FAULTS)
-def test_every_call(written: Path, tmp_path: Path, mode: str, after: bool) -> None:
+def test_every_call(written: Path, tmp_path: Path, mode: str, after: bool, first: int) -> None:
     whole = Path(shutil.copytree(written, tmp_path / "whole"))
     old = rows(whole)
     calls = cluster(whole).calls
     assert len(pudi.Table(whole).file_slices()) == 3
-    for number in range(1, calls + 1):
+    for number in range(first, calls + 1, 3):
         path = Path(shutil.copytree(written, tmp_path / str(number)))
         with contextlib.suppress(pudi.PudiError, SimulatedCrash):
             cluster(path, fail_at=number, mode=mode, crash_after=after)
@@ -86,4 +93,72 @@ def test_every_call(written: Path, tmp_path: Path, mode: str, after: bool) -> No
         assert mine.check().ok, f"call {number}: {mine.check()}"
         mine.upsert(table([trip(3, 9, "after")]))
         assert {row["uuid"]: row["rider"] for row in rows(path)}["k0003"] == "after"
+        shutil.rmtree(path)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", (1, 2, 3))
+@pytest.mark.parametrize(("mode", "after"), FAULTS)
+def test_every_call_of_scheduling(written: Path, tmp_path: Path, mode: str, after: bool, first: int) -> None:
+    """A plan is there or not; a writer that comes next meets at most one, and the plan can be run or rolled back."""
+
+    def schedule(mine: pudi.Table) -> None:
+        mine.schedule("clustering")
+
+    old = rows(written)
+    calls = run(Path(shutil.copytree(written, tmp_path / "whole")), schedule).calls
+    for number in range(first, calls + 1, 3):
+        path = Path(shutil.copytree(written, tmp_path / str(number)))
+        with contextlib.suppress(pudi.PudiError, SimulatedCrash):
+            run(path, schedule, fail_at=number, mode=mode, crash_after=after)
+        mine = pudi.Table(path, options=EAGER)
+        pending = mine.timeline.of(Action.CLUSTERING, State.REQUESTED)
+        assert len(pending) <= 1, f"call {number}"
+        if number % 2 and pending:
+            mine.rollback(pending[0].requested)
+            mine.upsert(table([trip(3, 9, "after")]))
+        else:
+            assert len(mine.run_pending()) == len(pending), f"call {number}"
+            assert rows(path) == old, f"call {number}"
+        assert mine.timeline.pending == ()
+        assert mine.check().ok, f"call {number}: {mine.check()}"
+        shutil.rmtree(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "after"), FAULTS)
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_every_call_of_a_write_that_a_plan_yields_to(
+    written: Path, tmp_path: Path, mode: str, after: bool, rolls_back: bool
+) -> None:
+    """The write is there as a whole or not at all, and no plan that would lose it is left when it is."""
+    allow = {"hoodie.clustering.updates.strategy": ALLOW_UPDATES}
+    allow["hoodie.clustering.rollback.pending.replacecommit.on.conflict"] = str(rolls_back).lower()
+
+    def upsert(mine: pudi.Table) -> None:
+        mine.upsert(table([trip(3, 9, "after")]), options=allow)
+
+    planned = Path(shutil.copytree(written, tmp_path / "planned"))
+    assert pudi.Table(planned, options=OPTIONS).schedule("clustering") is not None
+    old = rows(planned)
+    whole = Path(shutil.copytree(planned, tmp_path / "whole"))
+    calls = run(whole, upsert).calls
+    new = {row["uuid"]: row["rider"] for row in rows(whole)}
+    assert new["k0003"] == "after"
+    for number in range(1, calls + 1):
+        path = Path(shutil.copytree(planned, tmp_path / str(number)))
+        with contextlib.suppress(pudi.PudiError, SimulatedCrash):
+            run(path, upsert, fail_at=number, mode=mode, crash_after=after)
+        found = {row["uuid"]: row["rider"] for row in rows(path)}
+        assert found == new or rows(path) == old, f"call {number}"
+        mine = pudi.Table(path, options=EAGER)
+        if found == new:
+            assert not mine.timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT), f"call {number}"
+        mine.run_pending()
+        assert {row["uuid"]: row["rider"] for row in rows(path)} == found, f"call {number}, after the plan"
+        mine.upsert(table([trip(3, 9, "after")]))
+        assert {row["uuid"]: row["rider"] for row in rows(path)} == new, f"call {number}"
+        mine.maintain()
+        assert mine.timeline.pending == (), f"call {number}"
+        assert mine.check().ok, f"call {number}: {mine.check()}"
         shutil.rmtree(path)

@@ -59,18 +59,24 @@ def written(
     done = mine.insert_overwrite(table([trip(0, 9)]))
     assert done is not None
     states[done.instant] = rows(path)
+    mine.create_index("record_index")
+    if version >= 8:
+        mine.create_index("secondary_index", columns=["rider"], name="rider")
     return path, states
 
 
 @pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", (1, 2, 3))
 @pytest.mark.parametrize(("mode", "after"), FAULTS)
-def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool) -> None:
+def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool, first: int) -> None:
     source, states = written
     to = list(states)[1]
     whole = Path(shutil.copytree(source, tmp_path / "whole"))
     calls = restore(whole, to).calls
     assert rows(whole) == states[to]
-    for number in range(1, calls + 1):
+    indexes = pudi.Table(source).config.metadata_partitions
+    assert pudi.Table(whole).config.metadata_partitions == indexes
+    for number in range(first, calls + 1, 3):
         path = Path(shutil.copytree(source, tmp_path / str(number)))
         with contextlib.suppress(pudi.PudiError, SimulatedCrash):
             restore(path, to, fail_at=number, mode=mode, crash_after=after)
@@ -82,5 +88,37 @@ def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool) ->
         assert rows(path) == states[to], f"call {number}"
         mine.upsert(table([trip(0, 50)]), options={"hoodie.clean.failed.writes.policy": "EAGER"})
         assert len(rows(path)) == len(states[to]), f"call {number}"
+        now = pudi.Table(path).config
+        assert now.metadata_partitions == indexes, f"call {number}"
+        assert now.metadata_partitions_to_rebuild == (), f"call {number}"
         assert mine.check().ok, f"call {number}: {mine.check()}"
         shutil.rmtree(path)
+
+
+@pytest.mark.sampled(1)
+def test_maintenance_or_another_restore_rebuilds_the_indexes(written: Written, tmp_path: Path) -> None:
+    """Once the restore itself is over, a crash leaves indexes to rebuild."""
+    source, states = written
+    to = list(states)[1]
+    whole = Path(shutil.copytree(source, tmp_path / "whole"))
+    calls = restore(whole, to).calls
+    indexes = pudi.Table(source).config.metadata_partitions
+    left = 0
+    for number in range(calls * 2 // 3, calls, max(calls // 15, 1)):
+        path = Path(shutil.copytree(source, tmp_path / str(number)))
+        with contextlib.suppress(SimulatedCrash):
+            restore(path, to, fail_at=number, mode="crash")
+        mine = pudi.Table(path, options=OPTIONS)
+        if any(each.action is Action.RESTORE for each in mine.timeline.pending):
+            continue
+        left += bool(mine.config.metadata_partitions_to_rebuild)
+        if left % 2:
+            assert mine.maintain().ok, f"call {number}"
+        else:
+            mine.restore(to)
+        now = pudi.Table(path).config
+        assert now.metadata_partitions == indexes, f"call {number}"
+        assert now.metadata_partitions_to_rebuild == (), f"call {number}"
+        assert rows(path) == states[to], f"call {number}"
+        assert mine.check().ok, f"call {number}: {mine.check()}"
+    assert left, "some crash left an index to rebuild"

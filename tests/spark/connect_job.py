@@ -45,6 +45,9 @@ def main() -> None:
     answers["merged"] = {r[0]: r[1] for r in late.scan().to_spark(spark).groupBy("note").count().collect()}
     answers["compacted"] = late.compact(spark=spark).operation
     answers["read-optimized"] = late.scan(read_optimized=True).to_spark(spark).count()
+    beside = {"hoodie.datasource.compaction.async.enable": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    late.upsert(frame.filter("id < 10"), options=beside)
+    answers["beside"] = [str(late.wait_for_services()), sum(len(s.logs) for s in late.file_slices())]
     answers["read-modify-write"] = read_modify_write(table, spark)
     try:
         table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))

@@ -42,4 +42,5 @@ def test_every_verb_works(tmp_path: Path) -> None:
         "merged": {"a": 90, "b": 6},
         "compacted": "COMPACT",
         "read-optimized": 96,
+        "beside": ["no service failed, none is left", 0],
     }

@@ -11,6 +11,7 @@ import pytest
 
 import pudi
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
+from pudi.format import Action
 
 pytestmark = pytest.mark.spark
 
@@ -76,6 +77,29 @@ def test_batches_of_a_stream_go_to_log_files_once(tmp_path: Path, spark: Any) ->
     assert sum(len(s.logs) for s in pudi.Table(path).file_slices()) == 4
     times = pudi.Table(path).scan(["id", "ts"]).to_arrow()
     assert sorted(zip(*times.to_pydict().values(), strict=True)) == [(n, 8 if n < 4 else 1) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("options", "compacted"),
+    [
+        ({}, True),
+        ({"hoodie.datasource.compaction.async.enable": "false"}, False),
+        ({"hoodie.datasource.write.streaming.disable.compaction": "true"}, False),
+        ({"hoodie.table.services.enabled": "false"}, False),
+    ],
+)
+def test_streams_compact_beside_their_batches(
+    tmp_path: Path, spark: Any, options: dict[str, str], compacted: bool
+) -> None:
+    path = tmp_path / "t"
+    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline.max.delta.commits": "2"}
+    write = pudi.spark.batch_writer(path, **(HUDI | kind | options))
+    for batch in range(3):
+        write(_frame(spark, range(4), ts=batch), batch)
+    assert pudi.Table(path).wait_for_services().ok
+    assert bool(pudi.Table(path).timeline.of(Action.COMMIT)) is compacted
+    assert pudi.Table(path).timeline.pending == ()
+    assert set(pudi.Table(path).scan(["ts"]).to_arrow()["ts"].to_pylist()) == {2}
 
 
 def test_overwrites_and_deletes_of_partitions(tmp_path: Path, spark: Any) -> None:

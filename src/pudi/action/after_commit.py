@@ -13,7 +13,9 @@ CLEAN_UP, METADATA_TABLE = "clean-up", "metadata table"
 
 
 @contextmanager
-def after_commit(service: str, table: str, failed: dict[str, str] | None = None) -> Iterator[None]:
+def after_commit(
+    service: str, table: str, failed: dict[str, str] | None = None, *, retried: bool = True
+) -> Iterator[None]:
     """Do something after a commit. If it fails, log the error with its traceback, and go on.
 
     The next commit or the next writer's repair does what was left undone.
@@ -22,14 +24,16 @@ def after_commit(service: str, table: str, failed: dict[str, str] | None = None)
         service: its name.
         table: the table's root.
         failed: where the error is noted by the service's name.
+        retried: whether a later commit tries again.
     """
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the commit is done
         _log.warning(
-            "table %s: the commit stands, but the %s after it failed, and will be tried again: %s",
+            "table %s: the commit stands, but the %s after it failed%s: %s",
             table,
             service,
+            ", and will be tried again" if retried else "",
             error,
             exc_info=True,
         )

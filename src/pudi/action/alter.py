@@ -11,6 +11,7 @@ import pyarrow as pa
 from pudi.action.frame import Completion, complete_action, pending
 from pudi.action.mdt.build import build_metadata, reconcile_metadata
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
+from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history
@@ -43,7 +44,7 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         ConflictError: another writer changed the schema meanwhile; nothing was done.
     """
     options = WriteOptions.of(resolved)
-    began = meta.context.clock.monotonic()
+    phases = Phases.of(meta, ALTER_SCHEMA.lower())
     root = meta.storage.root
     meta.reload()
     check_writable(meta.config, root, resolved)
@@ -61,7 +62,8 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(meta, resolved)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
-    with pending(meta, meta.commit_action, options) as instant:
+    failed: dict[str, str] = {}
+    with pending(meta, meta.commit_action, options, failed=failed) as instant:
         newest = replace(after, version=int(instant.requested))
         metadata = CommitMetadata(
             partition_to_write_stats={},
@@ -74,7 +76,8 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
             if ConflictCheck(meta.store, instant, metadata, timeline, None).new_commits(now):
                 raise ConflictError("another writer committed meanwhile; change the columns again", table=root)
 
-        done = complete_action(meta, instant, Completion(metadata, check, timeline, history.with_version(newest)))
+        completion = Completion(metadata, check, timeline, history.with_version(newest))
+        done = complete_action(meta, instant, completion, failed)
     return CommitResult(
         instant=done.requested,
         completion_time=done.completion or "",
@@ -84,8 +87,9 @@ def alter(meta: MetaClient, change: Change, resolved: Options) -> CommitResult:
         records_deleted=0,
         files_written=0,
         bytes_written=0,
-        duration=meta.context.clock.monotonic() - began,
+        duration=meta.context.clock.monotonic() - phases.began,
         phases={},
+        failed_services=failed,
     )
 
 

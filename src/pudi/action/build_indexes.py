@@ -8,6 +8,7 @@ from pudi.action.indexing import build_index
 from pudi.action.kinds import registry
 from pudi.action.mdt.build import build_metadata
 from pudi.action.meta_client import MetaClient
+from pudi.action.rebuild import finish_rebuild
 from pudi.config import Options
 from pudi.errors import ConflictError
 from pudi.format.metadata_partitions import FILES
@@ -20,6 +21,8 @@ _log = logging.getLogger(__name__)
 def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline | None = None) -> None:
     """Make the metadata table and the indexes that the user asks for and the table lacks, one by one.
 
+    Before, rebuild what another process deleted and didn't rebuild.
+
     Args:
         meta: the table.
         engine: runs the jobs.
@@ -31,6 +34,7 @@ def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: T
         NotFoundError: a file of the table is missing.
         CorruptError: a file of the table can't be read.
     """
+    finish_rebuild(meta, engine, options)
     build_metadata(meta, options, timeline)
     for asked in [spec for kind in registry.KINDS for spec in kind.wanted(meta, options)]:
         if FILES in meta.config.metadata_partitions and asked.partition not in meta.config.metadata_partitions:

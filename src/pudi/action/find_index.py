@@ -109,7 +109,7 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
         InvalidArgumentError: the options contradict each other or the table, so that writes would miss keys: another
             number of buckets or other hashed columns, a bucket index on files without buckets, another index on files
             with buckets; or nothing decides the number of buckets.
-        NotSupportedError: the table's buckets are numbered partition by partition, or are being resized.
+        NotSupportedError: the table's buckets are numbered partition by partition.
     """
     check_index_options(meta.config, options, meta.storage.root)
     found = _Finder(meta, timeline, options).find()
@@ -265,7 +265,7 @@ class _Finder:
                 table=table,
             )
         rings = read_rings(self.meta, self.timeline, paths)
-        known = [len(ring.values) for _, ring in sorted(rings.items())]
+        known = [ring.initial or len(ring.values) for _, ring in sorted(rings.items())]
         given = self.options[_COUNT] or self.meta.config.raw.get(_COUNT.key)
         if given is None and not known:
             return None

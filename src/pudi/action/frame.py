@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.commit_steps import add_partitions
+from pudi.action.hooks.callbacks import announce
+from pudi.action.hooks.measure import note_failure
+from pudi.action.hooks.validators import ValidatedStateChangedError, Validation, validate
 from pudi.action.kinds.kind import IndexedCommit, IndexStaging, RemovedFiles
 from pudi.action.mdt.commit_hook import complete_with_metadata
 from pudi.action.meta_client import MetaClient
@@ -24,6 +28,9 @@ from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant, Timeline
+
+_VALIDATIONS = 3
+"""How often a commit is validated while other commits change the same partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +63,52 @@ def complete_action(
 ) -> Instant:
     """Complete an inflight instant whose files are written, on a table or on its metadata table.
 
-    New folders become partitions, schemas are stored, indexes are prepared. Then, under the table's lock, the action
-    is checked, and the metadata table's deltacommit and the instant complete. What fails after that is only noted.
+    New folders become partitions, schemas are stored, validators run, indexes are prepared. Then, under the table's
+    lock, the action is checked, and the metadata table's deltacommit and the instant complete. Markers are deleted and
+    callbacks called after that; what fails then is only noted.
 
     Args:
         meta: the table.
         instant: the inflight instant.
         done: the work.
-        failed: where it's noted that the clean-up failed.
+        failed: where it's noted that the clean-up or a callback failed.
 
     Raises:
         ConflictError: another writer got in the way; the instant is pending still.
+        ValidationError: a validator refused; likewise.
     """
     if not meta.is_metadata:
         add_partitions(meta, instant, [s for group in done.written.partition_to_write_stats.values() for s in group])
     if done.history is not None:
         write_history(meta, instant.requested, done.history)
     commit = IndexedCommit(meta, instant, done.written, done.staging, done.removed)
-    completed = complete_with_metadata(commit, done.check, done.seen, done.action, done.content)
+    completed = _complete_validated(commit, done)
     with after_commit(CLEAN_UP, meta.storage.root, failed):
         Markers(meta.storage, instant.requested).delete()
+    if done.content is None:
+        announce(meta, completed, done.written, failed)
     return completed
+
+
+def _complete_validated(commit: IndexedCommit, done: Completion) -> Instant:
+    """Validate a commit and complete it; validate it again if another commit changed what the validators saw."""
+    meta, instant = commit.meta, commit.instant
+    validation: Validation | None = None
+
+    def check(now: Timeline) -> None:
+        done.check(now)
+        if validation is not None:
+            validation.check(now)
+
+    for attempt in count(1):
+        if done.staging is not None and done.content is None:
+            validation = validate(meta, instant, done.action or instant.action, done.written, done.staging.engine)
+        try:
+            return complete_with_metadata(commit, check, done.seen, done.action, done.content)
+        except ValidatedStateChangedError:
+            if attempt == _VALIDATIONS:
+                raise
+    raise AssertionError("the loop ends by a return or an error")
 
 
 @contextmanager
@@ -111,6 +143,7 @@ def pending(
         instant = meta.store.start(instant, inflight)
         yield instant
     except BaseException as error:
+        note_failure(meta, action.value, error)
         nothing_there = instant is None and isinstance(error, (ConflictError, RefusedError))
         for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
             with suppress(PudiError):  # the first error is the one to tell

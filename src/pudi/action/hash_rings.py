@@ -1,6 +1,6 @@
-"""Hash rings of a consistent bucket index: read before a write, created for new partitions and after overwrites.
+"""Hash rings of a consistent bucket index: read before a write, created for new partitions, overwrites, clusterings.
 
-This release doesn't resize them.
+Files of rings that count are never deleted, as in Hudi: readers of earlier states of the timeline may need them.
 
 Source: ConsistentBucketIndexUtils.
 """
@@ -14,9 +14,9 @@ from dataclasses import replace
 from pudi.action.meta_client import MetaClient
 from pudi.config import IndexOptions
 from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError, TableExistsError
-from pudi.format import CONSISTENT_HASHING_DIR, Action, MaxBytes, State
+from pudi.format import CONSISTENT_HASHING_DIR, MaxBytes
 from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ring, decode_ring, encode_ring
-from pudi.index import ConsistentBuckets, Index
+from pudi.index import AnyBuckets, ConsistentBuckets, Index
 from pudi.plan import Operation
 from pudi.storage import delete_for_good
 from pudi.timeline import Timeline
@@ -34,13 +34,8 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
 
     Raises:
         CorruptError: hashing metadata can't be read.
-        NotSupportedError: buckets are being resized.
+        NotSupportedError: it can't be told whether a ring of a lost instant counts.
     """
-    if timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
-        raise NotSupportedError(
-            "the table's buckets are being resized by a pending clustering; let Apache Hudi finish it",
-            table=meta.storage.root,
-        )
     names: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -66,42 +61,58 @@ def renewed_index(meta: MetaClient, index: Index, replaced: Mapping[str, Sequenc
     """
     if not isinstance(index.buckets, ConsistentBuckets):
         return index
-    partitions = {partition for partition, ids in replaced.items() if ids}
+    partitions = replaced_partitions(replaced)
     return replace(index, buckets=index.buckets.renewed(partitions, meta.context.new_id()))
 
 
-def write_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
-    """Write the rings of `renewed_index`; they take effect when the instant completes, as those of a resizing do.
+def write_rings(meta: MetaClient, instant: str, buckets: AnyBuckets | None, partitions: Iterable[str]) -> None:
+    """Write the new rings of some partitions; they take effect when the instant completes.
 
-    If it never completes, readers ignore the files.
+    If it never completes, readers ignore the files. A plan that is run again writes the same ones.
+
+    Args:
+        meta: the table.
+        instant: requested time of the overwrite or clustering.
+        buckets: the buckets with the new rings; nothing is done for other indexes.
+        partitions: paths of the partitions whose rings are new.
     """
-    if isinstance(index.buckets, ConsistentBuckets):
-        for partition in sorted(partition for partition, ids in replaced.items() if ids):
-            ring = encode_ring(partition, index.buckets.ring(partition), instant)
-            meta.storage.create(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring, durable=True)
+    if isinstance(buckets, ConsistentBuckets):
+        for partition in sorted(partitions):
+            ring = encode_ring(partition, buckets.ring(partition), instant)
+            meta.storage.put(f"{_folder(partition)}/{instant}{HASHING_SUFFIX}", ring, durable=True)
 
 
-def reconcile_hash_rings(meta: MetaClient, instant: str, index: Index, replaced: Mapping[str, Sequence[str]]) -> None:
-    """Mark the rings of a completed commit as valid, also after its instant is archived (createCommitMarker)."""
-    if not isinstance(index.buckets, ConsistentBuckets):
+def reconcile_hash_rings(meta: MetaClient, instant: str, buckets: AnyBuckets | None, partitions: Iterable[str]) -> None:
+    """Mark the rings of a completed commit as valid, also after its instant is archived (createCommitMarker).
+
+    Arguments as of `write_rings`.
+    """
+    if not isinstance(buckets, ConsistentBuckets):
         return
     try:
-        for partition in sorted(partition for partition, ids in replaced.items() if ids):
+        for partition in sorted(partitions):
             meta.storage.put(f"{_folder(partition)}/{instant}{COMMIT_SUFFIX}", b"", durable=True)
     except PudiError as error:  # the commit is completed; as long as it is on the timeline, its ring is valid anyway
         _log.warning("it could not be written down that the new buckets of commit %s count: %s", instant, error)
 
 
-def discard_rings(meta: MetaClient, instant: str, partitions: Iterable[str]) -> None:
-    """Delete the rings that a replacecommit brought, before it is rolled back; there may be none.
+def replaced_partitions(replaced: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the paths of partitions of which file groups were replaced."""
+    return [partition for partition, ids in replaced.items() if ids]
+
+
+def discard_rings(meta: MetaClient, instant: str) -> None:
+    """Delete the rings that an overwrite or clustering wrote, before it is rolled back; there may be none.
+
+    Apache Hudi leaves them, and may later take one for valid that shares buckets with the ring that counts.
 
     Args:
         meta: the table.
-        instant: requested time of the replacecommit.
-        partitions: partition paths whose file groups it replaced.
+        instant: requested time of the overwrite or clustering.
     """
-    paths = [f"{_folder(each)}/{instant}{suffix}" for each in partitions for suffix in (COMMIT_SUFFIX, HASHING_SUFFIX)]
-    delete_for_good(meta.storage, paths)
+    names = (f"{instant}{COMMIT_SUFFIX}", f"{instant}{HASHING_SUFFIX}")
+    found = [info.path for info in meta.storage.list(CONSISTENT_HASHING_DIR)]
+    delete_for_good(meta.storage, sorted(path for path in found if path.rpartition("/")[2] in names))
 
 
 def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:
@@ -141,27 +152,37 @@ def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable
     committed = {name.removesuffix(COMMIT_SUFFIX) for name in found if name.endswith(COMMIT_SUFFIX)}
     if not rings:
         return None
-    for instant in reversed(rings):
+    for place, instant in reversed(list(enumerate(rings))):
         known = timeline.commit(instant)
         if instant == FIRST_INSTANT or instant in committed or known is not None:
             return f"{instant}{HASHING_SUFFIX}"
         if not timeline.is_pending(instant) and (timeline.start is None or instant < timeline.start):
-            path = f"{_folder(partition)}/{instant}{HASHING_SUFFIX}"
-            if _in_use(meta, timeline, partition, path):
+            paths = [f"{_folder(partition)}/{each}{HASHING_SUFFIX}" for each in rings[: place + 1]]
+            if _in_use(meta, timeline, partition, paths):
                 return f"{instant}{HASHING_SUFFIX}"
     raise CorruptError(
         f"no hashing metadata of partition {partition!r} counts", table=meta.storage.root, path=_folder(partition)
     )
 
 
-def _in_use(meta: MetaClient, timeline: Timeline, partition: str, path: str) -> bool:
-    """Return whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile)."""
+def _in_use(meta: MetaClient, timeline: Timeline, partition: str, paths: Sequence[str]) -> bool:
+    """Return whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile).
+
+    Only buckets that no earlier ring has count: a resizing that was rolled back kept most of them.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        partition: partition path.
+        paths: the partition's rings up to the one in question.
+    """
     groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline, sizes=False).slices_of([partition])}
     if not groups:
         raise NotSupportedError(
-            f"it can't be told whether the buckets of partition {partition!r} that {path} describes ever counted, as "
-            "the partition is empty: remove that file, or the older ones beside it",
+            f"it can't be told whether the buckets of partition {partition!r} that {paths[-1]} describes ever counted, "
+            "as the partition is empty: remove that file, or the older ones beside it",
             table=meta.storage.root,
-            path=path,
+            path=paths[-1],
         )
-    return not groups.isdisjoint(decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path).prefixes)
+    *earlier, ring = (decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) for path in paths)
+    return not groups.isdisjoint(set(ring.prefixes).difference(*(each.prefixes for each in earlier)))

@@ -268,8 +268,10 @@ def discard_index(meta: MetaClient, instant: Instant) -> None:
         if given is None:  # the dead run had written everything; the build is completed now
             return
         instant = given
+    config = meta.config
+    wanted = {*config.metadata_partitions, *config.metadata_partitions_to_rebuild}  # both are built by their definition
     for each in plan:
-        if each.partition not in meta.config.metadata_partitions:
+        if each.partition not in wanted:
             delete_definition(meta, each.partition)
     meta.store.discard(instant)
 

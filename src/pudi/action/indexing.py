@@ -85,10 +85,8 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
     if spec.partition in meta.config.metadata_partitions:
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     found = registry.kind_of(spec.partition).builder(Building(meta, engine, resolved, spec, timeline, "")).spec()
-    for pending in _pending_of(meta, timeline, spec.partition):
-        if not is_dead_building(meta, pending, WriteOptions.of(resolved)):
-            raise busy(meta, pending, spec.partition)
-        _discard(meta, pending, spec.partition)
+    if (running := _discard_dead(meta, timeline, spec.partition, resolved)) is not None:
+        raise busy(meta, running, spec.partition)
     if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     write_definition(meta, found)
@@ -99,7 +97,8 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
 def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Collection[str]:
     """Build an index before a write or in a repair, unless the table has it or another process builds it.
 
-    The index of a table without commits is built under the table's lock and leaves no instant on the timeline.
+    A build whose process died is discarded, or completed if it had written everything. The index of a table without
+    commits is built under the table's lock and leaves no instant on the timeline.
 
     Args:
         meta: the table, with a metadata table.
@@ -118,9 +117,15 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
     with meta.lock:
         meta.reload()
         before = set(meta.config.metadata_partitions)
-        if spec.partition in {*before, *inflight_partitions(meta)}:
+        if spec.partition in before:
             return ()
         timeline = meta.store.load()
+        if spec.partition in inflight_partitions(meta):
+            if _discard_dead(meta, timeline, spec.partition, resolved) is not None:
+                return ()
+            if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
+                return set(meta.config.metadata_partitions) - before
+            timeline = meta.store.load()
         if not timeline.commits:
             return _make_empty(meta, spec, resolved, timeline)
         instant = _plan(meta, engine, spec, resolved)
@@ -210,6 +215,16 @@ def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
             discard_index(meta, each)
 
 
+def _discard_dead(meta: MetaClient, timeline: Timeline, partition: str, resolved: Options) -> Instant | None:
+    """Discard builds of an index whose processes died, under the table's lock; return one that may be running."""
+    options = WriteOptions.of(resolved)
+    for instant in _pending_of(meta, timeline, partition):
+        if not is_dead_building(meta, instant, options):
+            return instant
+        _discard(meta, instant, partition)
+    return None
+
+
 def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
     """Return whether the table has a planned index already; if so, remove the plan from the timeline."""
     with meta.lock:
@@ -252,11 +267,12 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
             _discard(meta, instant, partition)
         doomed = {partition, *registry.companions_of(partition)}
         defined = partition in read_definitions(meta)
-        if not pending and partition not in known and not defined:
+        left = set(config.metadata_partitions_to_rebuild) - doomed
+        if not pending and partition not in {*known, *config.metadata_partitions_to_rebuild} and not defined:
             raise InvalidArgumentError(f"the table has no index {partition}", table=root)
         present = doomed & {*meta.config.metadata_partitions, *meta.config.metadata_partitions_inflight}
-        if present:
-            drop_partitions(meta, present)
+        if present or left != set(config.metadata_partitions_to_rebuild):
+            drop_partitions(meta, present, rebuild=left)
         for each in sorted(doomed - present):  # left by a drop that died
             delete_folder(meta.storage, f"{METADATA_DIR}/{each}")
         delete_definition(meta, partition)

@@ -84,7 +84,7 @@ def merge(
         ChangedSinceError: the table has changed since `since`; nothing was written.
     """
     request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), since=since)
-    source, columns = engine.merge_source(data, meta.storage.root)
+    source, columns = engine.merge_source(data, meta.storage.root, lambda: meta.schema(meta.store.load()))
     attempt = partial(_attempt, request, merging, source, columns)
     return Retries.of(meta, request.options, by_default=True).run(attempt)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,12 +14,16 @@ from pudi.action.properties import read_properties
 from pudi.action.table_keys import key_generator
 from pudi.concurrency import open_lock
 from pudi.config import (
+    CallbackOptions,
     LockSettings,
     MergeMemory,
     MetadataOptions,
+    MetricsOptions,
     Option,
+    Options,
     ReadOptions,
     TableConfig,
+    ValidatorOptions,
     WriteOptions,
     check_readable,
     metadata_switched_off,
@@ -27,6 +31,7 @@ from pudi.config import (
 )
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing
 from pudi.format import METADATA_DIR, Action, CommitMetadata, Layout
@@ -39,13 +44,19 @@ from pudi.storage import StorageBelow, open_storage, synced
 from pudi.timeline import Instant, Timeline, TimelineStore
 from pudi.timeline.moved import refuse_layout
 
+if TYPE_CHECKING:
+    from pudi.action.hooks import metrics
+else:
+    metrics = lazy_module("pudi.action.hooks.metrics")
+
 SCHEMA_KEY = "schema"
 """Key in a commit's extra metadata under which the writer's Avro schema stands (HoodieCommitMetadata.SCHEMA_KEY)."""
 
 INTERNAL_SCHEMA_KEY = "latest_schema"
 """Key of the internal schema, there once schema on read is in use (SerDeHelper.LATEST_SCHEMA)."""
 
-_SCHEMALESS_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+"""Operations of table services, by the names that commits say: they change no records and no schema."""
 
 
 @lru_cache(maxsize=16)  # a verb asks several times, and it's mostly the same
@@ -56,13 +67,14 @@ def _check_schema(avro_json: str) -> None:
 
 
 def timeline_of(
-    config: TableConfig, storage: Storage, context: Context, lock: Lock, clock_tolerance_ms: int = 0
+    config: TableConfig, storage: Storage, context: Context, lock: Lock, options: Options, clock_tolerance_ms: int = 0
 ) -> TimelineStore:
-    """Return the timeline of a table, where its properties say."""
+    """Return the timeline of a table, where its properties say; it reports what is done if options ask for metrics."""
     layout: Layout = 1 if config.layout_version == 1 else 2
     folder = rules_of(layout).folder(config.timeline_path)
     history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
-    return TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms)
+    store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms)
+    return metrics.metered(store, options, config.name) if options[MetricsOptions.on] else store
 
 
 OPENING_OPTIONS: tuple[Option[Any], ...] = (
@@ -74,6 +86,9 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
     MetadataOptions.enabled,
     *LockSettings.declared,
     *MergeMemory.declared,
+    *CallbackOptions.declared,
+    *MetricsOptions.declared,
+    *ValidatorOptions.declared,
 )
 """Options that a table is opened with. A verb with one of these options opens the table again."""
 
@@ -117,6 +132,7 @@ class MetaClient:
         memory: how much of it merging one slice may take.
         by_position: whether reads may match log records with base rows by position.
         reads_metadata: whether files are listed through its metadata table, where it has one.
+        options: the options that it was opened with, of `OPENING_OPTIONS`.
         opened: what has been opened of its metadata table.
     """
 
@@ -128,6 +144,7 @@ class MetaClient:
     reads_metadata: bool = True
     memory: MergeMemory = field(default_factory=MergeMemory)
     by_position: bool = True
+    options: Options = field(default_factory=Options, repr=False)
     opened: OpenedMetadata = field(default_factory=OpenedMetadata, repr=False, compare=False)
 
     @classmethod
@@ -161,10 +178,10 @@ class MetaClient:
         given = resolve_only(options, OPENING_OPTIONS)
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
-        store = timeline_of(config, storage, context, lock, given[WriteOptions.clock_tolerance_ms])
+        store = timeline_of(config, storage, context, lock, given, given[WriteOptions.clock_tolerance_ms])
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
         reads_metadata = not metadata_switched_off(given)
-        return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position)
+        return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position, given)
 
     def for_verb(self, options: Mapping[str, str]) -> MetaClient:
         """A client of the same table with the options of one verb."""
@@ -172,7 +189,7 @@ class MetaClient:
 
     def with_config(self, config: TableConfig) -> MetaClient:
         """The same table with other properties, under the same lock; its timeline is where these say."""
-        store = timeline_of(config, self.storage, self.context, self.lock, self.store.clock_tolerance_ms)
+        store = timeline_of(config, self.storage, self.context, self.lock, self.options, self.store.clock_tolerance_ms)
         return replace(self, properties=TableProperties(config), store=store, opened=OpenedMetadata())
 
     def now(self) -> MetaClient:
@@ -317,7 +334,7 @@ class MetaClient:
     def _schema_instant(self, timeline: Timeline) -> Instant | None:
         for instant in reversed(self.commits_by_completion(timeline)):
             metadata = self.store.read_commit_metadata(instant)
-            if metadata.extra_metadata.get(SCHEMA_KEY) and metadata.operation_type not in _SCHEMALESS_OPERATIONS:
+            if metadata.extra_metadata.get(SCHEMA_KEY) and metadata.operation_type not in SERVICE_OPERATIONS:
                 return instant
         return None
 

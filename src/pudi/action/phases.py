@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pudi.action.hooks.measure import note_start
 from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.meta_client import MetaClient
 from pudi.action.result import CommitResult
@@ -40,6 +41,7 @@ class Phases:
     def of(cls, meta: MetaClient, action: str) -> Phases:
         """Return the phases of an action that begins now."""
         clock = meta.context.clock
+        note_start(meta)
         return cls(meta.storage.root, action, clock, clock.monotonic())
 
     @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort, dead_writes, pending_writes
 from pudi.concurrency import Liveness
-from pudi.config import Options, WriteOptions
+from pudi.config import Options, WriteOptions, metadata_switched_off
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import Action, State
 from pudi.format.metadata_partitions import FILES
+from pudi.metadata.index_spec import IndexSpec
 from pudi.task import Engine
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def rebuild(
     """Delete partitions of the metadata table and build them again from the table's files.
 
     After the deletion writers go on, and their commits update the new partitions, see `IndexRun`. A crash leaves a
-    table without the partitions: readers list folders and read footers until they are rebuilt.
+    table without the partitions: readers list folders and read footers until the next write, or `finish_rebuild`, has
+    rebuilt them. The properties list them until then.
 
     Args:
         meta: the table.
@@ -78,25 +80,80 @@ def rebuild(
     with meta.lock:
         meta.reload()
         doomed = with_dependents(meta, partitions)
-        ordered = sorted(doomed, key=kinds.build_order)
-        specs = [kind.spec_to_rebuild(meta, name) for name in ordered if (kind := kinds.find_kind(name)) is not None]
+        specs = _specs(meta, doomed)
         if doomed:
             _check_alone(meta, options, doomed)
             _stop_services(meta, options, doomed)
-            drop_partitions(meta, doomed)
+            drop_partitions(meta, doomed, rebuild={*meta.config.metadata_partitions_to_rebuild, *doomed})
         before_build()
+        fitted = {spec.partition for spec in specs if kinds.kind_of(spec.partition).needs_columns}
+        specs = [*_specs(meta, fitted), *(spec for spec in specs if spec.partition not in fitted)]  # of the schema now
+        specs.sort(key=lambda spec: kinds.build_order(spec.partition))
         timeline = meta.store.load()
         built: list[str] = []
-        dropped: list[tuple[str, str]] = []
         if FILES in doomed:
             make_files(meta, timeline)
             built.append(FILES)
+    return _build(meta, engine, options, specs, built)
+
+
+def finish_rebuild(meta: MetaClient, engine: Engine, options: Options) -> PartitionRebuild:
+    """Rebuild the partitions that a restore, a rollback or a repair deleted before it died.
+
+    Args:
+        meta: the table.
+        engine: runs the jobs.
+        options: the user's.
+    """
+    if not meta.config.metadata_partitions_to_rebuild or metadata_switched_off(options):
+        return PartitionRebuild()
+    built: list[str] = []
+    with meta.lock:
+        meta.reload()
+        noted = meta.config.metadata_partitions_to_rebuild
+        timeline = meta.store.load()
+        if noted and FILES not in meta.config.metadata_partitions:
+            if meta.store.rules.logs_name_their_slice and timeline.pending:  # as in `build_metadata`
+                why = f"a {timeline.pending[0].action.value} is pending"
+                return PartitionRebuild((), tuple((name, why) for name in noted))
+            make_files(meta, timeline)
+            built.append(FILES)
+        specs = _specs(meta, noted)
+    done = _build(meta, engine, options, specs, built)
+    _log.warning(
+        "table %s: a process died that had deleted indexes to rebuild them; rebuilt: %s; not rebuilt: %s",
+        meta.storage.root,
+        ", ".join(done.built) or "none",
+        "; ".join(f"{partition} ({why})" for partition, why in done.dropped) or "none",
+    )
+    return done
+
+
+def _specs(meta: MetaClient, partitions: Collection[str]) -> list[IndexSpec]:
+    ordered = sorted(partitions, key=kinds.build_order)
+    return [kind.spec_to_rebuild(meta, name) for name in ordered if (kind := kinds.find_kind(name)) is not None]
+
+
+def _build(
+    meta: MetaClient, engine: Engine, options: Options, specs: Collection[IndexSpec], built: Sequence[str]
+) -> PartitionRebuild:
+    """Build indexes. What the table can't have any more is forgotten; what others disturbed stays to be rebuilt."""
+    made, dropped = list(built), []
+    impossible: set[str] = set()
     for spec in specs:
         try:
-            built += sorted(build_index(meta, engine, spec, options))
+            made += sorted(build_index(meta, engine, spec, options))
         except (InvalidArgumentError, NotSupportedError, ConflictError) as error:
             dropped.append((spec.partition, error.message))
-    return PartitionRebuild(tuple(built), tuple(dropped))
+            waits = set(kinds.kind_of(spec.partition).requires) & set(meta.config.metadata_partitions_to_rebuild)
+            if not isinstance(error, ConflictError) and not waits - impossible:
+                impossible.add(spec.partition)
+    if impossible:
+        with meta.lock:
+            meta.reload()
+            left = set(meta.config.metadata_partitions_to_rebuild) - kinds.with_companions(impossible)
+            drop_partitions(meta, (), rebuild=left)
+    return PartitionRebuild(tuple(made), tuple(dropped))
 
 
 def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) -> None:

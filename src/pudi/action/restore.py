@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.rebuild import rebuild
+from pudi.action.rebuild import finish_rebuild, rebuild
 from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
 from pudi.action.savepoints import check_retained, commit_of
 from pudi.action.services.lease import is_available
 from pudi.action.services.registry import planned_actions
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
-from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, PudiError
+from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError, PudiError
 from pudi.filegroup import FileSystemView, StorageListing
 from pudi.format import (
     Action,
@@ -36,6 +36,9 @@ from pudi.timeline import Instant, Timeline
 
 _PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
 """Pending actions whose plans name files that a restore deletes."""
+
+_DROPPED = frozenset({Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Pending actions whose plans may be rolled back: writes don't build on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +63,24 @@ class RollbackResult:
 
 
 def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant: str) -> RollbackResult:
-    """Roll back the newest commit.
+    """Roll back the newest commit, or the pending plan of a clustering or log compaction.
 
     Args:
         meta: the table.
         engine: makes indexes anew.
         options: the caller's.
-        instant: requested time of the commit.
+        instant: requested time of the commit, or of the plan.
 
     Raises:
-        NotFoundError: there is no such commit on the active timeline.
+        NotFoundError: there is no such commit on the active timeline, and no such plan.
         InvalidArgumentError: it has a savepoint, or isn't the newest commit.
-        BlockedError: another process is writing.
+        NotSupportedError: the plan of another service, which can only be run.
+        BlockedError: another process is writing, or runs the plan.
     """
-    _check(meta, options)
+    _check(meta, engine, options)
+    plan = next((each for each in meta.store.load().pending if each.requested == instant), None)
+    if plan is not None and plan.action in planned_actions():
+        return _roll_back_plan(meta, options, plan)
 
     def run() -> RollbackResult:
         timeline = meta.store.load()
@@ -86,6 +93,28 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         refuse_pending_restore(meta, meta.store.load())
         _newest(meta, options, repair(meta, WriteOptions.of(options)), instant)
     return _beside_metadata(meta, engine, options, run)
+
+
+def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> RollbackResult:
+    """Roll back a pending plan that no process runs, and nothing builds on: files and records stay as they are."""
+    if plan.action not in _DROPPED:
+        raise NotSupportedError(
+            f"a pending {plan.action.value} can't be rolled back, since later writes may build on it: run it "
+            "(run_pending)",
+            table=meta.storage.root,
+            instant=plan.requested,
+        )
+    with meta.lock:
+        refuse_pending_restore(meta, meta.store.load())
+        current = meta.store.load().find(plan.requested, plan.action)
+        if current is None or current.is_completed or not is_available(meta, current, WriteOptions.of(options)):
+            raise BlockedError(
+                f"another process runs the {plan.action.value}, or has run it: wait until it's over",
+                table=meta.storage.root,
+                instant=plan.requested,
+            )
+        rollback, metadata = roll_back(meta, current)
+    return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
 
 
 def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str) -> Instant:
@@ -117,7 +146,7 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
         InvalidArgumentError: a later commit has a savepoint, or `to` isn't what the pending restore restores to.
         BlockedError: another process is writing, or an index is being built.
     """
-    _check(meta, options)
+    _check(meta, engine, options)
 
     def run() -> RollbackResult:
         timeline = meta.store.load()
@@ -153,15 +182,21 @@ def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
     return decode_restore_plan(meta.store.read(restore, State.REQUESTED), path=path)
 
 
-def _check(meta: MetaClient, options: Options) -> None:
+def _check(meta: MetaClient, engine: Engine, options: Options) -> None:
+    """Refuse what can't be written, and rebuild what an earlier restore that died left: its builds are pending."""
     meta.reload()
     check_writable(meta.config, meta.storage.root, options)
+    if not meta.store.load().of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+        finish_rebuild(meta, engine, options)
 
 
 def _beside_metadata(
     meta: MetaClient, engine: Engine, options: Options, run: Callable[[], RollbackResult]
 ) -> RollbackResult:
-    """Do something under the table's lock; a metadata table is taken away before, and made anew after it."""
+    """Do something under the table's lock; a metadata table is taken away before, and made anew after it.
+
+    What a run that died has taken away is made anew, too.
+    """
     done: list[RollbackResult] = []
     failed: list[PudiError] = []
 
@@ -171,13 +206,15 @@ def _beside_metadata(
         except PudiError as error:  # the metadata table is made anew all the same
             failed.append(error)
 
+    # nobody writes, or the restore would have been refused; what is pending is what a dead restore has hidden
+    eager = replace(options, given={**options.given, WriteOptions.failed_writes_policy.key: "EAGER"})
     if FILES in meta.config.metadata_partitions:
-        # nobody writes, or the restore would have been refused; what is pending is what a dead restore has hidden
-        given = {**options.given, WriteOptions.failed_writes_policy.key: "EAGER"}
-        rebuild(meta, engine, replace(options, given=given), [FILES], attempt)
+        rebuild(meta, engine, eager, [FILES], attempt)
     else:
         with meta.lock:
             attempt()
+        if not failed:
+            finish_rebuild(meta, engine, eager)
     if failed:
         raise failed[0]
     return done[0]

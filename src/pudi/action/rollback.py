@@ -43,6 +43,7 @@ else:
     registry = lazy_module("pudi.action.services.registry")
 
 _WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_RING_CHANGES = frozenset({Action.REPLACECOMMIT, Action.CLUSTERING})
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
@@ -171,6 +172,8 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
             roll_back(meta, target)
             return
+        if target.action in _RING_CHANGES:
+            discard_rings(meta, target.requested)
         delete_for_good(meta.storage, files)
         if dead:
             delete_for_good(meta.storage, unmarked_files(meta.storage, target.requested, meta.store.layout))
@@ -267,7 +270,7 @@ def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:
     )
     appended = {*markers.appended(), *unmarked_logs(meta.store, target.requested)}
     blocks = tuple(block_requests(storage, sorted(appended)))
-    return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
+    return RollbackPlan(InstantInfo(target.requested, target.named_action.value), (*requests, *blocks))
 
 
 def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
@@ -316,10 +319,9 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[I
     target = _target(meta, rollback, plan)
     keeps_plan = Action(target.action) is Action.COMPACTION
     completed = meta.store.load().commit(target.commit_time)
+    if Action(target.action) in _RING_CHANGES:
+        discard_rings(meta, target.commit_time)
     if completed is not None:  # readers go back to the state before it
-        if completed.action is Action.REPLACECOMMIT:
-            replaced = meta.store.read_commit_metadata(completed).partition_to_replace_file_ids or {}
-            discard_rings(meta, completed.requested, replaced)
         delete_for_good(meta.storage, [meta.store.path(completed)])
     doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
     delete_for_good(meta.storage, doomed)

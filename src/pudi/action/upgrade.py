@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pudi.action.hooks.measure import measured
 from pudi.action.indexing import build_index
 from pudi.action.kinds import registry as kinds
 from pudi.action.mdt.build import drop_partitions, make_files
@@ -21,6 +22,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_defs import delete_definition, read_definitions, set_first_version
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
+from pudi.action.rebuild import finish_rebuild
 from pudi.action.rollback import refuse_pending_restore, repair
 from pudi.action.services.registry import service_named
 from pudi.action.services.runner import run, run_pending
@@ -33,6 +35,7 @@ from pudi.action.upgrade_intent import (
     current_indexes,
     delete_intent,
     read_intent,
+    with_noted,
     write_intent,
 )
 from pudi.config import (
@@ -49,7 +52,7 @@ from pudi.config import (
 from pudi.config.option import Scope
 from pudi.config.table_options import MERGE_ON_READ, layout_of_version
 from pudi.config.version_change import told_changes, with_version
-from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError
+from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import StorageListing
 from pudi.format import Action, LogFileName, parse_data_file
 from pudi.format.metadata_partitions import FILES, partition_type
@@ -112,7 +115,7 @@ def upgrade(
         InvalidArgumentError: there's no such version, something would be lost, or another upgrade is pending.
         NotSupportedError: that version can't say what the table does, or this release can't write the table.
         BlockedError: another process is writing.
-        CorruptError: an instant or the archive can't be read; nothing was changed.
+        CorruptError: an instant or the archive can't be read; the table keeps its version and its indexes.
     """
     meta.reload()
     options = replace(options, given={k: v for k, v in options.given.items() if k not in options.of_scope(Scope.TABLE)})
@@ -138,8 +141,9 @@ def upgrade(
             "accept_loss=True (--accept-loss) if that is to be",
             table=meta.storage.root,
         )
-    moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
-    _finish(moved, engine, options, begun)
+    with measured(meta, "upgrade"):
+        moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
+        _finish(moved, engine, options, begun)
     return replace(found, done=True)
 
 
@@ -246,6 +250,7 @@ def _bring_to_rest_and_move(
     busy: ConflictError | None = None
     for _ in range(_ATTEMPTS):
         repair(meta, WriteOptions.of(options))
+        finish_rebuild(meta, engine, options)  # definitions may go with the old layout
         run_pending(target)
         if meta.merges_on_read:
             _run(target, "compaction")
@@ -303,17 +308,15 @@ def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient,
     """Do the upgrade itself, under the table's lock; indexes that differ are gone afterwards."""
     root, old = meta.storage.root, meta.config
     crosses = _crosses(old, version)
-    intent = read_intent(meta) or _intent(meta, version)
+    intent = with_noted(_intent(meta, version), read_intent(meta))
     columns = _columns(meta, meta.store.load())
     write_intent(meta, intent)
     if crosses:
-        mark(meta.store)
+        _convert(meta, options, with_version(old, version, columns, root), intent)
         if {*old.metadata_partitions, *old.metadata_partitions_inflight}:
             drop_partitions(meta, {FILES})
         for partition in read_definitions(meta):
             delete_definition(meta, partition)
-        new = with_version(meta.config, version, columns, root)
-        convert(meta.store, meta.with_config(new).store, ArchiveOptions.of(options))
     else:
         gone = kinds.with_companions({spec.partition for spec in intent.indexes}) & set(old.metadata_partitions)
         if gone:
@@ -328,6 +331,23 @@ def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient,
 
     moved = meta.with_config(TableConfig.parse(update_properties(meta.storage, meta.context, change), table=root))
     return moved, intent
+
+
+def _convert(meta: MetaClient, options: Options, new: TableConfig, intent: UpgradeIntent) -> None:
+    """Write the timeline in the other layout beside the old one, before anything of the table is touched.
+
+    If it can't be read, the table stays as it was, and writers go on.
+    """
+    target = meta.with_config(new).store
+    mark(meta.store)
+    try:
+        convert(meta.store, target, ArchiveOptions.of(options))
+    except PudiError:
+        discard(target)
+        unmark(meta.store)
+        if not intent.has_metadata or FILES in meta.config.metadata_partitions:  # else it says what to make anew
+            delete_intent(meta)
+        raise
 
 
 def _set_metadata_version(meta: MetaClient, version: int) -> None:

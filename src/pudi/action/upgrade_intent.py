@@ -78,6 +78,16 @@ def delete_intent(meta: MetaClient) -> None:
     meta.storage.delete([UPGRADE])
 
 
+def with_noted(now: UpgradeIntent, noted: UpgradeIntent | None) -> UpgradeIntent:
+    """Return an upgrade with what an attempt that died has taken away already; indexes made since stay in it."""
+    if noted is None:
+        return now
+    known = {spec.partition for spec in now.indexes}
+    specs = (*now.indexes, *(spec for spec in noted.indexes if spec.partition not in known))
+    ordered = sorted(specs, key=lambda spec: registry.build_order(spec.partition))
+    return replace(now, has_metadata=now.has_metadata or noted.has_metadata, indexes=tuple(ordered))
+
+
 def current_indexes(meta: MetaClient) -> tuple[IndexSpec, ...]:
     """Return the indexes of a table that are ready, in the order in which they are built."""
     ordered = sorted(meta.config.metadata_partitions, key=registry.build_order)
@@ -96,6 +106,8 @@ def _version(value: Any) -> int:
 
 
 def _index(meta: MetaClient, content: Any) -> IndexSpec:
+    if "/" in content["partition"]:
+        raise ValueError(f"{content['partition']!r} is no partition of a metadata table")
     kind = registry.kind_of(str(content["partition"]))
     return IndexSpec(
         kind.type,

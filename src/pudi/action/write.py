@@ -15,15 +15,17 @@ from pudi.action.build_indexes import build_wanted
 from pudi.action.commit_steps import build_commit_metadata, reconcile_markers
 from pudi.action.find_index import find_index, key_scope
 from pudi.action.frame import Completion, complete_action, pending
-from pudi.action.hash_rings import reconcile_hash_rings, write_rings
+from pudi.action.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
+from pudi.action.hooks.validators import check_validators
 from pudi.action.insert_policy import is_uncounted
 from pudi.action.kinds.column_stats.statistics import indexed_columns
-from pudi.action.kinds.kind import IndexStaging
-from pudi.action.kinds.record_index.changes import key_staging
+from pudi.action.kinds.kind import IndexStaging, PlannedWrite
+from pudi.action.kinds.registry import by_kind
 from pudi.action.log_merging import merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.mdt.inflight_builds import maintained_partitions
-from pudi.action.mdt.written_keys import WrittenKeys
+from pudi.action.mdt.written_entries import WrittenEntries
+from pudi.action.pending_clusterings import UpdateStrategy, roll_back_expired
 from pudi.action.phases import Phases
 from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
@@ -38,9 +40,15 @@ from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, Write
 from pudi.action.write_rule import rule_of
 from pudi.action.write_settings import combines, file_options, next_schema, writable_schema
 from pudi.concurrency import ConflictCheck
-from pudi.config import ArchiveOptions, CleanOptions, CompactionOptions, check_consistent, check_writable
+from pudi.config import (
+    ArchiveOptions,
+    CleanOptions,
+    CompactionOptions,
+    check_consistent,
+    check_services,
+    check_writable,
+)
 from pudi.format import Action, CommitMetadata
-from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.plan import WritePlan, WriteSpec
 from pudi.plan.write import SortMode
 from pudi.record import check_key_types
@@ -49,7 +57,7 @@ from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.task import FileResult
 from pudi.task.engine import EvaluatedAgainError
-from pudi.timeline import Instant
+from pudi.timeline import Instant, Timeline
 
 
 def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitResult | None:
@@ -88,6 +96,8 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     meta.reload()
     check_writable(meta.config, root, resolved)
     check_consistent(meta.config, resolved, root)
+    check_validators(meta, request.engine)
+    check_services(resolved, root)
     for view in (CompactionOptions, CleanOptions, ArchiveOptions):
         view.of(resolved)  # a wrong one is told before anything is written
     timeline = meta.store.load()
@@ -115,7 +125,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     with write.phases.phase("repair"):
         reconcile_metadata(meta, resolved)
         run_before_write(meta, write.engine, resolved, failed)
-        timeline = repair(meta, write.options)
+        timeline = roll_back_expired(meta, resolved, repair(meta, write.options))
         build_wanted(meta, write.engine, resolved, timeline)
         reinitialize_partitions(meta, write.engine, resolved)
     write.schema_seen.check(meta, timeline)
@@ -135,6 +145,8 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
             write.unchanged.check(planned(placed.plan, scope, placed.reads), write.timeline)
         if not placed.plan.tasks and not placed.replaces_some:
             return None
+    strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
+    strategy.refuse(write.timeline, placed.known_groups)
     return _commit(write, placed, failed)
 
 
@@ -156,24 +168,30 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
                 operation, stats, write.schema_after, spec.history, placed.replaced, write.request.extra_metadata
             )
             scope = key_scope(placed.index, operation)
+            strategy = UpdateStrategy.of(meta, resolved, scope)
             conflicts = ConflictCheck(
-                meta.store, instant, metadata, write.timeline, scope, write.unchanged, placed.reads
+                meta.store, instant, metadata, write.timeline, scope, write.unchanged, placed.reads, strategy.yields
             )
-            check = partial(verify, meta, resolved, write.schema_seen, conflicts)
-            written = None if spec.keys is None else WrittenKeys(spec.keys, results)
-            staging = IndexStaging(write.engine, write.timeline, resolved, placed.index, written)
+            strategy.roll_back(conflicts)
+
+            def check(now: Timeline) -> None:
+                verify(meta, resolved, write.schema_seen, conflicts, now)
+                strategy.under_lock(conflicts, now)
+
+            entries = WrittenEntries(spec.staging, results)
+            staging = IndexStaging(write.engine, write.timeline, resolved, placed.index, entries)
             completion = Completion(metadata, check, write.timeline, spec.history, staging)
             done = complete_action(meta, instant, completion, failed)
     if placed.replaced:
         with after_commit(CLEAN_UP, write.table, failed):
-            reconcile_hash_rings(meta, done.requested, placed.index, placed.replaced)
+            reconcile_hash_rings(meta, done.requested, placed.index.buckets, replaced_partitions(placed.replaced))
     return done, metadata
 
 
 def _write_files(write: WriteSnapshot, placed: Placement, spec: WriteSpec) -> Sequence[FileResult]:
     meta, engine, plan = write.meta, write.engine, placed.plan
     if placed.replaced:
-        write_rings(meta, spec.instant, placed.index, placed.replaced)
+        write_rings(meta, spec.instant, placed.index.buckets, replaced_partitions(placed.replaced))
     if plan is None:
         return engine.bulk_write(placed.records, meta.storage, spec, meta.context)
     if not isinstance(plan, WritePlan):
@@ -194,20 +212,20 @@ def _next_history(write: WriteSnapshot, requested: str) -> SchemaHistory | None:
 
 def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
     meta, options, schema = write.meta, write.options, avro_to_arrow(write.schema_after)
-    keys = None
-    if RECORD_INDEX in maintained_partitions(meta):
-        keys = key_staging(meta, write.timeline, requested, write.request.resolved)
+    columns, history = without_meta_fields(schema), _next_history(write, requested)
+    planned = PlannedWrite(meta, write.timeline, requested, write.request.resolved, columns, history)
+    staging = (each for kind, names in by_kind(maintained_partitions(meta)) for each in kind.staging(planned, names))
     return WriteSpec(
         instant=requested,
         operation=write.operation,
-        schema=without_meta_fields(schema),
+        schema=columns,
         avro_schema=add_meta_fields(write.schema_after),
         rule=write.rule,
         index=placed.index,
         generated_keys=write.keys.generates,
         deduplicate=combines(write.operation, options),
         max_file_bytes=options.max_file_size,
-        history=_next_history(write, requested),
+        history=history,
         merges_inserts=not options.allow_duplicates,
         sort=SortMode(options.sort_mode),
         bulk_tasks=options.bulk_tasks,
@@ -216,5 +234,5 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         logs=write.logs,
         stats=indexed_columns(meta, schema),
         deleted=merging_of_deletes(meta, write.timeline, write.operation),
-        keys=keys,
+        staging=tuple(staging),
     )

@@ -158,6 +158,13 @@ class Placement:
         """Whether a file group is replaced."""
         return any((self.replaced or {}).values())
 
+    @property
+    def known_groups(self) -> set[tuple[str, str]]:
+        """The file groups that the write is known to update or replace, by partition path and file id."""
+        tasks = self.plan.tasks if isinstance(self.plan, WritePlan) else ()
+        replaced = ((partition, file_id) for partition, ids in (self.replaced or {}).items() for file_id in ids)
+        return {(task.partition, task.file_id) for task in tasks if task.location is not None}.union(replaced)
+
 
 def take_records(write: WriteSnapshot, data: Any) -> Any:
     """Return the caller's records, checked and with their keys."""

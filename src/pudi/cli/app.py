@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
+from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
 from pudi.cli.health import check, doctor, maintain, repair
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
@@ -17,7 +17,9 @@ from pudi.cli.overview import files, history
 from pudi.cli.progress import progress_bars
 from pudi.cli.recovery import restore, rollback, savepoint
 from pudi.cli.retention import forget, run_ttl
+from pudi.cli.rows import head
 from pudi.cli.services import services
+from pudi.cli.show import show
 from pudi.cli.versions import upgrade
 from pudi.context.lazy import lazy_module
 from pudi.version import __version__
@@ -82,7 +84,7 @@ def compact(
             options[config.CompactionOptions.strategy.key] = strategy
         if verify:
             options[config.CompactionOptions.verify.key] = "true"
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         if plan_only:
             instant = table.schedule("log_compaction" if log else "compaction", options=options)
             typer.echo("nothing to compact" if instant is None else f"planned {instant}")
@@ -111,7 +113,7 @@ def cluster(
 ) -> None:
     """Bring records in order, and small files to size."""
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         options = pairs("--option", option)
         done = table.cluster(order_by=order_by, layout=layout, partitions=partition, where=where, options=options)
         _report([] if done is None else [done], none="nothing to cluster")
@@ -137,16 +139,16 @@ def clean(
             options[config.CleanOptions.policy.key] = policy.value
         if retain is not None:
             options[chosen.retained().key] = str(retain)
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         done = table.clean(options=options)
-        typer.echo("nothing to clean" if done is None else str(done))
+        say("nothing to clean" if done is None else str(done))
 
 
 @app.command()
 def archive(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
     """Move old commits from the active timeline to the archive."""
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         moved = table.archive(options=pairs("--option", option))
         typer.echo(f"archived {moved} instants" if moved else "nothing to archive")
 
@@ -162,7 +164,7 @@ def schedule(
 ) -> None:
     """Plan a table service, for any process to run."""
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         instant = table.schedule(service, options=pairs("--option", option))
         typer.echo("nothing to do" if instant is None else f"planned {instant}")
 
@@ -180,14 +182,14 @@ def run_pending(
     with errors():
         if merger is not None:
             register(merger)
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
 for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, forget, run_ttl, upgrade):
     app.command()(command)
 
-for shows in (history, files):
+for shows in (show, head, history, files):
     app.command()(shows)
 
 
@@ -213,7 +215,7 @@ def index(
     """Show a table's indexes, create one, drop one, or run those that are planned."""
     with errors():
         run_index(
-            pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None),
+            opened(path, storage_option),
             action,
             index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
             plan_only=plan_only,

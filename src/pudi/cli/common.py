@@ -12,7 +12,7 @@ from rich.console import Console
 import pudi
 from pudi.errors import PudiError
 
-_LEAST_WIDTH = 110
+_LEAST_WIDTH = 100
 """Columns that a report takes; on a narrower terminal it's wrapped rather than cut."""
 
 Path = Annotated[str, typer.Argument(help="The table's root: a folder, or a URL such as s3://bucket/table.")]
@@ -33,6 +33,11 @@ def opened(path: str, storage_option: list[str] | None) -> pudi.Table:
 def plain(text: str) -> str:
     """A text of a table as a terminal may show it: what isn't printable is escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text that may hold names and values of tables: as `plain`, line by line."""
+    typer.echo("\n".join(map(plain, text.split("\n"))), err=err)
 
 
 def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
@@ -67,5 +72,5 @@ def errors() -> Iterator[None]:
     try:
         yield
     except PudiError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        say(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from error

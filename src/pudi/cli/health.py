@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table as Report
+from rich.text import Text
 
-import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, pairs
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, errors, opened, pairs, plain, say
+from pudi.cli.reports import add
 
 if TYPE_CHECKING:
-    from pudi.table.diagnosis import Diagnosis, SizeClass
+    from pudi.table.diagnosis import ClusteringFacts, Diagnosis, SizeClass
     from pudi.table.repair import RepairPlan
 
 WRONG = 2
 """Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-
 
 def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
     """Compare a table's metadata table with its files; exits with 2 if they differ."""
     with errors():
-        found = _table(path, storage_option).check()
+        found = opened(path, storage_option).check()
         _say(found.to_json() if as_json else str(found))
         if not found.ok:
             raise typer.Exit(WRONG)
@@ -43,7 +42,7 @@ def maintain(
     Exits with 2 if a step failed.
     """
     with errors():
-        done = _table(path, storage_option).maintain(dry_run=dry_run, options=pairs("--option", option))
+        done = opened(path, storage_option).maintain(dry_run=dry_run, options=pairs("--option", option))
         _say(done.to_json() if as_json else str(done))
         if not done.ok:
             raise typer.Exit(WRONG)
@@ -62,11 +61,11 @@ def repair(
     Exits with 2 if a difference was not repaired.
     """
     with errors():
-        table = _table(path, storage_option)
+        table = opened(path, storage_option)
 
         def confirm(plan: RepairPlan) -> bool:
             if not as_json:
-                typer.echo(str(plan))
+                say(str(plan))
             return not dry_run and (yes or typer.confirm("repair this?"))
 
         if as_json and not (yes or dry_run):
@@ -76,8 +75,8 @@ def repair(
             _say(done.to_json())
         else:
             if done.plan.is_empty and not done.plan.found.ok:
-                typer.echo(str(done.plan))
-            typer.echo(str(done))
+                say(str(done.plan))
+            say(str(done))
         if not done.ok:
             raise typer.Exit(WRONG)
 
@@ -88,7 +87,7 @@ def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storag
     Exits with 2 if there is a warning.
     """
     with errors():
-        found = _table(path, storage_option).doctor(options=pairs("--option", option))
+        found = opened(path, storage_option).doctor(options=pairs("--option", option))
         if as_json:
             _say(found.to_json())
         else:
@@ -97,43 +96,59 @@ def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storag
             raise typer.Exit(WRONG)
 
 
-def _table(path: str, storage_option: list[str] | None) -> pudi.Table:
-    return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
-
-
 def _say(what: Any) -> None:
-    typer.echo(what if isinstance(what, str) else json.dumps(what, indent=2))
+    say(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
 def _show(found: Diagnosis, out: Console) -> None:
-    facts = Report(title=found.path, show_header=False)
+    facts = Report(title=Text(plain(found.path)), show_header=False)
     for name, value in found.facts.items():
-        facts.add_row(name, value)
+        add(facts, [name, value])
     out.print(facts)
     access = Report("who", "reads", "writes", "", title="who can read and write it")
     for each in found.access:
-        access.add_row(each.who, _yes(each.reads), _yes(each.writes), each.why)
+        add(access, [each.who, _yes(each.reads), _yes(each.writes), each.why])
     out.print(access)
     sizes = Report("base files of", "files", "bytes", "", title=_told(found))
     most = max((size.files for size in found.files.histogram), default=0)
     for size in found.files.histogram:
         bar = "█" * round(30 * size.files / most) if most else ""
-        sizes.add_row(_range(size), f"{size.files:,}", f"{size.bytes:,}", bar)
+        add(sizes, [_range(size), f"{size.files:,}", f"{size.bytes:,}", bar])
     out.print(sizes)
     if found.pending:
         pending = Report("instant", "action", "state", "age", "writer", "blocks", title="pending")
         for one in found.pending:
-            pending.add_row(one.instant, one.action, one.state, f"{one.age_seconds:,} s", one.writer, one.blocks)
+            add(pending, [one.instant, one.action, one.state, f"{one.age_seconds:,} s", one.writer, one.blocks])
         out.print(pending)
     if found.backlog:
         backlog = Report("service", "of the", "commits", "blocked by", "", title="what waits for services")
         for waits in found.backlog:
-            backlog.add_row(waits.service, waits.on, f"{waits.commits:,}", waits.blocked_by or "", waits.reason)
+            add(backlog, [waits.service, waits.on, f"{waits.commits:,}", waits.blocked_by or "", waits.reason])
         out.print(backlog)
+    if found.clustering is not None:
+        out.print(_clustering(found.clustering))
     for advice in found.advice:
-        out.print(f"{advice.level.value}: {advice.text}", markup=False, highlight=False)
+        out.print(f"{advice.level.value}: {plain(advice.text)}", markup=False, highlight=False)
     if not found.advice:
-        out.print("nothing to do")
+        out.print("`pudi maintain` does what waits" if found.backlog else "nothing to do", highlight=False)
+
+
+def _clustering(found: ClusteringFacts) -> Report:
+    by = f" by {', '.join(found.columns)}" if found.columns else ""
+    shown = Report(
+        "filter for one value of",
+        "before",
+        "after",
+        "now",
+        title=Text(
+            f"clustering {found.instant}{plain(by)} ({found.layout or 'layout not stated'}): {found.groups:,} groups, "
+            f"{found.files_before:,} files became {found.files_after:,}; files that a filter keeps"
+        ),
+    )
+    for each in found.overlaps:
+        shares = ("?" if share is None else f"{share:.0%}" for share in (each.before, each.after, each.now))
+        add(shown, [each.column, *shares])
+    return shown
 
 
 def _yes(value: bool) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.cli.common import console
+from pudi.cli.reports import add
 
 if TYPE_CHECKING:
     from pudi.action.index_request import IndexInfo, IndexRequest
@@ -61,5 +62,5 @@ def _show(indexes: list[IndexInfo]) -> None:
     report = Report("index", "kind", "columns", "expression", "state", "plan")
     for each in indexes:
         columns = ", ".join(each.columns)
-        report.add_row(each.name, each.kind, columns, each.expr, each.state, each.instant or "")
+        add(report, [each.name, each.kind, columns, each.expr, each.state, each.instant or ""])
     console().print(report)

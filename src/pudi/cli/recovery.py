@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, errors, pairs
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 
@@ -37,7 +35,7 @@ def savepoint(
 ) -> None:
     """Keep the files of a commit from being cleaned, so that the table can be restored to it."""
     with errors():
-        table = _table(path, storage_option)
+        table = opened(path, storage_option)
         if action is SavepointVerb.DELETE:
             if instant is None:
                 raise typer.BadParameter("delete needs the instant of the savepoint")
@@ -52,22 +50,22 @@ def savepoint(
         for each in found:
             by = f" by {each.user}" if each.user else ""
             why = f": {each.comment}" if each.comment else ""
-            typer.echo(f"{each.instant}, made {each.made:%Y-%m-%d %H:%M} UTC{by}, {each.files} files{why}")
+            say(f"{each.instant}, made {each.made:%Y-%m-%d %H:%M} UTC{by}, {each.files} files{why}")
         if not found:
             typer.echo("no savepoints")
 
 
 def rollback(
     path: Path,
-    instant: Annotated[str, typer.Argument(help="Requested time of the newest commit.")],
+    instant: Annotated[str, typer.Argument(help="Requested time of the newest commit, or of a pending clustering.")],
     yes: Yes = False,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
-    """Roll back the newest commit; asks first."""
+    """Roll back the newest commit, or the pending plan of a clustering or log compaction; asks first."""
     with errors():
-        table = _table(path, storage_option)
+        table = opened(path, storage_option)
         _confirm(yes or as_json, f"Roll back {instant} of {path}? Its files are deleted.")
         _report(table.rollback(instant, options=pairs("--option", option)), as_json)
 
@@ -84,14 +82,10 @@ def restore(
 ) -> None:
     """Restore a table to what it was when a commit completed; asks first."""
     with errors():
-        table = _table(path, storage_option)
+        table = opened(path, storage_option)
         what = "Complete the pending restore of" if to is None else "Take back all commits after"
         _confirm(yes or as_json or to is None, f"{what} {to} of {path}? Their files are deleted.")
         _report(table.restore(to, options=pairs("--option", option)), as_json)
-
-
-def _table(path: str, storage_option: list[str] | None) -> pudi.Table:
-    return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
 
 
 def _confirm(sure: bool, question: str) -> None:
@@ -100,4 +94,4 @@ def _confirm(sure: bool, question: str) -> None:
 
 
 def _report(done: Any, as_json: bool) -> None:
-    typer.echo(json.dumps(asdict(done)) if as_json else str(done))
+    say(json.dumps(asdict(done)) if as_json else str(done))

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, errors, pairs
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
 
 WRONG = 2
 """Exit code where files still hold the records."""
@@ -16,9 +15,9 @@ WRONG = 2
 def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
     """Delete the partitions whose days are over, by the options hoodie.partition.ttl.*."""
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         done = table.run_ttl(options=pairs("--option", option))
-        typer.echo("no partition is due" if done is None else str(done))
+        say("no partition is due" if done is None else str(done))
 
 
 def forget(
@@ -26,7 +25,7 @@ def forget(
     where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
@@ -35,10 +34,10 @@ def forget(
     Exits with 2 if files still hold some, as those of savepoints do.
     """
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         if not (dry_run or yes or as_json):
             typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
         done = table.forget(where, dry_run=dry_run, options=pairs("--option", option))
-        typer.echo(done.to_json() if as_json else str(done))
+        say(done.to_json() if as_json else str(done))
         if not (done.ok or dry_run):
             raise typer.Exit(WRONG)

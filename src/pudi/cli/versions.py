@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, errors, pairs
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
 from pudi.config.table_options import NEWEST_VERSION
 
 
@@ -21,17 +20,17 @@ def upgrade(
         bool, typer.Option("--accept-loss", help="Go on although the version can't keep all that the table has.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
     """Bring a table to another version, upwards or downwards; shows the steps, and asks first."""
     with errors():
-        table = pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
+        table = opened(path, storage_option)
         options = pairs("--option", option)
         found = table.upgrade(to, dry_run=True, options=options)
         if not as_json:
-            typer.echo(str(found))
+            say(str(found))
         if found.steps and not dry_run:
             if not (yes or as_json):
                 typer.confirm(f"Bring {path} to version {to}? No writer may run meanwhile.", abort=True)

@@ -1,9 +1,15 @@
 """Locks, heartbeats of writers, and conflicts between commits."""
 
 from pudi.concurrency.conflicts import ConflictCheck
-from pudi.concurrency.heartbeats import Heartbeat, Liveness, liveness
+from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
 from pudi.concurrency.locks import open_lock
-from pudi.concurrency.pending_plans import busy_groups, closed_groups, clustered_groups
+from pudi.concurrency.pending_plans import (
+    busy_groups,
+    closed_groups,
+    clustered_groups,
+    contradicted_clusterings,
+    refuse_contradicted,
+)
 from pudi.concurrency.touched import KeyScope, Reads, Touched
 from pudi.concurrency.unchanged import Unchanged
 
@@ -18,6 +24,9 @@ __all__ = [
     "busy_groups",
     "closed_groups",
     "clustered_groups",
+    "contradicted_clusterings",
+    "is_of_pudi",
     "liveness",
     "open_lock",
+    "refuse_contradicted",
 ]

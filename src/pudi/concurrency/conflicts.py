@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pudi.concurrency.pending_plans import clustered_groups, compacted_groups
+from pudi.concurrency.pending_plans import compacted_groups, contradicted_clusterings, refuse_contradicted
 from pudi.concurrency.touched import (
     Group,
     KeyScope,
@@ -16,7 +17,7 @@ from pudi.concurrency.touched import (
     replaced_groups,
 )
 from pudi.concurrency.unchanged import Unchanged
-from pudi.errors import BlockedError, ConflictError, CorruptError
+from pudi.errors import BlockedError, ConflictError
 from pudi.format import Action, CommitMetadata, State, parse_log_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -31,8 +32,8 @@ class ConflictCheck:
     Two writes contradict each other when both wrote or replaced a file group. Stricter than Hudi: also when both put
     new keys into one partition while ours promises unique keys (upsert), since both may have inserted the same key
     into different file groups, and when another one wrote into a partition that ours replaces, since its records would
-    stay beside ours. A clustering that is pending on a file group owns it. What our files were made from
-    must still stand.
+    stay beside ours. A clustering that is pending on a file group owns it, unless it yields. What our files were made
+    from must still stand.
 
     Attributes:
         store: the table's timeline.
@@ -42,6 +43,7 @@ class ConflictCheck:
         keys_unique: where our operation promises that a key lives in one file group; None where it doesn't.
         unchanged: what the user says must not have changed; None where nothing is said.
         reads: which partitions our write read; None for none.
+        yields: whether a pending clustering yields to our write; None where none does.
     """
 
     store: TimelineStore
@@ -51,6 +53,7 @@ class ConflictCheck:
     keys_unique: KeyScope | None
     unchanged: Unchanged | None = None
     reads: Reads | None = None
+    yields: Callable[[Instant], bool] | None = None
 
     def run(self, now: Timeline) -> None:
         """Compare with the timeline as it is under the table's lock.
@@ -62,8 +65,9 @@ class ConflictCheck:
             self.unchanged.check(Touched.of(self.written, self.keys_unique, self.reads), now, self.own.requested)
         for other in self.new_commits(now):
             self._check_commit(other, now)
-        for other in now.of(Action.CLUSTERING, State.REQUESTED) + now.of(Action.CLUSTERING, State.INFLIGHT):
-            self._check_clustering(other)
+        for other, group in self.contradicted(now):
+            if self.yields is None or not self.yields(other):
+                raise refuse_contradicted(self.store, other, group, self.own.requested)
         if now.rules.logs_name_their_slice:
             self._check_compactions(now)
         self._check_gone(now)
@@ -72,6 +76,10 @@ class ConflictCheck:
         """Commits completed since the write began."""
         known = {i.requested for i in self.seen.commits}
         return [i for i in now.commits if i.requested not in known and i.requested != self.own.requested]
+
+    def contradicted(self, now: Timeline) -> Iterator[tuple[Instant, Group]]:
+        """Yield the pending clusterings on file groups that the write touched, as `contradicted_clusterings`."""
+        return contradicted_clusterings(self.store, now, groups_of(self.written) | replaced_groups(self.written))
 
     def _check_commit(self, other: Instant, now: Timeline) -> None:
         theirs = self.store.read_commit_metadata(other)
@@ -133,21 +141,6 @@ class ConflictCheck:
     def _replaces(self, partition: str) -> bool:
         whole = self.written.operation_type == "INSERT_OVERWRITE_TABLE"
         return whole or partition in (self.written.partition_to_replace_file_ids or {})
-
-    def _check_clustering(self, other: Instant) -> None:
-        try:
-            planned = clustered_groups(self.store, other)
-        except CorruptError as error:
-            what = f"clustering {other.requested} is pending and its plan can't be read"
-            raise self._conflict(what, BlockedError) from error
-        both = (groups_of(self.written) | replaced_groups(self.written)) & planned
-        if both:
-            partition, file_id = min(both)
-            raise self._conflict(
-                f"clustering {other.requested} is pending on file group {file_id} of partition {partition!r}, and a "
-                "write to it would be lost: run the plan (run_pending, or Apache Hudi), then write again",
-                BlockedError,
-            )
 
     def _check_compactions(self, now: Timeline) -> None:
         """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.

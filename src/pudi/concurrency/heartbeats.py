@@ -115,6 +115,14 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
     return Liveness.DEAD if dead else Liveness.ALIVE
 
 
+def is_of_pudi(storage: Storage, instant: str) -> bool:
+    """Return whether an instant has a heartbeat that pudi writes: its facts say so, where Hudi's is empty."""
+    try:
+        return storage.read(heartbeat_path(instant), MaxBytes.NOTE).startswith(b"{")
+    except NotFoundError:
+        return False
+
+
 class _Process(NamedTuple):
     """A process as the system knows it: when it started, in the system's own unit, and whether it ended since."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
-from pudi.errors import CorruptError, NotFoundError
+from pudi.errors import BlockedError, CorruptError, NotFoundError
 from pudi.filegroup import compaction_plan
 from pudi.format import Action, State, decode_requested_replace_metadata
 from pudi.timeline import Instant, Timeline, TimelineStore
@@ -34,6 +35,43 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
         }
     except (KeyError, TypeError) as error:
         raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
+
+
+def contradicted_clusterings(
+    store: TimelineStore, timeline: Timeline, groups: Collection[_Group]
+) -> Iterator[tuple[Instant, _Group]]:
+    """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
+
+    Raises:
+        BlockedError: a plan can't be read.
+    """
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        try:
+            both = clustered_groups(store, instant).intersection(groups)
+        except CorruptError as error:
+            what = f"clustering {instant.requested} is pending and its plan can't be read; nothing was written"
+            raise BlockedError(what, table=store.storage.root, instant=instant.requested) from error
+        if both:
+            yield instant, min(both)
+
+
+def refuse_contradicted(store: TimelineStore, clustering: Instant, group: _Group, own: str | None) -> BlockedError:
+    """Return the error for a write to a file group of a pending clustering.
+
+    Args:
+        store: the table's timeline.
+        clustering: the pending clustering.
+        group: the file group.
+        own: requested time of the write; None before it has one.
+    """
+    partition, file_id = group
+    return BlockedError(
+        f"clustering {clustering.requested} is pending on file group {file_id} of partition {partition!r}, and a write "
+        "to it would be lost: run the plan (run_pending, or Apache Hudi), or roll it back (rollback), then write "
+        "again. Nothing of this write is visible",
+        table=store.storage.root,
+        instant=own or clustering.requested,
+    )
 
 
 def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[_Group]:

@@ -6,12 +6,14 @@ from pudi.config.checks import (
     check_consistent,
     check_mergeable,
     check_readable,
+    check_services,
     check_writable,
 )
 from pudi.config.clean_options import CleanOptions, CleanPolicy
-from pudi.config.clustering_options import ClusteringOptions, LayoutStrategy, PartitionFilter
+from pudi.config.clustering_options import ALLOW_UPDATES, ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
+from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, ValidatorOptions
 from pudi.config.index_options import IndexOptions
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
@@ -25,6 +27,7 @@ from pudi.config.metadata import (
     metadata_wanted,
 )
 from pudi.config.metadata_options import MetadataOptions
+from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
 from pudi.config.read_options import ReadOptions
@@ -37,9 +40,12 @@ from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import WriteOptions
 
 __all__ = [
+    "ALLOW_UPDATES",
     "ALL_OPTIONS",
+    "HTTP_CALLBACK",
     "KEY_PREFIXES",
     "ArchiveOptions",
+    "CallbackOptions",
     "CleanOptions",
     "CleanPolicy",
     "ClusteringOptions",
@@ -50,6 +56,7 @@ __all__ = [
     "MergeMemory",
     "MergeSemantics",
     "MetadataOptions",
+    "MetricsOptions",
     "Option",
     "Options",
     "OptionsView",
@@ -63,6 +70,7 @@ __all__ = [
     "TimebasedOptions",
     "TtlOptions",
     "TtlStrategy",
+    "ValidatorOptions",
     "Value",
     "WriteOptions",
     "check_compactable",
@@ -70,6 +78,7 @@ __all__ = [
     "check_mergeable",
     "check_metadata_kept",
     "check_readable",
+    "check_services",
     "check_writable",
     "column_stats_by_default",
     "find_option",

@@ -26,6 +26,11 @@ class ArchiveOptions(OptionsView):
         "Whether old commits move to the archive after a write.",
         default=True,
     )
+    run_async = _option(
+        "hoodie.archive.async",
+        "Whether the archiving after a write runs in a thread of the writer's process, beside the following writes.",
+        default=False,
+    )
     keep_max_commits = _option(
         "hoodie.keep.max.commits",
         "Number of commits on the active timeline above which older ones are archived. The metadata table keeps one "

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.config import key_generators, merging
+from pudi.config.archive_options import ArchiveOptions
+from pudi.config.clean_options import CleanOptions
+from pudi.config.clustering_options import ClusteringOptions
+from pudi.config.compaction_options import CompactionOptions
 from pudi.config.metadata import check_metadata_kept
 from pudi.config.option import Option, Scope, Value, names_in, text_of
 from pudi.config.resolve import Options, option
@@ -27,6 +31,14 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 _TIMEBASED = {declared.key for declared in TimebasedOptions.declared}
 _UPGRADE = "leave it out, or change it by Table.upgrade"
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
+
+
+_ASYNC: tuple[Option[Any], ...] = (
+    CompactionOptions.run_async,
+    ClusteringOptions.run_async,
+    CleanOptions.run_async,
+    ArchiveOptions.run_async,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +211,25 @@ def check_compactable(config: TableConfig, table: str, options: Options | None =
         raise InvalidArgumentError("a copy-on-write table has no log files: there is nothing to compact", table=table)
     _hold(_WRITE_LIMITS, config, table, "compacted")
     check_metadata_kept(config, table, options)
+
+
+def check_services(options: Options, table: str) -> None:
+    """Refuse services beside writes where no service runs after writes.
+
+    Args:
+        options: the options of a write.
+        table: location of the table's root, for messages.
+
+    Raises:
+        InvalidArgumentError: the options ask for both.
+    """
+    for asked in () if options[CompactionOptions.services] else _ASYNC:
+        if options[asked]:
+            raise InvalidArgumentError(
+                f"{options.named.get(asked.key, asked.key)}=true and {CompactionOptions.services}=false exclude each "
+                "other: leave one of them out",
+                table=table,
+            )
 
 
 def check_consistent(config: TableConfig, options: Options, table: str) -> None:

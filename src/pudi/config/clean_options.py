@@ -46,6 +46,13 @@ class CleanOptions(OptionsView):
         "clean by Apache Hudi.",
         default=True,
     )
+    run_async = _option(
+        "hoodie.clean.async.enabled",
+        "Whether the clean after a write runs in a thread of the writer's process, beside the following writes. Hudi's "
+        "runs beside the write itself, which waits for it.",
+        default=False,
+        job_keys=("hoodie.clean.async",),
+    )
     policy = _option(
         "hoodie.clean.policy",
         "What stays: the file slices that the last commits saw, those that the commits of the last hours saw, or a "

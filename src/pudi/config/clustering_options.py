@@ -33,17 +33,26 @@ class PartitionFilter(str, Enum):
 
 
 _MIB = 1 << 20
+_BUCKET_PLAN = "SparkConsistentBucketClusteringPlanStrategy"
 _PLANS = {
     "SparkSizeBasedClusteringPlanStrategy": None,
     "JavaSizeBasedClusteringPlanStrategy": None,
     "SparkRecentDaysClusteringPlanStrategy": PartitionFilter.RECENT_DAYS,
     "SparkSelectedPartitionsClusteringPlanStrategy": PartitionFilter.SELECTED_PARTITIONS,
+    _BUCKET_PLAN: None,
 }
 """Hudi's plan strategies, without package, that pudi knows; the older ones stand for a partition filter."""
+_WRITTEN_TWICE = "org.apache.hudi.client.clustering.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
 _REJECT = "org.apache.hudi.client.clustering.update.strategy.SparkRejectUpdateStrategy"
-_ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+ALLOW_UPDATES = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+"""The update strategy by which clusterings yield to writes."""
 
 _RUN = "org.apache.hudi.client.clustering.run.strategy."
+_BUCKET_EXECUTIONS = (
+    f"{_RUN}SingleSparkJobConsistentHashingExecutionStrategy",
+    f"{_RUN}SparkConsistentBucketClusteringExecutionStrategy",
+)
+"""Hudi's classes that split and merge the buckets of consistent hashing; the first is the default."""
 
 _option = Declare(Scope.WRITE)
 
@@ -64,6 +73,13 @@ class ClusteringOptions(OptionsView):
         "Whether a write schedules a clustering for another process to run, if enough commits completed since the last "
         "one and none is pending.",
         default=False,
+    )
+    run_async = _option(
+        "hoodie.clustering.async.enabled",
+        "Whether a write schedules a clustering, if enough commits completed since the last one, and a thread of the "
+        "writer's process runs it beside the following writes. hoodie.clustering.inline goes before it.",
+        default=False,
+        job_keys=("hoodie.datasource.clustering.async.enable",),
     )
     max_commits = _option(
         "hoodie.clustering.inline.max.commits",
@@ -131,23 +147,23 @@ class ClusteringOptions(OptionsView):
     )
     plan_class = _option(
         "hoodie.clustering.plan.strategy.class",
-        "The class by which Hudi makes plans. pudi only looks the name up in a list.",
+        "The class by which Hudi makes plans. pudi only looks the name up in a list. Tables with consistent hashing "
+        "have a class of their own, which splits and merges buckets, as default.",
         default="org.apache.hudi.client.clustering.plan.strategy.SparkSizeBasedClusteringPlanStrategy",
     )
     execution_class = _option(
         "hoodie.clustering.execution.strategy.class",
-        "The class by which Hudi runs the plans that pudi makes. pudi itself runs plans for these three. It copies row "
-        "groups as bytes wherever records needn't be ordered or merged.",
+        "The class by which Hudi runs the plans that pudi makes. pudi itself runs plans for all of these. It copies "
+        "row groups as bytes wherever records needn't be ordered, merged or divided. The last two are for tables with "
+        "consistent hashing, whose default is the first of them.",
         default=f"{_RUN}SparkSortAndSizeExecutionStrategy",
         choices=(
             f"{_RUN}SparkSortAndSizeExecutionStrategy",
             f"{_RUN}JavaSortAndSizeExecutionStrategy",
             f"{_RUN}SparkBinaryCopyClusteringExecutionStrategy",
+            *_BUCKET_EXECUTIONS,
         ),
-        unsupported=(
-            f"{_RUN}SparkSingleFileSortExecutionStrategy",
-            f"{_RUN}SparkConsistentBucketClusteringExecutionStrategy",
-        ),
+        unsupported=(f"{_RUN}SparkSingleFileSortExecutionStrategy",),
     )
     recent = _option(
         "hoodie.clustering.plan.strategy.daybased.lookback.partitions",
@@ -176,11 +192,30 @@ class ClusteringOptions(OptionsView):
     )
     updates = _option(
         "hoodie.clustering.updates.strategy",
-        "What happens to a write that updates a file group of a pending plan: it fails.",
+        "What happens to a write that updates a file group of a pending plan: it fails, or it goes on, and the plan "
+        "yields. Such a plan is dropped when the write completes; a clustering that runs finds the write when it "
+        "completes, and nothing of it becomes visible.",
         default=_REJECT,
-        choices=(_REJECT,),
-        unsupported=(_ALLOW,),
-        instead="a write to a file group of a pending clustering fails; run the plan first, or write again after it",
+        choices=(_REJECT, ALLOW_UPDATES),
+        unsupported=(_WRITTEN_TWICE,),
+        instead="writes to buckets that a pending clustering resizes fail, or make it yield: SparkAllowUpdateStrategy",
+    )
+    rollback_on_conflict = _option(
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
+        "With SparkAllowUpdateStrategy: whether a write rolls back the pending plans that yield to it, by a rollback "
+        "instant; otherwise it takes them off the timeline without one.",
+        default=False,
+    )
+    expires = _option(
+        "hoodie.clustering.enable.expirations",
+        "Whether a write first rolls back pending plans that nobody runs and that are old enough.",
+        default=False,
+    )
+    expires_after = _option(
+        "hoodie.clustering.expiration.threshold.mins",
+        "Minutes after which a pending plan that nobody runs is rolled back, if plans expire.",
+        default=60,
+        minimum=0,
     )
 
     @property
@@ -193,6 +228,30 @@ class ClusteringOptions(OptionsView):
         """Which partitions a plan looks at; older plan strategies of Hudi say it by their name."""
         name = self.plan_class.rpartition(".")[2]
         return _PLANS[name] or PartitionFilter(self.filter_mode)
+
+    @classmethod
+    def bucket_execution(cls, options: Options) -> str:
+        """Return Hudi's class that runs plans for consistent hashing.
+
+        Raises:
+            InvalidArgumentError: the options name strategies that don't split and merge buckets, as in Hudi.
+        """
+        plan, execution = options.explicit(cls.plan_class), options.explicit(cls.execution_class)
+        if plan is not None and str(plan).rpartition(".")[2] != _BUCKET_PLAN:
+            raise InvalidArgumentError(
+                f"{cls.plan_class}={plan}: a table with consistent hashing takes {_BUCKET_PLAN} only, its default"
+            )
+        if execution is not None and execution not in _BUCKET_EXECUTIONS:
+            raise InvalidArgumentError(
+                f"{cls.execution_class}={execution}: a table with consistent hashing takes "
+                f"{' or '.join(_BUCKET_EXECUTIONS)}; the first is its default"
+            )
+        return _BUCKET_EXECUTIONS[0] if execution is None else str(execution)
+
+    @property
+    def names_buckets(self) -> bool:
+        """Return whether a strategy was chosen that is for consistent hashing only."""
+        return self.plan_class.rpartition(".")[2] == _BUCKET_PLAN or self.execution_class in _BUCKET_EXECUTIONS
 
     @classmethod
     def of(cls, options: Options) -> Self:

@@ -62,6 +62,25 @@ class CompactionOptions(OptionsView):
         "pending.",
         default=False,
     )
+    run_async = _option(
+        "hoodie.datasource.compaction.async.enable",
+        "Whether a write schedules a compaction, if the trigger is reached, and a thread of the writer's process runs "
+        "it beside the following writes. hoodie.compact.inline goes before it. By default only in streams "
+        "(`pudi.spark.batch_writer`), as in Hudi.",
+        kind=bool,
+    )
+    not_in_streams = _option(
+        "hoodie.datasource.write.streaming.disable.compaction",
+        "Whether a stream leaves compactions to another process.",
+        default=False,
+    )
+    exit_seconds = _option(
+        "pudi.services.async.exit.seconds",
+        "Seconds that the end of a program waits for services that run beside writes. A plan that isn't done by then "
+        "is left for the next writer.",
+        default=60,
+        minimum=0,
+    )
     trigger = _option(
         "hoodie.compact.inline.trigger.strategy",
         "Trigger of a compaction: a number of deltacommits since the last compaction (or the last one scheduled), a "

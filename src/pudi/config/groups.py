@@ -8,10 +8,12 @@ from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.hook_options import CallbackOptions, ValidatorOptions
 from pudi.config.job_options import JOB_OPTIONS
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.metadata_options import MetadataOptions
+from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option
 from pudi.config.read_options import READ_OPTIONS
 from pudi.config.table_options import TABLE_OPTIONS
@@ -27,6 +29,9 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Cleaning": CleanOptions.declared,
     "Archiving": ArchiveOptions.declared,
     "Partition TTL": TtlOptions.declared,
+    "Commit callbacks": CallbackOptions.declared,
+    "Pre-commit validators": ValidatorOptions.declared,
+    "Metrics": MetricsOptions.declared,
     "Memory for merging": MergeMemory.declared,
     "Reader": READ_OPTIONS,
     "Other options of Hudi jobs": JOB_OPTIONS,

@@ -63,9 +63,36 @@ class IndexOptions(OptionsView):
     bucket_engine = _option(
         "hoodie.index.bucket.engine",
         "Type of bucket index. CONSISTENT_HASHING is for merge-on-read tables and gives each partition a hash ring. "
-        "pudi doesn't resize buckets, and refuses overwrites of these tables.",
+        "Clusterings split and merge its buckets.",
         default="SIMPLE",
         choices=("SIMPLE", "CONSISTENT_HASHING"),
+    )
+    max_buckets = _option(
+        "hoodie.bucket.index.max.num.buckets",
+        "Maximum number of buckets that a partition gets by splitting, with consistent hashing. By default the number "
+        "that it begins with, so that none is split.",
+        kind=int,
+        minimum=1,
+    )
+    min_buckets = _option(
+        "hoodie.bucket.index.min.num.buckets",
+        "Minimum number of buckets that merging leaves of a partition, with consistent hashing. By default the number "
+        "that it begins with, so that none are merged.",
+        kind=int,
+        minimum=1,
+    )
+    split_threshold = _option(
+        "hoodie.bucket.index.split.threshold",
+        "With consistent hashing, a clustering splits buckets of more than hoodie.parquet.max.file.size times this.",
+        default=2.0,
+        minimum=0,
+    )
+    merge_threshold = _option(
+        "hoodie.bucket.index.merge.threshold",
+        "With consistent hashing, a clustering merges neighbouring buckets of up to hoodie.parquet.max.file.size times "
+        "this each.",
+        default=0.2,
+        minimum=0,
     )
     bucket_expressions = _lacking(
         "hoodie.bucket.index.partition.expressions",

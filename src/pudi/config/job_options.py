@@ -11,13 +11,9 @@ from typing import Any
 from pudi.config.option import Declare, Option, Scope, Status
 
 _harmless = Declare(Scope.WRITE, Status.HARMLESS)
-_ignored = Declare(Scope.WRITE, Status.IGNORED)
 _lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
 _lacking_flag = partial(_lacking, default=False)
 
-_NO_ASYNC_CLEAN = "No clean runs beside a write: it runs after the write."
-_NO_ASYNC_ARCHIVE = "Archiving runs after a write, not beside it."
-_NO_SERVICES = "run Apache Hudi's table service; a later release of pudi will have it"
 _NO_SUCH = "leave it out: Apache Hudi 1.2 has no option of that name"
 _NO_SYNC = "register the table with Apache Hudi's sync tool"
 _NO_CODE = "omit the option; pudi never loads a class by name"
@@ -33,26 +29,12 @@ _SYNC = (
 )
 
 _SERVICES = (
-    _lacking_flag(key="hoodie.clustering.async.enabled", doc="Cluster while writes go on.", instead=_NO_SERVICES),
-    _lacking_flag(
-        key="hoodie.clustering.rollback.pending.replacecommit.on.conflict",
-        doc="Roll a pending clustering back if a write updates its file groups.",
-        instead="run the plan first, or write again after it",
-    ),
-    _lacking_flag(
-        key="hoodie.clustering.enable.expirations",
-        doc="Roll pending clusterings back that nobody runs.",
-        instead="run them by run_pending",
-    ),
     _harmless(key="hoodie.clustering.*", doc="Further settings of clustering."),
     _harmless(key="hoodie.layout.optimize.*", doc="Further settings of curves; pudi ranks all values."),
     _harmless(key="hoodie.compaction.*", doc="Further settings of compaction."),
     _harmless(key="hoodie.log.compaction.*", doc="Further settings of log compaction."),
-    _harmless(key="hoodie.datasource.compaction.async.enable", doc="Compact while a stream is written.", kind=bool),
-    _ignored(key="hoodie.clean.async", doc=_NO_ASYNC_CLEAN, kind=bool, aliases=("hoodie.clean.async.enabled",)),
     _lacking(key="hoodie.clean.*", doc="Further settings of cleaning.", instead=_NO_SUCH),
     _lacking(key="hoodie.cleaner.*", doc="Further settings of cleaning.", instead=_NO_SUCH),
-    _ignored(key="hoodie.archive.async", doc=_NO_ASYNC_ARCHIVE, kind=bool),
     _harmless(key="hoodie.table.services.*", doc="Scheduling of table services."),
     _lacking(key="hoodie.partition.ttl.*", doc="Further settings of partition TTL.", instead=_NO_SUCH),
     _harmless(key="hoodie.metadata.*", doc="Further settings of the metadata table."),
@@ -99,10 +81,10 @@ _WRITING = (
     _lacking(key="hoodie.bulkinsert.user.defined.partitioner.sort.columns", doc="Order of a bulk insert."),
     _lacking_flag(key="hoodie.bulkinsert.sort.suffix.record_key", doc="Order of a bulk insert."),
     _lacking(key="hoodie.storage.layout.partitioner.class", doc="Partitioner.", instead=_NO_CODE),
-    _lacking(key="hoodie.precommit.validators", doc="Checks before a commit.", default="", instead=_NO_CODE),
-    _harmless(key="hoodie.precommit.validators.*", doc="Checks before a commit."),
-    _lacking_flag(key="hoodie.write.commit.callback.on", doc="Callback after a commit."),
-    _harmless(key="hoodie.write.commit.callback.*", doc="Settings of the callback after a commit."),
+    _lacking(key="hoodie.metrics.reporter.class", doc="Reporter of metrics.", default="", instead=_NO_CODE),
+    _lacking(key="hoodie.metrics.configs.properties", doc="More reporters of metrics.", default=""),
+    _harmless(key="hoodie.precommit.validators.*", doc="Settings of validators that pudi doesn't have."),
+    _harmless(key="hoodie.write.commit.callback.*", doc="Settings of callbacks that pudi doesn't have."),
     _lacking(key="hoodie.client.init.callback.classes", doc="Callback at start.", default="", instead=_NO_CODE),
     _lacking_flag(key="hoodie.errortable.enable", doc="Error table: failing records go to another table."),
     _harmless(key="hoodie.errortable.*", doc="Settings of the error table."),

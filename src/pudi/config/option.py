@@ -43,8 +43,6 @@ class Status(Enum):
     """Same effect as in Hudi."""
     HARMLESS = "harmless"
     """No effect in pudi, and none needed: accepted, logged once."""
-    IGNORED = "ignored"
-    """Asks for a feature that this release lacks and a job can do without: accepted, with a warning logged once."""
     UNSUPPORTED = "not supported"
     """Asks for a feature that this release lacks: any value except the default raises `NotSupportedError`."""
 

@@ -18,7 +18,6 @@ Options have Hudi's keys. Values are text; Python numbers and booleans work too.
 
 - **supported**: it has the same effect as in Hudi;
 - **harmless**: it has no effect in pudi and needs none; pudi logs it once (logger `pudi.config`);
-- **ignored**: pudi can't do this yet and goes on without it; pudi logs a warning once;
 - **not supported**: any value except the default raises `NotSupportedError`, which names an alternative;
 - unknown: it raises `InvalidArgumentError`, which suggests the most similar key.
 

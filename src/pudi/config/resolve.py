@@ -129,8 +129,6 @@ def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str
         named[canonical] = key
         if found.status is Status.HARMLESS:
             _say_once(key, found.doc)
-        if found.status is Status.IGNORED and value is not False:  # a disabled feature is not missing
-            _warn_once(key, found.doc)
     return values, named
 
 
@@ -138,11 +136,6 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, (str, bool, int, float)):
         return text_of(value)
     raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
-
-
-@functools.cache
-def _warn_once(key: str, doc: str) -> None:
-    _log.warning("option %s has no effect in this release of pudi: %s", key, doc)
 
 
 @functools.cache

@@ -37,6 +37,7 @@ class TableConfig(TableOptions):
         payload_class: payload class, present or legacy, where the table names one.
         metadata_partitions: partitions of the metadata table that are ready.
         metadata_partitions_inflight: those that are being built.
+        metadata_partitions_to_rebuild: those that were deleted and are to be rebuilt.
         raw: all properties.
     """
 
@@ -48,6 +49,7 @@ class TableConfig(TableOptions):
     payload_class: str | None
     metadata_partitions: tuple[str, ...]
     metadata_partitions_inflight: tuple[str, ...]
+    metadata_partitions_to_rebuild: tuple[str, ...]
     raw: Mapping[str, str] = field(repr=False, hash=False)
 
     @classmethod
@@ -186,6 +188,7 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         payload_class=payload,
         metadata_partitions=names_in(said.ready_partitions),
         metadata_partitions_inflight=names_in(said.inflight_partitions),
+        metadata_partitions_to_rebuild=names_in(said.rebuild_partitions),
         raw=dict(properties),
     )
 

@@ -214,6 +214,13 @@ class TableOptions(OptionsView):
         default="",
         instead="set hoodie.metadata.enable=true",
     )
+    rebuild_partitions = _lacking(
+        "pudi.rebuild.partitions",
+        "Partitions of the metadata table that a restore, a rollback or a repair deleted to rebuild them, and has not "
+        "rebuilt yet. If its process died, the next write of pudi does it.",
+        default="",
+        instead="call Table.repair",
+    )
     cdc_enabled = _option(
         "hoodie.table.cdc.enabled",
         "Whether writers log changes in addition to the data (change data capture).",

@@ -2,11 +2,12 @@
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
 from pudi.context.collector import collector_held
-from pudi.context.executor import Executor, Mutex, ThreadExecutor, Timer
+from pudi.context.executor import Background, Executor, Mutex, ThreadExecutor, Timer
 from pudi.context.lock import Lock, OneProcessLock
 from pudi.context.storage import FileInfo, Storage
 
 __all__ = [
+    "Background",
     "Clock",
     "Context",
     "Executor",

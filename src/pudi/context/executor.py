@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from pudi.context.background import begin_thread, of_background, threads_start
 from pudi.context.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ class Timer(Protocol):
 
     def stop(self) -> None:
         """End the calls. A call that is running ends before this returns."""
+
+
+class Background(Protocol):
+    """A function that runs beside its caller."""
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for its end, so many seconds or as long as it takes; return whether it has ended."""
 
 
 class Executor(Protocol):
@@ -69,7 +77,7 @@ class Executor(Protocol):
 
     def read_ahead(
         self, streams: Iterable[Callable[[], Iterator[_Item]]], *, limit: int, most: int, size: Callable[[_Item], int]
-    ) -> Iterator[_Item]:
+    ) -> Generator[_Item, None, None]:
         """Return the items of several streams, one stream after the other, and begin to read the next ones meanwhile.
 
         Args:
@@ -86,6 +94,18 @@ class Executor(Protocol):
             seconds: the time between two calls.
             function: what to call. An error that it raises ends the calls.
             name: what it's for, as the name of a thread.
+        """
+
+    def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
+        """Run a function beside the caller.
+
+        When the program ends it has some time left. After that a `map` of it begins no further call and raises
+        `SystemExit` instead, so that it can clean up; what it does alone ends with the process.
+
+        Args:
+            function: what to call; it deals with its errors.
+            name: what it's for, as the name of a thread.
+            exit_seconds: the time that the end of the program waits for it.
         """
 
     def acquire(self, mutex: Mutex, seconds: float) -> bool:
@@ -112,13 +132,14 @@ class ThreadExecutor:
         left = deque(items)
         total = len(left)
         answers: list[_Answer] = []
+        function = of_background(function)
 
         def done(answer: _Answer) -> None:
             answers.append(answer)
             if report is not None:
                 report(len(answers), total)
 
-        if total <= 1 or limit == 1:
+        if total <= 1 or limit == 1 or not threads_start():
             while left:
                 done(function(left.popleft()))
         elif while_quick and total > _MANY:
@@ -138,10 +159,10 @@ class ThreadExecutor:
 
     def read_ahead(
         self, streams: Iterable[Callable[[], Iterator[_Item]]], *, limit: int, most: int, size: Callable[[_Item], int]
-    ) -> Iterator[_Item]:
+    ) -> Generator[_Item, None, None]:
         """Return the items of several streams and read the next streams meanwhile; see `Executor`."""
         waiting = deque(streams)
-        if len(waiting) <= 1 or limit == 1:
+        if len(waiting) <= 1 or limit == 1 or not threads_start():
             for stream in waiting:
                 yield from stream()
             return
@@ -162,12 +183,18 @@ class ThreadExecutor:
         """Call a function again and again in a thread of its own; see `Executor`."""
         return _ThreadTimer(seconds, function, name)
 
+    def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
+        """Run a function in a thread of its own; see `Executor`."""
+        return begin_thread(function, f"pudi-{name}", exit_seconds)
+
     def acquire(self, mutex: Mutex, seconds: float) -> bool:
         """Acquire a mutex; see `Executor`."""
         return mutex.acquire(timeout=seconds)
 
     def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
         """Call a function that may block in a thread of its own; see `Executor`."""
+        if not threads_start():
+            return function()
         answers: list[_Answer] = []
         thread = threading.Thread(target=lambda: answers.append(function()), name="pudi-call", daemon=True)
         thread.start()
@@ -182,7 +209,8 @@ class _ThreadTimer:
         self._seconds, self._function = seconds, function
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pudi-{name}", daemon=True)
-        self._thread.start()
+        if threads_start():  # at the end of a program it does without: what is left then takes no long time
+            self._thread.start()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._seconds):
@@ -191,7 +219,8 @@ class _ThreadTimer:
     def stop(self) -> None:
         """End the calls; see `Timer`."""
         self._stopped.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
 
 @dataclass(slots=True)

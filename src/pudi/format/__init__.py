@@ -13,6 +13,7 @@ from pudi.format.bloom import (
     BloomOptions,
     BloomType,
 )
+from pudi.format.commit_message import encode_commit_message
 from pudi.format.compaction_plan import (
     CompactionOperation,
     CompactionPlan,
@@ -228,6 +229,7 @@ __all__ = [
     "decode_rollback_plan",
     "decode_table_properties",
     "encode_archive_log",
+    "encode_commit_message",
     "encode_commit_metadata",
     "encode_compaction_plan",
     "encode_history",

@@ -32,11 +32,13 @@ class ClusteringGroup:
         slices: the slices, of one partition.
         outputs: number of file groups to make of them.
         metrics: sizes, by Hudi's names.
+        extra_metadata: free text by key; for buckets of consistent hashing how the ring changes.
     """
 
     slices: tuple[CompactionOperation, ...]
     outputs: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def encode_clustering_plan(plan: ClusteringPlan, root: str) -> bytes:
             "slices": [_slice_record(each, root) for each in group.slices],
             "metrics": dict(group.metrics),
             "numOutputFileGroups": group.outputs,
-            "extraMetadata": None,
+            "extraMetadata": dict(group.extra_metadata) or None,
             "version": _VERSION,
         }
         for group in plan.groups
@@ -143,7 +145,7 @@ def _group(record: Mapping[str, Any], path: str | None) -> ClusteringGroup:
         raise CorruptError("a clustering plan has a group of several partitions", path=path)
     if outputs < 1:
         raise CorruptError(f"a clustering plan makes {outputs} file groups of a group", path=path)
-    return ClusteringGroup(slices, int(outputs), record.get("metrics") or {})
+    return ClusteringGroup(slices, int(outputs), record.get("metrics") or {}, record.get("extraMetadata") or {})
 
 
 def _slice(record: Mapping[str, Any], path: str | None) -> CompactionOperation:

@@ -33,7 +33,7 @@ def encode_json_commit(record: Mapping[str, Any]) -> bytes:
     """
     printed: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [_printed_stat(stat) for stat in stats]
+            partition: [printed_stat(stat) for stat in stats]
             for partition, stats in record["partitionToWriteStats"].items()
         },
         "compacted": record["compacted"],
@@ -72,7 +72,8 @@ def decode_json_commit(data: bytes, *, path: str | None = None) -> dict[str, Any
     return record
 
 
-def _printed_stat(stat: Mapping[str, Any]) -> dict[str, Any]:
+def printed_stat(stat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a write stat with the fields that Jackson prints, in their order."""
     values = {**_JSON_ONLY, **stat}
     runtime = stat["runtimeStats"]
     values["runtimeStats"] = None if runtime is None else {name: runtime[name] for name in _RUNTIME_ORDER}

@@ -194,7 +194,7 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout = 2) -> byte
     """
     record: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [_stat_record(stat) for stat in stats]
+            partition: [stat_record(stat) for stat in stats]
             for partition, stats in metadata.partition_to_write_stats.items()
         },
         "compacted": metadata.compacted,
@@ -362,7 +362,8 @@ _OTHERS = tuple(pair for pair in _names(WriteStat) if pair not in _COUNTS)
 _MISSING = object()
 
 
-def _stat_record(stat: WriteStat) -> dict[str, Any]:
+def stat_record(stat: WriteStat) -> dict[str, Any]:
+    """Return a write stat by the names of its Avro fields."""
     record = _record(stat)
     if stat.runtime_stats is not None:
         record["runtimeStats"] = _record(stat.runtime_stats)

@@ -88,7 +88,8 @@ def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: 
             held = 0
         groups[-1].append(each)
         held += size(each)
-    made = [_group(group, sum(map(size, group)), options, max_file_size) for group in groups]
+    target = options.target_bytes
+    made = [group_of(group, max(1, -(-sum(map(size, group)) // target)), max_file_size) for group in groups]
     return [each for each in made if len(each.slices) > 1 or each.outputs > 1 or _gains(each, options)]
 
 
@@ -97,10 +98,17 @@ def _gains(group: ClusteringGroup, options: ClusteringOptions) -> bool:
     return options.single_group and bool(options.columns or group.slices[0].log_files)
 
 
-def _group(slices: Sequence[FileSlice], size: int, options: ClusteringOptions, max_file_size: int) -> ClusteringGroup:
+def group_of(slices: Sequence[FileSlice], outputs: int, new_base: int) -> ClusteringGroup:
+    """Return a group of a plan.
+
+    Args:
+        slices: the slices.
+        outputs: number of file groups to make of them.
+        new_base: assumed bytes of a base file that a slice without one will get.
+    """
     sizes = [(s.base.size if s.base else 0, sum(log.size for log in s.logs), len(s.logs)) for s in slices]
-    operations = tuple(replace(operation_of(each, max_file_size), metrics={}) for each in slices)
-    return ClusteringGroup(operations, max(1, -(-size // options.target_bytes)), group_sizes(sizes, max_file_size))
+    operations = tuple(replace(operation_of(each, new_base), metrics={}) for each in slices)
+    return ClusteringGroup(operations, outputs, group_sizes(sizes, new_base))
 
 
 class _Size:

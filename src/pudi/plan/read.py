@@ -34,6 +34,7 @@ class ReadPlan:
             listed, and `pruned` and `skipped` say nothing of others.
         history: the schemas of older files, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
+        limit: greatest number of rows that come back, of those that pass the filters; None for all.
     """
 
     table: str
@@ -47,6 +48,7 @@ class ReadPlan:
     found_by: str | None = None
     history: SchemaHistory | None = None
     merging: Merging | None = None
+    limit: int | None = None
 
     def names(self, instant: str) -> FieldNames | None:
         """What columns are called in files of a commit; None where they are called the same."""
@@ -96,6 +98,7 @@ def plan_read(
     commit_times: frozenset[str] | None = None,
     history: SchemaHistory | None = None,
     merging: Merging | None = None,
+    limit: int | None = None,
 ) -> ReadPlan:
     """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
 
@@ -109,11 +112,15 @@ def plan_read(
         commit_times: see `ReadPlan`.
         history: see `ReadPlan`.
         merging: see `ReadPlan`.
+        limit: see `ReadPlan`.
 
     Raises:
-        InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean.
+        InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean,
+            a limit below 0.
         NotSupportedError: the predicate uses SQL beyond the subset.
     """
+    if limit is not None and limit < 0:
+        raise InvalidArgumentError(f"limit={limit}: it is 0 or more", table=table)
     full = with_meta_fields(schema) if populated else schema
     if wanted is None:
         metas = set(META_FIELDS)
@@ -124,7 +131,7 @@ def plan_read(
         names = list(wanted)
         _check_columns(table, names, full)
     bound = None if where is None else bind(parse(where), full)
-    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history, merging=merging)
+    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history, merging=merging, limit=limit)
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:

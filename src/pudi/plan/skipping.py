@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.expr import BoundsArrays, Column, leaf_columns, prune_many
+from pudi.expr import BoundsArrays, Column, Expr, leaf_columns, prune_many
 from pudi.filegroup import FileSlice
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import Ranges, ranges_of, stats_of_records, united
@@ -120,15 +120,38 @@ def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Range
     """
     told = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
     told = told.filter(told["ColumnStatsMetadata"].is_valid())
-    found = ranges_of(stats_of_records(told), kind)
-    places = pc.index_in(keys, value_set=told["key"].combine_chunks())
+    return _at(ranges_of(stats_of_records(told), kind), pc.index_in(keys, value_set=told["key"].combine_chunks()))
+
+
+def _at(found: Ranges, places: pa.Array) -> Ranges:
+    """Return the bounds at some places; unknown where a place is null."""
     there = np.asarray(places.is_valid())
-    known, free = (np.zeros(len(keys), dtype=bool) for _ in range(2))
+    known, free = (np.zeros(len(places), dtype=bool) for _ in range(2))
     known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free))
     least, greatest, nulls, values = (
         each.take(places) for each in (found.least, found.greatest, found.null_count, found.value_count)
     )
     return Ranges(least, greatest, known, free, nulls, values)
+
+
+def slice_ranges(stats: pa.Table, slices: Sequence[FileSlice], column: str, kind: pa.DataType) -> Ranges:
+    """Return the bounds of a column in each of some slices; unknown where a file of it has no statistics.
+
+    Args:
+        stats: rows of `STATS` of their files, whose names tell them apart.
+        slices: the slices.
+        column: name of the column.
+        kind: its type.
+    """
+    own = stats.filter(pc.equal(stats["column"], column)).combine_chunks()
+    files = files_of(slices)
+    found = _at(ranges_of(own, kind), pc.index_in(files.names, value_set=own["file"].combine_chunks()))
+    return united(found, files.slices, len(slices))
+
+
+def kept_by_ranges(where: Expr, ranges: Mapping[str, Ranges], count: int) -> _Mask:
+    """Return which of some slices may hold rows that match a predicate, by the bounds of its columns in each."""
+    return prune_many(where, {name: bounds_of(each) for name, each in ranges.items()}, count)
 
 
 def bounds_of(ranges: Ranges) -> BoundsArrays:

@@ -15,7 +15,7 @@ from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
-from pudi.plan.key_staging import KeyStaging
+from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.merging import Merging
 from pudi.schema.internal import SchemaHistory
 
@@ -91,7 +91,7 @@ class WriteSpec:
         stats: which columns' statistics are made of each file; None where the table keeps none.
         deleted: how deletes by key read stored records to copy their ordering values into log files; None if deletes
             have no ordering value.
-        keys: how the keys of base files are staged for the record index; None where the table has none.
+        staging: how tasks stage the entries of indexes with the files that they write.
     """
 
     instant: str
@@ -112,7 +112,7 @@ class WriteSpec:
     logs: LogOptions | None = None
     stats: StatsSpec | None = None
     deleted: Merging | None = None
-    keys: KeyStaging | None = None
+    staging: tuple[EntryStaging, ...] = ()
 
     @property
     def meets_by_key(self) -> bool:

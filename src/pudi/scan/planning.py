@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pudi.action import MetaClient
 from pudi.action.kinds.reading import LookupResult
+from pudi.context.lazy import lazy_module
+from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.scan.skipping import Skipper
+from pudi.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pudi.action.services import clustering_gain
+else:
+    clustering_gain = lazy_module("pudi.action.services.clustering_gain")
 
 Groups = Collection[tuple[str, str]]
 """File groups: partition path and file id of each."""
@@ -39,11 +47,13 @@ class Planner:
         meta: the table.
         slices: lists its slices.
         skipper: asks its indexes; None where there are none that help.
+        seen: the part of its timeline that a snapshot sees; None for other scans.
     """
 
     meta: MetaClient
     slices: Slices
     skipper: Skipper | None = None
+    seen: Timeline | None = None
 
     def plan(self, plan: ReadPlan) -> ReadPlan:
         """The plan with its slices.
@@ -74,6 +84,28 @@ class Planner:
         whole = plan.with_slices(self.slices(), self.meta.keys)
         left = (planned.found_by, len(whole.slices) - len(planned.slices), len(whole.slices))
         return replace(planned, pruned=whole.pruned, skipped=(left,))
+
+    def gain(self, plan: ReadPlan) -> Iterator[str]:
+        """Yield what the last clustering gained for the filter of a plan, as a line of `explain`, if that is known.
+
+        Args:
+            plan: the plan without slices.
+        """
+        where, meta = plan.where, self.meta
+        done = None if where is None or self.seen is None else clustering_gain.last_clustering(meta, self.seen)
+        if done is None:
+            return
+        assert where is not None
+        assert self.seen is not None
+        filtered = {".".join(column.path): column.type for column in leaf_columns(where)}
+        types = {name: kind for name, kind in filtered.items() if kind is not None and "." not in name}
+        sides = [(plan.with_slices(each, meta.keys).slices, len(each)) for each in (done.after, done.before)]
+        stats = clustering_gain.LayoutStats.of(meta, self.seen, types, [each for side, _ in sides for each in side])
+        kept = [None if stats is None else stats.kept(where, side) if side else 0 for side, _ in sides]
+        if None not in kept:
+            by = f" by {', '.join(done.columns)}" if done.columns else ""
+            told = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
+            yield f"clustering  {done.instant}{by}: the filter keeps {told[0]} of its files, {told[1]} before it"
 
     def _found(self, plan: ReadPlan, table: MetadataTable, places: LookupResult) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""

@@ -106,7 +106,11 @@ class Scan:
         return spark_reader.read_frame(self._meta.storage, self.plan, spark)
 
     def explain(self) -> str:
-        """What will be read, and what was pruned, as text: partitions, files, row groups, bytes."""
+        """What will be read, and what was pruned, as text: partitions, files, row groups, bytes.
+
+        It also compares how many files the filter keeps of those that the last clustering made, and of those that it
+        replaced, if column statistics of both are still there.
+        """
         plan = self._planner.counted(self.plan, self._plan)
         reader = SliceReader(self._meta.storage, plan)
         kept = total = 0
@@ -128,10 +132,13 @@ class Scan:
             f"files       {len(plan.slices)} of {len(plan.slices) + skipped + plan.pruned} "
             f"({plan.pruned} pruned by partition)",
             *(f"index       {name} kept {of - count} of {of}" for name, count, of in plan.skipped),
+            *self._planner.gain(self._plan),
             f"row groups  {kept} of {total} ({total - kept} pruned by statistics)",
             f"log files   {sum(len(s.logs) for s in plan.slices)}",
             f"bytes       {sum(s.size for s in plan.slices)}",
         ]
+        if plan.limit is not None:
+            lines.insert(3, f"limit       {plan.limit}")
         if plan.commit_times is not None:
             lines.insert(3, f"commits     {len(plan.commit_times)}")
         return "\n".join(lines)

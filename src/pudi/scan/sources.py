@@ -38,11 +38,12 @@ def snapshot_scan(
     meta_fields: bool,
     read_optimized: bool = False,
     options: Options | None = None,
+    limit: int | None = None,
 ) -> Scan:
     """The table as it is, or as it was at a requested time (spec 'time travel'); base files alone if read-optimized.
 
     Raises:
-        InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time.
+        InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time, a limit below 0.
         NotFoundError: the cleaner has removed what the table was then.
         NotSupportedError: the table has a merger that this release doesn't know.
     """
@@ -63,11 +64,12 @@ def snapshot_scan(
         populated=meta.config.populate_meta_fields,
         history=read_history(meta, seen, timeline),
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
+        limit=limit,
     )
     base_only = read_optimized and meta.merges_on_read
     # indexes say where records are with their log files; a base file alone may hold what has moved or gone since
     by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
-    planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index)
+    planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index, seen)
     return Scan(meta, plan, planner, None if base_only else seen.shown(timeline.pending, instant))
 
 

@@ -19,7 +19,7 @@ from pudi.schema.fields import (
 from pudi.schema.nested import FieldNames
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
-from pudi.schema.writing import retyped, written_schema
+from pudi.schema.writing import incoming, retyped, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
@@ -38,6 +38,7 @@ __all__ = [
     "conform_read",
     "convert_where_possible",
     "evolved_text",
+    "incoming",
     "normalise",
     "retyped",
     "spark_struct_to_arrow",

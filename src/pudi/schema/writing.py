@@ -131,6 +131,15 @@ def _decimal_fits(data: pa.DataType, table: pa.DataType) -> bool:
     )
 
 
+def incoming(data: pa.Schema, table: pa.Schema) -> pa.Schema:
+    """Return the data's columns in pudi's types; in the table's where they have none (nulls, uint64).
+
+    Raises:
+        SchemaError: pudi has no such type.
+    """
+    return pa.schema([_incoming(field, table) for field in data])
+
+
 def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
     """The data's field in pudi's types; the table's type for what has none (nulls, uint64), which values decide on."""
     try:

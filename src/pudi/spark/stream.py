@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient
-from pudi.config import WriteOptions
+from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
@@ -64,14 +64,28 @@ def batch_writer(
 
     Each batch is one commit that stores the batch id, as Apache Hudi's streaming sink does. A batch that is repeated
     after a restart is skipped, whichever of the two wrote it. An empty batch makes no commit. The first batch creates
-    the table if it does not exist.
+    the table if it does not exist. Compactions of merge-on-read tables run beside the batches, unless the options say
+    otherwise; `Table.wait_for_services` waits for them after the end of the query.
 
     Args:
         path: the table's root.
         storage_options: credentials and settings of the storage.
         options: Hudi's option keys; several queries that write one table need
             `hoodie.datasource.write.streaming.checkpoint.identifier`, each its own.
+
+    Raises:
+        InvalidArgumentError: an option is wrong.
+        NotSupportedError: an option asks for what this release lacks.
     """
-    given = {key: text_of(value) for key, value in options.items()}
+    given = _with_compaction({key: text_of(value) for key, value in options.items()})
     job = WriteJob(os.fspath(path), given, storage_options)
     return _BatchWriter(job, given.get(WriteOptions.stream_identifier.key, WriteOptions.stream_identifier.default))
+
+
+def _with_compaction(given: Mapping[str, str]) -> dict[str, str]:
+    """Options with those by which streams compact beside their batches (HoodieStreamingSink, ASYNC_COMPACT_ENABLE)."""
+    resolved = resolve(given)
+    compacts = resolved[CompactionOptions.services] and not resolved[CompactionOptions.not_in_streams]
+    asked = resolved.explicit(CompactionOptions.run_async)
+    wanted = compacts if asked is None else asked and not resolved[CompactionOptions.not_in_streams]
+    return {**given, CompactionOptions.run_async.key: text_of(wanted)}

@@ -190,6 +190,49 @@ class MetadataFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """How far the value ranges of files overlap in one column, by column statistics.
+
+    Each number is the average share of the files that a filter for one value keeps, for values from the middle of each
+    file's range: 1 if all ranges overlap. It's None where statistics don't tell.
+
+    Attributes:
+        column: the column.
+        before: among the files that the clustering replaced.
+        after: among those that it made.
+        now: among the files of the newest slices.
+    """
+
+    column: str
+    before: float | None
+    after: float | None
+    now: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringFacts:
+    """The last clustering.
+
+    Attributes:
+        instant: its requested time.
+        columns: the columns that it ordered by; empty if it only put files together.
+        layout: the layout that its plan states; None if it states none.
+        groups: number of groups of the plan.
+        files_before: number of file slices that it replaced.
+        files_after: number of files that it made.
+        overlaps: what it gained, by column.
+    """
+
+    instant: str
+    columns: tuple[str, ...]
+    layout: str | None
+    groups: int
+    files_before: int
+    files_after: int
+    overlaps: tuple[Overlap, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """How a table is doing.
 
@@ -204,6 +247,7 @@ class Diagnosis:
         orphans: paths of data files, markers and folders that dead writers left.
         backlog: commits that wait for table services.
         failing: table services that failed at their last attempt.
+        clustering: the last clustering; None where the active timeline has none.
         problem: why its files can't be read; empty where they can.
         upgrade: the upgrade of its version that is under way, or died; empty where there's none.
         advice: what to do, the most pressing first.
@@ -219,6 +263,7 @@ class Diagnosis:
     orphans: tuple[str, ...] = ()
     backlog: tuple[ServiceBacklog, ...] = ()
     failing: tuple[FailingService, ...] = ()
+    clustering: ClusteringFacts | None = None
     problem: str = ""
     upgrade: str = ""
     advice: tuple[Advice, ...] = field(default=())

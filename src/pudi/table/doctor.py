@@ -1,4 +1,4 @@
-"""The state of a table from its listings and timeline: facts and advice; reads no data files."""
+"""The state of a table from its listings, timeline and column statistics: facts and advice; reads no records."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from itertools import chain
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.action.orphans import find_orphans
-from pudi.action.rollback import pending_writes
-from pudi.action.services.registry import planned_services
+from pudi.action.services.clustering_gain import LayoutStats, last_clustering
 from pudi.action.upgrade_intent import read_intent
 from pudi.concurrency import Liveness
 from pudi.config import MetadataOptions, Options, WriteOptions
-from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
 from pudi.format.metadata_partitions import FILES
 from pudi.table.access import readers
-from pudi.table.diagnosis import Advice, Diagnosis, FileFacts, FutureInstants, Level, MetadataFacts, Pending, SizeClass
+from pudi.table.diagnosis import (
+    Advice,
+    ClusteringFacts,
+    Diagnosis,
+    FileFacts,
+    FutureInstants,
+    Level,
+    MetadataFacts,
+    Overlap,
+    SizeClass,
+)
+from pudi.table.pending import pending_instants
 from pudi.table.service_health import advice_on_services, failing_services, service_backlog, service_targets
 from pudi.timeline import Timeline
 
@@ -30,17 +40,8 @@ _MANY_LOGS, _MANY_FILES = 10, 20
 """Log files of one file group from which on reads suffer; small files of a partition that are worth a word."""
 _BLOCKED_AFTER_MS = 60 * 60 * 1000
 _MANY_DELTAS = 30
-
-_BLOCKS = dict.fromkeys(
-    (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
-    "archiving of later instants, and compactions of the metadata table",
-) | {
-    Action.INDEXING: "cleaning and archiving of the metadata table",
-    Action.ROLLBACK: "writes, until it is resumed",
-    Action.RESTORE: "writes, until it is resumed",
-}
-"""What waits for a pending action of writers, Hudi's services and builds of indexes. A service of pudi says it itself:
-`PlannedService.blocks`."""
+_OVERLAPS = 0.2
+"""Share of the files that a filter for one value keeps from which another clustering is worth a word."""
 
 
 def examine(meta: MetaClient, options: Options) -> Diagnosis:
@@ -59,7 +60,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     slices, problem = _slices(meta, timeline)
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
-    pending = tuple(_pending(meta, options))
+    pending = tuple(pending_instants(meta, options))
     targets = service_targets(meta, options)
     backlog, unknown = service_backlog(targets)
     found = Diagnosis(
@@ -73,6 +74,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
         backlog=backlog,
         failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
+        clustering=_clustering(meta, timeline, slices),
         problem=problem,
         upgrade=_upgrade(meta),
     )
@@ -109,6 +111,8 @@ def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
     }
     if config.metadata_partitions_inflight:
         facts["being built"] = ", ".join(config.metadata_partitions_inflight)
+    if config.metadata_partitions_to_rebuild:
+        facts["to be rebuilt"] = ", ".join(config.metadata_partitions_to_rebuild)
     saved = timeline.of(Action.SAVEPOINT)
     if saved:
         facts["savepoints"] = ", ".join(each.requested for each in saved)
@@ -153,21 +157,27 @@ def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> F
     )
 
 
-def _pending(meta: MetaClient, options: Options) -> Iterator[Pending]:
-    now_ms = meta.context.clock.now_ms()
-    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
-        try:
-            age = max(0, now_ms - instant_to_millis(instant.requested, meta.config.timezone)) // 1000
-        except InvalidArgumentError:
-            age = 0
-        action, state = instant.action.value, instant.state.name.lower()
-        yield Pending(instant.requested, action, state, age, alive.value, _blocked_by(instant.action))
-
-
-def _blocked_by(action: Action) -> str:
-    """Return what waits for a pending action."""
-    service = next((each for each in planned_services() if each.action is action), None)
-    return _BLOCKS.get(action, "") if service is None else service.blocks
+def _clustering(meta: MetaClient, timeline: Timeline, slices: Sequence[FileSlice]) -> ClusteringFacts | None:
+    done = last_clustering(meta, timeline)
+    if done is None:
+        return None
+    schema = meta.schema(timeline)
+    types = {name: schema.field(name).type for name in done.columns if name in schema.names}
+    sides = (done.before, done.after, tuple(slices))
+    stats = LayoutStats.of(meta, timeline, types, [each for side in sides for each in side]) if types else None
+    overlaps = [
+        Overlap(name, *(None if stats is None else stats.overlap(side, name) for side in sides))
+        for name in done.columns
+    ]
+    return ClusteringFacts(
+        done.instant,
+        done.columns,
+        done.layout,
+        done.groups,
+        len(done.before),
+        len(done.after),
+        tuple(overlaps),
+    )
 
 
 def _future(meta: MetaClient, timeline: Timeline, tolerance_ms: int) -> FutureInstants | None:
@@ -257,6 +267,7 @@ def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
         yield Advice(
             Level.WARNING, f"a file group has {files.most_logs} log files, which every read merges; run pudi compact"
         )
+    yield from _advice_on_order(found)
     partition, number = files.most_small
     if number >= _MANY_FILES:
         where = f"partition {partition!r}" if partition else "the table"
@@ -271,3 +282,14 @@ def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
             f"{files.older_files} files of older slices take {files.older_bytes / _MIB:,.0f} MiB, more than the newest "
             "ones: run pudi clean, or retain fewer commits",
         )
+
+
+def _advice_on_order(found: Diagnosis) -> Iterator[Advice]:
+    """Advise a clustering where filters keep far more files than right after the last one, by the same statistics."""
+    for each in () if found.clustering is None else found.clustering.overlaps:
+        if each.after is not None and each.now is not None and each.now > max(_OVERLAPS, 2 * each.after):
+            yield Advice(
+                Level.HINT,
+                f"a filter for one value of {each.column} keeps {each.now:.0%} of the files on average; after the last "
+                f"clustering it was {each.after:.0%} of those that it made: run pudi cluster again",
+            )

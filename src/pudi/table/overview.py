@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pudi.action import MetaClient
-from pudi.config import Options
+from pudi.config import Options, resolve
 from pudi.context.lazy import lazy_module
+from pudi.scan import snapshot_scan
 
 if TYPE_CHECKING:
+    from pudi.table import description, slices
     from pudi.table import history as history_verb
-    from pudi.table import slices
 else:
+    description = lazy_module("pudi.table.description")
     history_verb = lazy_module("pudi.table.history")
     slices = lazy_module("pudi.table.slices")
 
@@ -22,9 +26,55 @@ class Overview:
     """What `Table` inherits these verbs from."""
 
     _meta: MetaClient
+    _options: dict[str, str]
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         raise NotImplementedError
+
+    def describe(self, *, options: Mapping[str, str] | None = None) -> description.TableDescription:
+        """Return what the table is: properties, columns, indexes, sizes, last commits, what is pending and what is due.
+
+        No data file is read. Files are listed once, by the metadata table where there is one.
+
+        Args:
+            options: this call's options, over those of the `Table`: what is due.
+
+        Raises:
+            CorruptError: its properties or its timeline can't be read. What else can't be read is in `problems`.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return description.describe(meta, resolved)
+
+    def head(
+        self,
+        n: int = 10,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        as_of: str | datetime | None = None,
+        meta_fields: bool = False,
+    ) -> pa.Table:
+        """Return some rows, whichever are found first; reading ends with them.
+
+        Without `where` as many files are read as it takes to have the rows, one after the other, each row group by row
+        group, or wholly where log files are merged over it.
+
+        Args:
+            n: how many rows at most.
+            columns: as in `scan`.
+            where: as in `scan`.
+            as_of: as in `scan`.
+            meta_fields: whether the meta fields come with all columns.
+
+        Raises:
+            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time, `n` below 0.
+            NotSupportedError: the predicate uses SQL beyond the subset.
+            NotFoundError: the cleaner has removed what the table was then.
+            CorruptError: a file can't be read.
+        """
+        options = resolve(self._options)
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, options=options, limit=n).to_arrow()
 
     def history(self, limit: int | None = None, *, archived: bool = False) -> list[history_verb.HistoryEntry]:
         """Return what happened to the table: its instants, newest first, pending ones too.

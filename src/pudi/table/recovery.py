@@ -69,8 +69,11 @@ class Recovery:
     ) -> restore_action.RollbackResult:
         """Roll back the newest commit: its files go, and readers see the state before it.
 
+        A pending plan of a clustering or log compaction can be rolled back too, whenever it was made, unless a process
+        runs it.
+
         Args:
-            instant: requested time of the commit.
+            instant: requested time of the commit, or of the pending plan.
             spark: a session on which indexes are made anew; None for this machine.
             options: this call's options, over those of the `Table`.
 
@@ -78,9 +81,10 @@ class Recovery:
             What was done.
 
         Raises:
-            NotFoundError: there is no such commit on the active timeline.
+            NotFoundError: there is no such commit on the active timeline, and no such plan.
             InvalidArgumentError: it has a savepoint, or a newer commit is there.
-            BlockedError: another process is writing, or a restore is pending.
+            NotSupportedError: the pending plan of another service, which can only be run.
+            BlockedError: another process is writing or runs the plan, or a restore is pending.
         """
         meta, resolved = self._for_call(options)
         return restore_action.roll_back_commit(meta, engine_of(None, spark), resolved, instant)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pudi.action import indexing
     from pudi.action import partitions_where as choosing
     from pudi.action.services import archive as archiving
+    from pudi.action.services import beside, maintenance, registry, runner, target
     from pudi.action.services import failures as failing
-    from pudi.action.services import maintenance, registry, runner, target
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
     from pudi.table import doctor as doctor_verb
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 else:
     choosing = lazy_module("pudi.action.partitions_where")
     indexing = lazy_module("pudi.action.indexing")
+    beside = lazy_module("pudi.action.services.beside")
     archiving = lazy_module("pudi.action.services.archive")
     failing = lazy_module("pudi.action.services.failures")
     maintenance = lazy_module("pudi.action.services.maintenance")
@@ -142,7 +143,8 @@ class Services:
         A filter over the columns to order by then reads fewer files. Readers see the same records before and after;
         rows keep their commit times. File groups below `hoodie.clustering.plan.strategy.small.file.limit` are taken,
         and replaced by new ones of `hoodie.clustering.plan.strategy.target.file.max.bytes`. A write that changes a
-        record of these file groups meanwhile fails with a `ConflictError`; other writes go on.
+        record of these file groups meanwhile fails with a `ConflictError`; other writes go on. In a table with
+        consistent hashing, large buckets are split instead, and small ones merged.
 
         Args:
             order_by: columns to order by; without any, files are only brought to size.
@@ -159,7 +161,7 @@ class Services:
         Raises:
             InvalidArgumentError: a wrong option, or a column whose values have no order.
             SchemaError: there is no column of that name.
-            NotSupportedError: the table is of a kind that this release can't cluster, as one with a bucket index.
+            NotSupportedError: the table is of a kind that can't be clustered, as one with a fixed number of buckets.
             ConflictError: another process runs the plan, or one changed its file groups; nothing is published.
         """
         if where is not None:
@@ -207,6 +209,20 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         return maintenance.maintain(meta, engine_of(None, spark), resolved, dry_run=dry_run)
+
+    def wait_for_services(self, seconds: float | None = None) -> beside.ServicesReport:
+        """Wait for the services that run beside writes of this process (`hoodie.clean.async.enabled` and its like).
+
+        Call it where a job ends, before the Spark session is stopped, or to see whether a service failed. Services of
+        other processes don't count.
+
+        Args:
+            seconds: how long to wait; None for as long as it takes, 0 to look only.
+
+        Returns:
+            The errors of services that failed at their last run, and what isn't done yet; `ok` is true without either.
+        """
+        return beside.wait_for_services(self._meta, seconds)
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient
 from pudi.action.find_index import check_index
+from pudi.action.hooks.callbacks import check_callbacks
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, resolve
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
@@ -206,6 +207,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         as_of: str | datetime | None = None,
         read_optimized: bool = False,
         meta_fields: bool = True,
+        limit: int | None = None,
     ) -> Scan:
         """A read of the table as it is, or as it was.
 
@@ -215,13 +217,15 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
             as_of: the moment to read the table at, compared with requested times: an instant, ISO text or datetime.
             read_optimized: base files only, without what log files hold; no difference for a copy-on-write table.
             meta_fields: whether the meta fields come with all columns.
+            limit: how many rows come back at most, whichever are found first; reading ends with them.
 
         Raises:
-            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time.
+            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time, a limit below 0.
             NotSupportedError: the predicate uses SQL beyond the subset.
             NotFoundError: the cleaner has removed what the table was then.
         """
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolve(self._options))
+        resolved = resolve(self._options)
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolved, limit)
 
     def changes(
         self,
@@ -354,6 +358,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
     def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """The table and the options of a call that writes; the table is upgraded first where they ask for it."""
         meta, resolved = self._for_call(options)
+        check_callbacks(meta)
         wanted = resolved.explicit(TableConfig.version) or NEWEST_VERSION
         if resolved[WriteOptions.auto_upgrade] and meta.config.version < int(str(wanted)):
             self.upgrade(int(str(wanted)), options=options)

@@ -82,7 +82,7 @@ class BloomTask:
         storage.put(path, content)
         counts = tuple(int((numbers == shard).sum()) for shard in shards)
         staged = StagedKeys(path, len(content), "", tuple(shards), counts)
-        return FileResult(self.number, 0, None, staged=staged)
+        return FileResult(self.number, 0, None, staged=(staged,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""Cluster one group of file slices: bring their records in order, and divide them among new base files."""
+"""Cluster one group of file slices: bring their records in order, and divide them among new base files.
+
+Records are divided evenly, or, in a table with consistent hashing, by the buckets that the new base files are.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ import pyarrow as pa
 
 from pudi.config import LayoutStrategy
 from pudi.context import Storage
-from pudi.errors import SchemaError
+from pudi.errors import CorruptError, SchemaError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, IOType, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
+from pudi.index import ConsistentBuckets
 from pudi.plan.curves import row_order
-from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH
+from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
 from pudi.task.join import JoinedFiles
@@ -62,6 +66,8 @@ class ClusterTask:
         count: how many it writes.
         portions: number of portions of the group's records, each of which fits in memory.
         weight: approximate bytes read and written.
+        buckets: the buckets of the partition as they will be, of which the new file groups are some; None to divide
+            records evenly.
     """
 
     spec: CompactSpec
@@ -74,6 +80,7 @@ class ClusterTask:
     count: int
     portions: int = 1
     weight: int = 0
+    buckets: ConsistentBuckets | None = None
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the files.
@@ -84,7 +91,7 @@ class ClusterTask:
 
         Raises:
             NotFoundError: a file of a slice is gone.
-            CorruptError: a file can't be read.
+            CorruptError: a file can't be read, or a record is of none of the buckets.
             SchemaError: there is no column to order by of that name.
             RefusedError: there is no disk space for the temporary file.
         """
@@ -93,7 +100,7 @@ class ClusterTask:
                 raise SchemaError(f"the table has no column {name!r} to order records by", table=storage.root)
         slices = [slice_of(storage, each).with_stated(self.sizes) for each in self.slices]
         token = write_token(self.number, self.spec.run, attempt)
-        if not self.order.columns:
+        if not self.order.columns and not self._divides:
             with suppress(NotMovableError):
                 return self._copied(storage, slices, token)
         reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
@@ -134,17 +141,26 @@ class ClusterTask:
     def _wanted(self) -> list[str]:
         return [name for name in self.spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
 
+    @property
+    def _divides(self) -> bool:
+        """Whether records go to several buckets."""
+        return self.buckets is not None and len(self.file_ids) > 1
+
     def _in_memory(self, reader: MergedSlices, slices: Sequence[FileSlice]) -> Iterator[_File]:
         """Yield the files, with their records in order."""
         rows = pa.concat_tables(_parts(reader, slices, self._wanted))
-        places = self._places(rows) if self.order.columns else np.arange(rows.num_rows)
-        for file_id, start, end in self._bounds(rows.num_rows):
+        places, starts = self._places(rows)
+        for file_id, start, end in self._bounds(starts):
             yield file_id, iter([rows.take(pa.array(places[start:end]))])
 
     def _through_file(self, reader: MergedSlices, slices: Sequence[FileSlice], spill: SpillFile) -> Iterator[_File]:
         """Like `_in_memory`, but no more than a portion is in memory, beside the columns that decide the order."""
-        position = self._positions(reader, slices)
-        bounds = self._bounds(len(position))
+        names = dict.fromkeys([*self.order.columns, *([RECORD_KEY] if self._divides else [])])
+        places, starts = self._places(pa.concat_tables(_parts(reader, slices, list(names) or [COMMIT_TIME])))
+        position = np.empty(len(places), dtype=np.int64)
+        position[places] = np.arange(len(places))
+        del places
+        bounds = self._bounds(starts)
         most = max(1, -(-len(position) // self.portions))
         edges = [n for _, start, end in bounds for n in range(start, end, most)]
         held = self._divide(reader, slices, spill, position, np.array([*edges, bounds[-1][2] if bounds else 0]))
@@ -152,16 +168,6 @@ class ClusterTask:
         for file_id, start, end in bounds:
             own = [places for edge, places in zip(edges, held, strict=True) if start <= edge < end]
             yield file_id, map(partial(_portion, spill), own)
-
-    def _positions(self, reader: MergedSlices, slices: Sequence[FileSlice]) -> np.ndarray:
-        """Return the place of each record in the order."""
-        keys = pa.concat_tables(_parts(reader, slices, self.order.columns or (COMMIT_TIME,)))
-        if not self.order.columns:
-            return np.arange(keys.num_rows)
-        places = self._places(keys)
-        position = np.empty(len(places), dtype=np.int64)
-        position[places] = np.arange(len(places))
-        return position
 
     def _divide(
         self,
@@ -185,14 +191,35 @@ class ClusterTask:
                     held[number].append(spill.add(taken))
         return held
 
-    def _places(self, rows: pa.Table) -> np.ndarray:
-        return row_order(rows.select(list(self.order.columns)), self.order.layout, len(self.file_ids))
+    def _places(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Return the records in their order, and for each new file its first record, and the one after the last."""
+        files, columns = len(self.file_ids), list(self.order.columns)
+        places = row_order(rows.select(columns), self.order.layout, files) if columns else np.arange(rows.num_rows)
+        if not self._divides:
+            return places, np.arange(files + 1) * rows.num_rows // files
+        numbers = self._numbers(rows[RECORD_KEY])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=files))])
+        return places[np.argsort(numbers[places], kind="stable")], starts
 
-    def _bounds(self, total: int) -> list[tuple[str, int, int]]:
+    def _numbers(self, keys: pa.ChunkedArray) -> np.ndarray:
+        """Return for each record key the number of the file that is its bucket."""
+        if self.buckets is None:
+            raise ValueError("records are divided evenly")
+        names, places = self.buckets.named(self.buckets.hashes(keys), self._partition)
+        ids = [self.buckets.file_id(name, self._partition, "") for name in names]
+        strangers = set(ids) - set(self.file_ids)
+        if strangers:
+            raise CorruptError(
+                f"a record of file group {self.slices[0].file_id} belongs to bucket {min(strangers)}, which isn't one "
+                "of those that the clustering makes of it; nothing was changed",
+                path=self._partition,
+            )
+        return np.array([self.file_ids.index(each) for each in ids], dtype=np.int64)[places]
+
+    def _bounds(self, starts: np.ndarray) -> list[tuple[str, int, int]]:
         """Return for each file of this task its id, its first record and the one after its last; no empty files."""
-        files = len(self.file_ids)
         mine = range(self.first, self.first + self.count)
-        found = [(self.file_ids[n], total * n // files, total * (n + 1) // files) for n in mine]
+        found = [(self.file_ids[n], int(starts[n]), int(starts[n + 1])) for n in mine]
         return [each for each in found if each[1] < each[2]]
 
     def _write(self, storage: Storage, file_id: str, token: str, parts: Iterator[pa.Table]) -> WriteStat:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -148,6 +148,25 @@ class JobRunner(Protocol):
         """See `Engine.run_jobs`."""
 
 
+class TableRows(Protocol):
+    """Rows of a table that a validator looks at."""
+
+    @property
+    def data(self) -> Any:
+        """The rows as a user's function gets them: an object with an Arrow stream, or a Spark DataFrame."""
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the result of a SQL query, in the dialect of the engine.
+
+        Args:
+            sql: the query, which calls the rows `TABLE_VARIABLE`.
+        """
+
+
+TABLE_VARIABLE = "<TABLE_NAME>"
+"""What queries call the rows that they read (HoodiePreCommitValidatorConfig.VALIDATOR_TABLE_VARIABLE)."""
+
+
 class EvaluatedAgainError(UnavailableError):
     """Records that were not counted first may have been lost or doubled; the write must count them and start again."""
 
@@ -216,8 +235,14 @@ class Engine(Protocol):
             change: the predicate and the new values.
         """
 
-    def merge_source(self, data: Any, table: str) -> tuple[Any, pa.Schema]:
-        """Return the source rows of a merge in the form that `merge_rows` takes, and their schema."""
+    def merge_source(self, data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[Any, pa.Schema]:
+        """Return the source rows of a merge in the form that `merge_rows` takes, and their schema.
+
+        Args:
+            data: the rows, as the user gives them.
+            table: location of the table, for errors.
+            known: gives the table's columns, whose types columns have that have none of their own (nulls alone).
+        """
 
     def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
         """Compute the records that a merge writes; see `MergeJoin`.
@@ -237,6 +262,16 @@ class Engine(Protocol):
         Raises:
             EvaluatedAgainError: only with `counts_apart`: records of buckets may have been lost or doubled.
         """
+
+    def check_sql(self) -> None:
+        """Raise an error if `TableRows.query` can't work.
+
+        Raises:
+            SetupError: a package is missing.
+        """
+
+    def rows(self, storage: Storage, plan: ReadPlan) -> TableRows:
+        """Return the rows of a read; they are read when they are used."""
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run independent jobs. Small jobs that are `Weighed` may share a task.

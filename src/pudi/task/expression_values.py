@@ -5,7 +5,7 @@ Source: SparkMetadataWriterUtils.getExpressionIndexRecordsUsingColumnStats and i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from pudi.format import BloomFilter, BloomOptions
 from pudi.format.log_data import decode_data
 from pudi.metadata import FILE_STATS, StatsSpec, leaf_values, log_file_stats
 from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import conform_read
 from pudi.task.index_keys import KeyReading
 from pudi.task.read import SliceReader
@@ -35,6 +36,7 @@ class IndexedValues:
         instant: the instant of the file.
         stats: a table of `FILE_STATS`.
         bloom: a filter of the results as texts.
+        index: the index's partition of the metadata table; empty if the reader of the result knows it.
     """
 
     partition: str
@@ -42,6 +44,7 @@ class IndexedValues:
     instant: str
     stats: pa.Table | None = None
     bloom: BloomFilter | None = None
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,18 @@ class ExpressionSpec:
             NotFoundError: it's gone.
             CorruptError: it can't be read.
         """
-        results = self.results(storage, file, reading)
+        return self._of(self.results(storage, file, reading), file)
+
+    @property
+    def top(self) -> str:
+        """The column, or the struct that holds it."""
+        return self.column.split(".", 1)[0]
+
+    def of_rows(self, rows: pa.Table, file: BaseFile | LogFile) -> IndexedValues:
+        """Return the values of a file by its rows, which have `top` in the table's type."""
+        return self._of(self._results(rows), file)
+
+    def _of(self, results: pa.Array | None, file: BaseFile | LogFile) -> IndexedValues:
         if results is None:
             return IndexedValues(file.partition, file.name.name, file.instant)
         if self.bloom is None:
@@ -90,7 +104,7 @@ class ExpressionSpec:
 
     def _rows(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Table:
         """Return the column in the table's type; of a log file, in all its versions."""
-        field = reading.schema.field(self.column.split(".", 1)[0])
+        field = reading.schema.field(self.top)
         target = pa.schema([field.with_nullable(True)])
         if isinstance(file, BaseFile):
             plan = ReadPlan(storage.root, reading.schema, (field.name,))
@@ -133,6 +147,28 @@ class ExpressionSpec:
             "total_uncompressed_size": 2 * file.size,
         }
         return pa.Table.from_pylist([{**row, **said} for row in found], FILE_STATS) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionStaging:
+    """How tasks compute the values of an expression index for the files that they write; picklable.
+
+    Attributes:
+        index: the index's partition of the metadata table.
+        spec: the index.
+        renames: whether the column may have another name in a file, so that the values are unknown.
+    """
+
+    index: str
+    spec: ExpressionSpec
+    renames: bool = False
+
+    def of_base(self, storage: Storage, written: WrittenBase) -> IndexedValues:
+        """Compute the values of a base file; nothing is read but the rows at hand."""
+        file = written.file
+        if self.renames:
+            return IndexedValues(file.partition, file.name.name, file.instant, index=self.index)
+        return replace(self.spec.of_rows(written.columns([self.spec.top]), file), index=self.index)
 
 
 def result_texts(results: pa.Array) -> pa.Array | None:

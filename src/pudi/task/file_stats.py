@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from pudi.format.parquet_pages import open_parquet
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values, log_file_stats
+from pudi.schema import conform_read
 
 _PARQUET = b"PAR1"
 """The first bytes of Parquet files."""
@@ -34,6 +35,19 @@ def stats_of_base(content: pa.Buffer, rows: pa.Table | None, spec: StatsSpec | N
         return leaf_values(open_parquet(pa.BufferReader(content)).read([name.partition(".")[0]]), name)
 
     return base_file_stats(pq.read_metadata(pa.BufferReader(content)), spec, values)
+
+
+def columns_of_base(content: pa.Buffer, rows: pa.Table | None, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    """Return columns of a base file in the table's types.
+
+    Args:
+        content: the file, in Parquet if `rows` isn't given.
+        rows: its rows; None reads the columns from the content.
+        schema: the table's columns.
+        names: the columns.
+    """
+    found = open_parquet(pa.BufferReader(content)).read(list(names)) if rows is None else rows.select(list(names))
+    return conform_read(found, pa.schema([schema.field(name) for name in names]))
 
 
 def stats_of_log(blocks: Sequence[pa.Table], schema: pa.Schema, spec: StatsSpec | None) -> pa.Table | None:

@@ -96,6 +96,7 @@ class KeyTask:
         adds: whether the log files may hold new keys.
         revives: whether the log files may hold records of keys that older log files deleted.
         whole_key: of a secondary index, see `secondary_shard_of`; None for a record index.
+        index: see `StagedKeys`.
     """
 
     number: int
@@ -111,6 +112,7 @@ class KeyTask:
     adds: bool = False
     revives: bool = False
     whole_key: bool | None = None
+    index: str = ""
 
     @property
     def weight(self) -> int:
@@ -131,8 +133,8 @@ class KeyTask:
         else:
             numbers = secondary_shard_of(keys, self.shards, whole_key=self.whole_key)
         path = f"{self.path}.{attempt}"
-        staged = stage_keys(storage, path, self.partition, self.location, numbers, new, gone)
-        return FileResult(self.number, 0, None, staged=staged)
+        staged = stage_keys(storage, path, self.partition, self.location, numbers, new, gone, index=self.index)
+        return FileResult(self.number, 0, None, staged=(staged,))
 
     def _changes(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
         """Return the added keys and the removed keys."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from pudi.format import BloomFilter
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.index import candidate_groups, key_span
 from pudi.merge import Overlay, overlay
+from pudi.plan.entry_staging import Columns
 from pudi.plan.write import Operation, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,
@@ -47,13 +49,13 @@ class RewrittenFile:
         content: the file.
         num_rows: its rows.
         laid: the outcome for old rows that may have keys of the new versions.
-        keys: record keys of these rows.
+        old: reads columns of these rows.
     """
 
     content: pa.Buffer
     num_rows: int
     laid: Overlay
-    keys: pa.ChunkedArray
+    old: Columns
 
 
 @dataclass(slots=True)
@@ -142,7 +144,19 @@ class FileRewriter:
         if not parts:
             raise NotMovableError("no row is left", path=self.reader.path)
         content = self._file.rewritten(parts, spec.avro_schema, bloom)
-        return RewrittenFile(content, sum(part.rows.num_rows for part in parts), laid, self._compared[RECORD_KEY])
+        return RewrittenFile(
+            content, sum(part.rows.num_rows for part in parts), laid, partial(self._compared_rows, met)
+        )
+
+    def _compared_rows(self, met: Sequence[int], names: Sequence[str]) -> pa.Table:
+        """Return columns of the rows whose keys were compared; the file is in memory."""
+        further = [name for name in names if name not in self._compared.column_names]
+        rows = self._compared
+        if further:
+            read = self._read(self.reader, further, met)
+            for name in further:
+                rows = rows.append_column(self._schema.field(name), read[name])
+        return rows.select(list(names))
 
     def _bloom_filter(self, laid: Overlay) -> BloomFilter | None:
         if self.spec.files.parquet.bloom is not None and (len(laid.inserted) or laid.deleted):

@@ -1,19 +1,25 @@
-"""Compute the keys of a secondary index for the records of a file slice."""
+"""Compute the keys of a secondary index: of the records of a file slice, and of those that a write changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.metadata import leaf_values
-from pudi.metadata.secondary import keys_of_rows
+from pudi.metadata.keys import secondary_shard_of
+from pudi.metadata.secondary import keys_of_rows, secondary_value
 from pudi.plan import Merging, ReadPlan
+from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import RECORD_KEY
 from pudi.task.index_keys import KeyReading
 from pudi.task.read import SliceReader
+from pudi.task.rewrite import whole
+from pudi.task.staged_keys import StagedKeys, stage_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +53,55 @@ class SecondaryReading:
         plan = ReadPlan(storage.root, reading.schema, wanted, history=reading.history, merging=reading.merging)
         schema = pa.schema([reading.schema.field(name) for name in wanted])
         rows = pa.Table.from_batches(SliceReader(storage, plan).read(file_slice), schema)
-        return keys_of_rows(leaf_values(rows, self.column), rows[RECORD_KEY])
+        return _keys_of(rows, self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondaryStaging:
+    """How tasks stage the keys of a secondary index for the base files that they write; picklable.
+
+    Attributes:
+        index: the index's partition of the metadata table.
+        column: name of the indexed column; dots separate the fields of a struct.
+        folder: the folder of staged keys.
+        shards: number of file groups of the index.
+        whole_key: see `secondary_shard_of`.
+    """
+
+    index: str
+    column: str
+    folder: str
+    shards: int
+    whole_key: bool
+
+    def of_base(self, storage: Storage, written: WrittenBase) -> StagedKeys:
+        """Stage the keys that the file has and the one before it had not, and the other way round."""
+        new, gone = self._changes(written)
+        numbers = secondary_shard_of(pa.concat_arrays([new, gone]), self.shards, whole_key=self.whole_key)
+        path = f"{self.folder}/{self.index}-{written.file.name.name}"
+        return stage_keys(storage, path, "", secondary_value(), numbers, new, gone, index=self.index)
+
+    def _changes(self, written: WrittenBase) -> tuple[pa.Array, pa.Array]:
+        """Return the added keys and the removed keys."""
+        laid, wanted = written.laid, [RECORD_KEY, self.column.split(".", 1)[0]]
+        old = written.old(wanted)
+        stays = np.zeros(old.num_rows, dtype=bool)
+        stays[laid.base_rows[laid.taken_from < 0]] = True
+        left = old.filter(pa.array(~stays))
+        numbers = np.concatenate([written.replacing, laid.inserted])
+        fresh = written.rows.select(wanted).take(pa.array(numbers)) if len(numbers) else left.slice(0, 0)
+        new, gone = _keys_of(fresh, self.column).unique(), _keys_of(left, self.column).unique()
+        # further rows with the keys of those that change: copies, and rows that an older version didn't replace
+        changing = pa.concat_arrays([whole(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
+        beside = stays & np.asarray(pc.is_in(old[RECORD_KEY], value_set=changing))
+        held = _keys_of(old.filter(pa.array(beside)), self.column)
+        return _without(new, pa.concat_arrays([gone, held])), _without(gone, pa.concat_arrays([new, held]))
+
+
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    return keys.filter(pc.invert(pc.is_in(keys, value_set=others)))
+
+
+def _keys_of(rows: pa.Table, column: str) -> pa.Array:
+    """Return the index's keys of rows, which have the column and their record keys."""
+    return keys_of_rows(leaf_values(rows, column), rows[RECORD_KEY])

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
+from pudi.plan.entry_staging import StagedEntries
 from pudi.storage import open_input
 
 KEY: Final = "key"
@@ -35,6 +36,7 @@ class StagedKeys:
         partition: partition path of the file group that the keys belong to.
         shards: numbers of the index's file groups, in the order of the file's batches.
         records: number of keys for each of these.
+        index: the index's partition of the metadata table; empty if the reader of the result knows it.
     """
 
     path: str = ""
@@ -42,6 +44,7 @@ class StagedKeys:
     partition: str = ""
     shards: tuple[int, ...] = ()
     records: tuple[int, ...] = ()
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ def stage_keys(
     numbers: npt.NDArray[np.int64],
     new: pa.Array,
     gone: pa.Array,
+    *,
+    index: str = "",
 ) -> StagedKeys:
     """Stage the keys that change in one file group.
 
@@ -80,10 +85,11 @@ def stage_keys(
         numbers: the index's file group of each key, those of `new` before those of `gone`.
         new: keys that exist from now on, without duplicates.
         gone: keys that exist no more.
+        index: see `StagedKeys`.
     """
     keys = pa.concat_arrays([new, gone])
     if not len(keys):
-        return StagedKeys(partition=partition)
+        return StagedKeys(partition=partition, index=index)
     flags = np.arange(len(keys)) >= len(new)
     order = np.argsort(numbers, kind="stable")
     rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
@@ -97,20 +103,20 @@ def stage_keys(
     content = bytes(sink.getvalue())
     storage.put(path, content)
     counts = tuple(np.diff([*begin.tolist(), len(keys)]).tolist())
-    return StagedKeys(path, len(content), partition, tuple(shards.tolist()), counts)
+    return StagedKeys(path, len(content), partition, tuple(shards.tolist()), counts, index)
 
 
 class MayStage(Protocol):
     """The result of a job that may stage keys."""
 
     @property
-    def staged(self) -> StagedKeys | None:
-        """The staged keys."""
+    def staged(self) -> tuple[StagedEntries, ...]:
+        """What it has staged."""
 
 
 def staged_of(results: Iterable[MayStage]) -> list[StagedKeys]:
     """Return the staged keys of jobs, without empty ones."""
-    return [each.staged for each in results if each.staged is not None and each.staged.shards]
+    return [each for result in results for each in result.staged if isinstance(each, StagedKeys) and each.shards]
 
 
 def portions_by_shard(staged: Sequence[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,7 @@ from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, open_
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
-from pudi.metadata.keys import shard_of
-from pudi.metadata.locations import encode_location
+from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
 from pudi.schema import (
@@ -29,10 +29,9 @@ from pudi.schema import (
     with_meta_fields,
 )
 from pudi.task.append import LogAppender
-from pudi.task.file_stats import stats_of_base
+from pudi.task.file_stats import columns_of_base, stats_of_base
 from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
-from pudi.task.staged_keys import StagedKeys, stage_keys
 from pudi.task.stored_order import with_stored_order
 from pudi.timeline import NO_COMMIT
 
@@ -49,14 +48,14 @@ class FileResult:
         received: number of input records, before versions are combined.
         stat: the write statistics of the file; None if no file was written.
         rolled: the statistics of further log files, if one became too large.
-        staged: the keys that the task staged for an index; None if it staged none.
+        staged: the entries of indexes that the task staged.
     """
 
     task: int
     received: int
     stat: WriteStat | None
     rolled: tuple[WriteStat, ...] = ()
-    staged: StagedKeys | None = None
+    staged: tuple[StagedEntries, ...] = ()
 
     @property
     def stats(self) -> tuple[WriteStat, ...]:
@@ -152,6 +151,15 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class _Change:
+    """How a file differs from the version before; see `WrittenBase`."""
+
+    rows: pa.Table
+    laid: Overlay
+    old: Columns
+
+
+@dataclass(frozen=True, slots=True)
 class SliceWriter:
     """Writes the file of one task.
 
@@ -169,9 +177,9 @@ class SliceWriter:
 
     def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
-        stat = self._write(self.rows_of(rows), Counts(rows.num_rows, rows.num_rows), None)
-        keys = whole(rows[RECORD_KEY])
-        return self._result(stat, keys, keys.slice(0, 0))
+        laid = Overlay.appending(0, rows.num_rows)
+        change = _Change(rows, laid, rows.slice(0, 0).select)
+        return self._write(self.rows_of(rows), Counts(rows.num_rows, rows.num_rows), None, change)
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a file of new records."""
@@ -213,38 +221,13 @@ class SliceWriter:
             return FileResult(self.task.number, 0, None)
         laid = made.laid
         counts = Counts(made.num_rows, len(laid.inserted), laid.updated, laid.deleted)
-        return self._result(self._store(made.content, None, counts, base), *_changed_keys(made.keys, rows, laid))
+        return self._store(made.content, None, counts, base, _Change(rows, laid, made.old))
 
     def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> FileResult:
         """Write the next version of a file group from base rows and newer versions, as merged in `laid`."""
         table = self._merge(old, rows, laid)
-        stat = self._write(table, Counts(table.num_rows, len(laid.inserted), laid.updated, laid.deleted), base)
-        return self._result(stat, *_changed_keys(old[RECORD_KEY], rows, laid))
-
-    def _result(self, stat: WriteStat, new: pa.Array, gone: pa.Array) -> FileResult:
-        """Return the result, with the keys that the file adds and removes staged for the record index.
-
-        Args:
-            stat: the file's statistics.
-            new: keys of rows that are new, and of rows beside removed ones with the same key.
-            gone: keys of removed rows.
-        """
-        staging = self.spec.keys
-        staged = None
-        if staging is not None:
-            new, gone = (each.cast(pa.string()).unique() for each in (new, gone))
-            again, stays = pc.is_in(new, value_set=gone), pc.is_in(gone, value_set=new)
-            new, gone = new.filter(pc.invert(again)), gone.filter(pc.invert(stays))
-            staged = stage_keys(
-                self.storage,
-                f"{staging.folder}/{self.name.name}",
-                self.task.partition,
-                encode_location(self.task.partition, self.task.file_id, staging.millis),
-                shard_of(pa.concat_arrays([new, gone]), staging.groups_of(self.task.partition)),
-                new,
-                gone,
-            )
-        return FileResult(self.task.number, 0, stat, staged=staged)
+        counts = Counts(table.num_rows, len(laid.inserted), laid.updated, laid.deleted)
+        return self._write(table, counts, base, _Change(rows, laid, old.select))
 
     def read(self, base: BaseFile) -> pa.Table:
         """Return the base file's rows in the table's types, without columns that are constant in the new file."""
@@ -301,18 +284,24 @@ class SliceWriter:
         values = {COMMIT_TIME: self.spec.instant, PARTITION_PATH: self.task.partition, FILE_NAME: self.name.name}
         return _constant(values[name], length)
 
-    def _write(self, table: pa.Table, counts: Counts, prev: BaseFile | None) -> WriteStat:
+    def _write(self, table: pa.Table, counts: Counts, prev: BaseFile | None, change: _Change) -> FileResult:
         writer = self.spec.files.writer(self.storage, self.spec.avro_schema)
-        return self._store(writer.encode(table), table, counts, prev)
+        return self._store(writer.encode(table), table, counts, prev, change)
 
-    def _store(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
-        """Create the file; `table` is its rows, where they're at hand."""
+    def _store(
+        self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None, change: _Change
+    ) -> FileResult:
+        """Create the file, and stage the entries of indexes; `table` is its rows, where they're at hand."""
         partition = self.task.partition
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
         self.storage.create(path, content)
         size = int(content.size)
-        return WriteStat(
+        columns = partial(columns_of_base, content, table, self.spec.schema)
+        file = BaseFile(partition, self.name, size)
+        written = WrittenBase(file, change.rows, change.laid, change.old, columns)
+        staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
+        stat = WriteStat(
             file_id=self.task.file_id,
             path=path,
             prev_commit=prev.instant if prev else NO_COMMIT,
@@ -327,6 +316,7 @@ class SliceWriter:
             file_size_in_bytes=size,
             column_stats=stats_of_base(content, table, self.spec.stats),
         )
+        return FileResult(self.task.number, 0, stat, staged=staged)
 
 
 def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:
@@ -351,19 +341,6 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
         gone = pc.or_(gone, pc.fill_null(rows[DELETED], False))
         return rows.set_column(at, rows.schema.field(DELETED), gone)
     return rows.append_column(DELETED, gone)
-
-
-def _changed_keys(old: pa.ChunkedArray, rows: pa.Table, laid: Overlay) -> tuple[pa.Array, pa.Array]:
-    """Return the keys of a file's new rows, and of rows beside removed ones with the same key; and those removed."""
-    new = whole(rows[RECORD_KEY].take(pa.array(laid.inserted)))
-    gone = new.slice(0, 0)
-    if laid.deleted:
-        leaves = np.ones(len(old), dtype=bool)
-        leaves[laid.base_rows] = False
-        keys = whole(old)
-        gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
-        new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
-    return new, gone
 
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from pudi.context import Context, ManualClock, Mutex, Timer
-from pudi.context.executor import WAITING
+from pudi.context.executor import WAITING, Background
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -64,6 +64,15 @@ class _ClockTimer:
             self.timers.remove(self)
 
 
+class _Over:
+    """A function that was called at once."""
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """It has ended."""
+        del seconds
+        return True
+
+
 class InlineExecutor:
     """Runs functions in the calling thread; see `pudi.context.Executor`.
 
@@ -99,7 +108,7 @@ class InlineExecutor:
 
     def read_ahead(
         self, streams: Iterable[Callable[[], Iterator[_Item]]], *, limit: int, most: int, size: Callable[[_Item], int]
-    ) -> Iterator[_Item]:
+    ) -> Generator[_Item, None, None]:
         """Return the items of several streams; nothing is read ahead."""
         del limit, most, size
         for stream in streams:
@@ -109,6 +118,12 @@ class InlineExecutor:
         """Call a function each time that the clock has moved on by so many seconds."""
         del name
         return self._clock.every(seconds, function)
+
+    def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
+        """Call a function at once."""
+        del name, exit_seconds
+        function()
+        return _Over()
 
     def acquire(self, mutex: Mutex, seconds: float) -> bool:
         """Acquire a mutex; while it isn't free, sleep on the clock."""

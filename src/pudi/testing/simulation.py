@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from pudi.context import Context, FileInfo, Storage, ThreadExecutor
+from pudi.context import Background, Context, FileInfo, Storage, ThreadExecutor
 from pudi.storage import StorageWrapper
 from pudi.testing.inline import InlineExecutor, TimerClock
 
@@ -46,11 +47,12 @@ class Simulation:
         self._turns: dict[int, threading.Semaphore] = {}
         self._threads: dict[int, int] = {}
         self._wakes: dict[int, int] = {}
+        self._beside: list[Background] = []
 
     def context(self) -> Context:
         """Return the context of one more writer."""
         seed = self._draw(1 << 32)
-        return Context(self.clock, seed, InlineExecutor(self.clock, seed), alone=True)
+        return Context(self.clock, seed, _SteppedExecutor(self, seed), alone=True)
 
     def storage(self, inner: Storage) -> Storage:
         """Return a storage whose calls take time and are steps of the schedule.
@@ -71,17 +73,15 @@ class Simulation:
         outcomes: dict[int, T | BaseException] = {}
 
         def play(number: int) -> None:
-            self._turns[number].acquire()
-            self._threads[number] = threading.get_ident()
             try:
-                outcomes[number] = writers[number]()
+                outcomes[number] = self._play(number, writers[number])
             except BaseException as error:  # noqa: BLE001 - raised below
                 outcomes[number] = error
-            del self._wakes[number]
-            self._go_on()
 
         self._go_on()
         ThreadExecutor().map(play, range(len(writers)), limit=len(writers))
+        while self._beside:
+            self._beside.pop().wait()
         results = []
         for number in range(len(writers)):
             outcome = outcomes[number]
@@ -89,6 +89,31 @@ class Simulation:
                 raise outcome
             results.append(outcome)
         return results
+
+    def begin(self, function: Callable[[], object], name: str) -> Background:
+        """Run a function beside the running writer, as one more that has turns; outside of `run` at once."""
+        if self._running is None:
+            function()
+            return _Player(self, None)
+        number = max(self._turns) + 1
+        self._turns[number], self._wakes[number] = threading.Semaphore(0), 0
+        thread = ThreadExecutor().begin(lambda: self._play(number, function), name, exit_seconds=0)
+        self._beside.append(thread)
+        return _Player(self, number)
+
+    def plays(self, number: int) -> bool:
+        """Return whether a writer of this number hasn't ended."""
+        return number in self._wakes
+
+    def _play(self, number: int, writer: Callable[[], T]) -> T:
+        """Run a writer in this thread, in its turns."""
+        self._turns[number].acquire()
+        self._threads[number] = threading.get_ident()
+        try:
+            return writer()
+        finally:
+            del self._wakes[number]
+            self._go_on()
 
     def step(self, kind: str, path: str) -> None:
         """Note a call of a storage, let time pass, and let another writer go on.
@@ -128,6 +153,37 @@ class Simulation:
 
     def _draw(self, below: int) -> int:
         return int(self._chance.uniform(0, below))
+
+
+class _SteppedExecutor(InlineExecutor):
+    """An executor whose functions in the background have turns, as writers do."""
+
+    def __init__(self, simulation: Simulation, seed: int) -> None:
+        super().__init__(simulation.clock, seed)
+        self._simulation = simulation
+
+    def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
+        """Run a function beside the running writer; see `Simulation.begin`."""
+        del exit_seconds
+        return self._simulation.begin(function, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Player:
+    """A function that has turns, by its number; None if it was called at once."""
+
+    simulation: Simulation
+    number: int | None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Let others go on until it has ended; see `Background`."""
+        clock = self.simulation.clock
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        while self.number is not None and self.simulation.plays(self.number):
+            if deadline is not None and clock.monotonic() >= deadline:
+                return False
+            clock.sleep(0.001)
+        return True
 
 
 class _SharedClock(TimerClock):

@@ -45,9 +45,12 @@ class Instant:
         """Name of the timeline file of this instant's own or an earlier state."""
         state = self.state if state is None else state
         completion = self.completion if state is State.COMPLETED and self.layout == 2 else None
-        # layout 1 has no name of its own for a clustering that is pending
-        action = self.action.comparable if self.layout == 1 and self.action is Action.CLUSTERING else self.action
-        return InstantFile(self.requested, action, state, completion).file_name(self.layout)
+        return InstantFile(self.requested, self.named_action, state, completion).file_name(self.layout)
+
+    @property
+    def named_action(self) -> Action:
+        """The action as files name it: layout 1 has no name of its own for a clustering that is pending."""
+        return self.action.comparable if self.layout == 1 and self.action is Action.CLUSTERING else self.action
 
     @property
     def is_completed(self) -> bool:

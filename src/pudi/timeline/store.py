@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +70,8 @@ class TimelineStore:
         layout: layout of the timeline.
         clock_tolerance_ms: how far this machine's clock may be from the storage's when an instant is made,
             milliseconds; 0 for any difference.
+        assumed: commit metadata by the file name of its completed instant: instants that are read as if they had
+            completed (a commit that is validated first).
     """
 
     storage: Storage
@@ -80,6 +82,7 @@ class TimelineStore:
     lock: Lock
     layout: Layout = 2
     clock_tolerance_ms: int = 0
+    assumed: Mapping[str, CommitMetadata] = field(default_factory=dict, repr=False)
     _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
     _archive: Archive = field(init=False, repr=False, compare=False)
 
@@ -136,7 +139,8 @@ class TimelineStore:
             CorruptError: the bytes are not commit metadata, or there are none.
         """
         name = instant.file_name()
-        return self._contents.get(name) or self._contents.keep(name, self._read_commit_metadata(instant))
+        known = self.assumed.get(name) or self._contents.get(name)
+        return known or self._contents.keep(name, self._read_commit_metadata(instant))
 
     def has_read(self, instant: Instant) -> bool:
         """Whether what a completed commit says is known without asking storage."""
@@ -250,7 +254,8 @@ class TimelineStore:
             content: the plan, where the action has one.
             on_requested: called with the new requested time before its file is created (heartbeats).
             at: the requested time, where another timeline or a rule says it; None makes one.
-            seen: the timeline that a plan in `content` was made from; None where there's none to go wrong.
+            seen: the timeline that a plan in `content` was made from, listed under the lock that is still held; None
+                where there's none to go wrong.
 
         Raises:
             ConflictError: `seen` is given, the lock doesn't keep other processes out, and one wrote meanwhile; the
@@ -259,7 +264,7 @@ class TimelineStore:
             BlockedError: the time is made here, and an upgrade or downgrade of the table is pending.
         """
         with self.lock:
-            requested = at or self._next_time()
+            requested = at or self._next_time(seen or self.load())
             if on_requested is not None:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
@@ -276,8 +281,7 @@ class TimelineStore:
                 raise
         return instant
 
-    def _next_time(self) -> str:
-        timeline = self.load()
+    def _next_time(self, timeline: Timeline) -> str:
         if timeline.is_moving:
             raise BlockedError(
                 "an upgrade or downgrade of the table is pending: complete it by Table.upgrade or `pudi upgrade`",

@@ -171,6 +171,11 @@ class Timeline:
         """The timeline with one instant more."""
         return replace(self, instants=tuple(sorted((*self.instants, instant), key=_place)))
 
+    def with_completed(self, instant: Instant) -> Timeline:
+        """The timeline with a completed instant in place of its pending form."""
+        others = replace(self, instants=tuple(i for i in self.instants if i.requested != instant.requested))
+        return others.with_instant(instant)
+
     def with_archived(self, archived: Iterable[Instant]) -> Timeline:
         """The timeline with archived instants put before; of one that is on both, the active form stays."""
         active = {(i.requested, i.action.comparable) for i in self.instants}

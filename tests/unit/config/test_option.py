@@ -26,7 +26,6 @@ from pudi.config import (
     option,
     resolve,
 )
-from pudi.config.resolve import _warn_once
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 
 PARQUET_CODEC = "hoodie.parquet.compression.codec"
@@ -131,7 +130,6 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
     [
         ("hoodie.datasource.hive_sync.enable", "true"),
         ("hoodie.datasource.meta.sync.enable", "true"),
-        ("hoodie.clustering.async.enabled", "true"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.write.table.version", "7"),
@@ -151,7 +149,6 @@ def test_what_is_lacking_may_be_switched_off() -> None:
     resolve(
         {
             "hoodie.datasource.hive_sync.enable": "false",
-            "hoodie.clustering.async.enabled": "false",
             "hoodie.metadata.enable": "false",
         }
     )
@@ -247,12 +244,3 @@ def test_a_view_is_a_value() -> None:
         view.max_file_size = 8  # type: ignore[misc]
     with pytest.raises((AttributeError, TypeError)):
         view.max_fil_size = 8  # type: ignore[attr-defined]
-
-
-def test_an_option_that_has_no_effect_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    _warn_once.cache_clear()
-    for _ in range(2):
-        resolve({"hoodie.clean.async": "true", "hoodie.clean.automatic": "false", "hoodie.clean.parallelism": "9"})
-    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "hoodie.clean.async" in told
-    assert "after the write" in told

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck
 from pudi.action.kinds.difference import Difference
@@ -20,7 +22,7 @@ from pudi.action.kinds.reading import IndexRead, LookupResult
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import StagedKeyChanges
-from pudi.action.mdt.written_keys import WrittenKeys
+from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -31,6 +33,8 @@ from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec, version_said
 from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import EntryStaging
+from pudi.schema.internal import SchemaHistory
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
@@ -46,14 +50,35 @@ class IndexStaging:
         timeline: the table's, as the commit was planned by it.
         options: the writer's.
         index: the index that the commit located its records by.
-        keys: the keys that the commit's tasks have staged for the record index; None for none.
+        entries: what the commit's tasks have staged of indexes.
     """
 
     engine: Engine
     timeline: Timeline
     options: Options
     index: Index = field(default_factory=Index)
-    keys: WrittenKeys | None = None
+    entries: WrittenEntries = field(default_factory=WrittenEntries)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWrite:
+    """A write whose tasks are about to start.
+
+    Attributes:
+        meta: the table.
+        timeline: the table's, as the write was planned by it.
+        requested: requested time of the commit.
+        options: the writer's.
+        schema: the table's columns after the write, without meta fields.
+        history: the schemas of older files, in a table with schema on read.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    requested: str
+    options: Options
+    schema: pa.Schema
+    history: SchemaHistory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +275,17 @@ class IndexKind(ABC):
         return False
 
     # maintained
+
+    def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
+        """Return how the tasks of a write stage the entries of indexes with the files that they write.
+
+        `prepare` gets what they staged. It reads the files of a commit where they staged nothing.
+
+        Args:
+            write: the write.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+        """
+        yield from ()
 
     @abstractmethod
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from pudi.action.kinds.bloom_filters import BloomFilters
 from pudi.action.kinds.column_stats import ColumnStats
@@ -25,6 +25,12 @@ KINDS: list[IndexKind] = [
 def find_kind(partition: str) -> IndexKind | None:
     """Return the kind of index of a partition of the metadata table; None for `files` and companions of indexes."""
     return next((kind for kind in KINDS if kind.type.includes(partition)), None)
+
+
+def by_kind(partitions: Collection[str]) -> Iterator[tuple[IndexKind, list[str]]]:
+    """Yield each kind of index with its own among some partitions of the metadata table."""
+    for kind in KINDS:
+        yield kind, [name for name in partitions if kind.type.includes(name)]
 
 
 def kind_of(partition: str) -> IndexKind:

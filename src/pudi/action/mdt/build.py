@@ -19,7 +19,7 @@ from pudi.action.mdt.client import create_metadata, open_metadata
 from pudi.action.mdt.inflight_builds import partitions_of
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
-from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted
+from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted, names_in
 from pudi.context import FileInfo
 from pudi.errors import ConflictError, PudiError, TableNotFoundError
 from pudi.filegroup import LogFile, StorageListing, compaction_plan, stated_sizes
@@ -42,6 +42,7 @@ from pudi.timeline import Instant, Timeline, new_instant
 _log = logging.getLogger(__name__)
 
 _READY, _BUILDING = TableConfig.ready_partitions.key, TableConfig.inflight_partitions.key
+_REBUILD = TableConfig.rebuild_partitions.key
 _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
 
@@ -63,7 +64,7 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
             planned = {partition for instant in indexing for partition in partitions_of(meta, instant)}
             doomed -= planned - set(metadata_dropped(options, doomed))
         if doomed:
-            drop_partitions(meta, doomed)
+            drop_partitions(meta, doomed, rebuild=set(meta.config.metadata_partitions_to_rebuild) - doomed)
 
 
 def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
@@ -142,16 +143,21 @@ def drop_after_interference(meta: MetaClient, seen: Timeline, made: Collection[s
         raise
 
 
-def drop_partitions(meta: MetaClient, partitions: Collection[str]) -> None:
+def drop_partitions(meta: MetaClient, partitions: Collection[str], *, rebuild: Collection[str] | None = None) -> None:
     """Remove partitions from the properties, then delete their files; for `files`, the whole metadata table.
 
     Under the table's lock.
+
+    Args:
+        meta: the table.
+        partitions: the partitions.
+        rebuild: what the properties list until it's rebuilt, by this process or another; None keeps the list.
     """
     everything = FILES in partitions
     config = meta.config
     ready = () if everything else set(config.metadata_partitions) - set(partitions)
     building = () if everything else set(config.metadata_partitions_inflight) - set(partitions)
-    set_partitions(meta, ready=ready, building=building)
+    set_partitions(meta, ready=ready, building=building, rebuild=rebuild)
     if everything:
         delete_folder(meta.storage, METADATA_DIR)
         return
@@ -283,16 +289,37 @@ def _known(meta: MetaClient) -> Timeline:
 
 def _unwanted(config: TableConfig, options: Options) -> set[str]:
     """Return the partitions that the options exclude, and those that are being built but by no known process."""
-    known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    noted = config.metadata_partitions_to_rebuild
+    known = {*config.metadata_partitions, *config.metadata_partitions_inflight, *noted}
     if metadata_switched_off(options):
         return known
     return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
 
 
 def set_partitions(
-    meta: MetaClient, *, ready: Iterable[str], building: Iterable[str], more: Mapping[str, str] = MappingProxyType({})
+    meta: MetaClient,
+    *,
+    ready: Iterable[str],
+    building: Iterable[str],
+    rebuild: Collection[str] | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Set the ready and the inflight partitions in the properties, and the properties in `more`."""
-    changes = {**more, _READY: ",".join(sorted(ready)), _BUILDING: ",".join(sorted(building))}
-    changed = update_properties(meta.storage, meta.context, lambda old: {**old, **changes})
+    """Set which partitions there are in the properties, under the table's lock.
+
+    Args:
+        meta: the table.
+        ready: partitions that readers may use.
+        building: partitions that are being built.
+        rebuild: partitions that were deleted and are to be rebuilt; None keeps the list, without those that are ready.
+        more: other properties to set.
+    """
+    present = set(ready)
+
+    def change(old: dict[str, str]) -> dict[str, str]:
+        noted = names_in(old.get(_REBUILD, "")) if rebuild is None else rebuild
+        new = {**old, **more, _READY: ",".join(sorted(present)), _BUILDING: ",".join(sorted(building))}
+        new.pop(_REBUILD, None)
+        return new | ({_REBUILD: ",".join(sorted(set(noted) - present))} if set(noted) - present else {})
+
+    changed = update_properties(meta.storage, meta.context, change)
     meta.update_config(TableConfig.parse(changed, table=meta.storage.root))

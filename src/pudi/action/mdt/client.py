@@ -5,15 +5,23 @@ Source: HoodieBackedTableMetadataWriter.initializeMetaClient.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pudi.action.meta_client import MetaClient, TableProperties
 from pudi.action.properties import create_properties, read_properties
-from pudi.config import MetadataOptions, TableConfig
+from pudi.config import MetadataOptions, MetricsOptions, TableConfig
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, TableNotFoundError
 from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
 from pudi.storage import StorageBelow
 from pudi.timeline import TimelineStore
+
+if TYPE_CHECKING:
+    from pudi.action.hooks import metrics
+else:
+    metrics = lazy_module("pudi.action.hooks.metrics")
 
 _PAYLOAD = "org.apache.hudi.metadata.HoodieMetadataPayload"
 _PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
@@ -85,7 +93,9 @@ def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> Met
     folder = rules.folder(config.timeline_path)
     history = rules.history(config.timeline_path, config.archive_path, config.history_path)
     store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, rules.layout)
-    return MetaClient(storage, TableProperties(config), meta.context, meta.lock, store)
+    if meta.options[MetricsOptions.on]:
+        store = metrics.metered(store, meta.options, config.name)
+    return MetaClient(storage, TableProperties(config), meta.context, meta.lock, store, options=meta.options)
 
 
 def _properties(config: TableConfig) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pudi.action.mdt.commit import commit_changes
 from pudi.action.mdt.index_logs import IndexesChangedError, IndexLogs, StagedKeyChanges, write_index_logs
 from pudi.action.mdt.inflight_builds import inflight_partitions, maintained_partitions
 from pudi.action.mdt.rollback import discard_deltacommit, roll_back
+from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
@@ -71,8 +72,8 @@ def complete_with_metadata(
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
                 raise
-            if commit.staging is not None:  # the tasks staged keys for the former indexes
-                commit = replace(commit, staging=replace(commit.staging, keys=None))
+            if commit.staging is not None:  # the tasks staged entries of the former indexes
+                commit = replace(commit, staging=replace(commit.staging, entries=WrittenEntries()))
     raise AssertionError("the loop ends by a return or an error")
 
 
@@ -90,10 +91,7 @@ class _IndexWork:
         meta, staging, requested = self.commit.meta, self.commit.staging, self.commit.instant.requested
         maintained = maintained_partitions(meta)
         if self.commit.removed is None:
-            self.prepared_changes = [
-                kind.prepare(self.commit, [name for name in maintained if kind.type.includes(name)])
-                for kind in registry.KINDS
-            ]
+            self.prepared_changes = [kind.prepare(self.commit, own) for kind, own in registry.by_kind(maintained)]
         keys = self._keys
         if staging is None or not any(each.keys for each in keys):
             yield self._commit
@@ -147,8 +145,7 @@ class _IndexWork:
         assert removed is not None
         gone = {partition: dict.fromkeys(names) for partition, names in removed.files.items()}
         found: dict[str, Changes | None] = {FILES: files_changes(gone)}
-        for kind in registry.KINDS:
-            own = sorted(name for name in maintained if kind.type.includes(name))
+        for kind, own in registry.by_kind(sorted(maintained)):
             if own:
                 found.update(kind.removed(self.commit, removed, own))
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pudi.action.hooks.measure import measured
 from pudi.action.meta_client import MetaClient
 from pudi.action.services.archive_plan import commits_to_keep, plan_archive
 from pudi.action.services.backlog import archive_backlog
@@ -25,8 +26,11 @@ class Archive(LockedService):
 
     def inline(self, target: ServiceTarget) -> Inline:
         """After every commit to a metadata table; to a data table by hoodie.archive.automatic."""
-        automatic = target.is_metadata or target.options[ArchiveOptions.automatic]
-        return Inline.RUN if automatic else Inline.NOTHING
+        if target.is_metadata:
+            return Inline.RUN
+        if not target.options[ArchiveOptions.automatic]:
+            return Inline.NOTHING
+        return Inline.RUN_ASYNC if target.options[ArchiveOptions.run_async] else Inline.RUN
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """With more commits than hoodie.keep.max.commits, unless something keeps all of them."""
@@ -49,8 +53,9 @@ class Archive(LockedService):
             CorruptError: an instant or the archive can't be read.
         """
         meta = target.meta
-        with meta.lock:
+        with measured(meta, self.name) as figures, meta.lock:
             chosen = plan_archive(target, meta.store.load()).instants
+            figures["numInstantsArchived"] = len(chosen)
             _delete_markers(meta, chosen)
             archive(meta.store, chosen, ArchiveOptions.of(target.options))
         return len(chosen)

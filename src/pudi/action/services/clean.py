@@ -15,7 +15,7 @@ from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.services.backlog import clean_backlog
 from pudi.action.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, Need, PlannedService, ServiceRun
+from pudi.action.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
 from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -41,7 +41,9 @@ class Clean(PlannedService):
 
     def inline(self, target: ServiceTarget) -> Inline:
         """By hoodie.clean.automatic; in a metadata table always."""
-        return Inline.RUN if target.options[CleanOptions.automatic] else Inline.NOTHING
+        if not target.options[CleanOptions.automatic]:
+            return Inline.NOTHING
+        return Inline.RUN_ASYNC if target.options[CleanOptions.run_async] else Inline.RUN
 
     def check(self, target: ServiceTarget) -> None:
         """Refuse wrong options."""
@@ -83,8 +85,8 @@ class Clean(PlannedService):
         store, began_ms = meta.store, meta.context.clock.now_ms()
         path = store.path(requested, State.REQUESTED)
         plan = decode_clean_plan(store.read(requested, State.REQUESTED), path=path)
-        names, timeline = _names(plan, path, meta.storage.root), store.load()
-        used = names_in_use(meta, timeline, names)
+        names = _names(plan, path, meta.storage.root)
+        used = names_in_use(meta, lease.timeline, names)
         for name in (name for each in names.values() for name in each if name in used):
             raise CorruptError(
                 f"the clean names {name!r}, which {used[name]} needs; nothing was deleted. Delete the file of the "
@@ -92,7 +94,7 @@ class Clean(PlannedService):
                 table=meta.storage.root,
                 path=path,
             )
-        return _Run(target, requested.requested, timeline, plan, names, began_ms)
+        return _Run(target, requested.requested, lease.timeline, plan, names, began_ms)
 
 
 def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:
@@ -122,7 +124,7 @@ def _corrupt(named: str, why: str, table: str, path: str) -> CorruptError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(PlainRun):
     """One run of a plan.
 
     Attributes:

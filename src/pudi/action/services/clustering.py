@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from pudi.action.find_index import find_index
+from pudi.action.hash_rings import reconcile_hash_rings, write_rings
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.schema_history import read_history
 from pudi.action.services.lease import ServiceLease
+from pudi.action.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.action.services.service import Inline, Need, PlannedService, TableService, WritingRun
 from pudi.action.services.target import ServiceTarget
 from pudi.action.write_settings import file_options, writable_schema
@@ -59,11 +60,13 @@ class Clustering(PlannedService):
     blocks = "writes to its file groups, and cleaning of them"
 
     def inline(self, target: ServiceTarget) -> Inline:
-        """By hoodie.clustering.inline and hoodie.clustering.schedule.inline."""
+        """By the options for inline and async clustering, and hoodie.clustering.schedule.inline; in Hudi's order."""
         if target.is_metadata:
             return Inline.NOTHING
         if target.options[ClusteringOptions.inline]:
             return Inline.RUN
+        if target.options[ClusteringOptions.run_async]:
+            return Inline.SCHEDULE_AND_RUN_ASYNC
         return Inline.SCHEDULE if target.options[ClusteringOptions.schedule_inline] else Inline.NOTHING
 
     def check(self, target: ServiceTarget) -> None:
@@ -81,7 +84,7 @@ class Clustering(PlannedService):
             )
 
     def prepare(self, target: ServiceTarget) -> None:
-        """Check the columns to order by, and that file groups aren't buckets."""
+        """Check the columns to order by, and that the strategies are for the table's index."""
         meta, timeline = target.meta, target.load_timeline()
         columns = writable_schema(meta.schema_json(timeline), meta.storage.root)
         for name in ClusteringOptions.of(target.options).columns:
@@ -91,12 +94,7 @@ class Clustering(PlannedService):
                     table=meta.storage.root,
                 )
             check_sortable(columns.field(name))
-        if find_index(meta, timeline, target.options).buckets is not None:
-            raise NotSupportedError(
-                "clustering of a table with a bucket index: its file groups are the buckets of record keys, which pudi "
-                "doesn't split or merge yet",
-                table=meta.storage.root,
-            )
+        check_strategies(target, timeline)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """By the number of commits since the last clustering."""
@@ -116,16 +114,22 @@ class Clustering(PlannedService):
         return TableService.need(self, target, timeline)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
-        """Plan the small files of the chosen partitions, except those under another plan."""
+        """Plan the small files, or the buckets, of the chosen partitions, except those under another plan."""
         meta, options = target.meta, ClusteringOptions.of(target.options)
         partitions = chosen_partitions(meta.listing(timeline).partitions(), options, _hour(meta))
-        plan = plan_clustering(
-            meta.view(timeline).slices_of(partitions),
-            options,
-            busy=busy_groups(meta.store, timeline, log_compactions=True),
-            max_file_size=target.write_options.max_file_size,
-        )
+        slices = meta.view(timeline).slices_of(partitions)
+        buckets = consistent_buckets(target, timeline)
+        if buckets is not None:
+            plan = plan_buckets(target, timeline, buckets, slices)
+        else:
+            busy = busy_groups(meta.store, timeline, log_compactions=True)
+            plan = plan_clustering(slices, options, busy=busy, max_file_size=target.write_options.max_file_size)
         return encode_clustering_plan(plan, meta.storage.root) if plan.groups else None
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """While writes to buckets of consistent hashing are pending, as in Hudi: they would go to the old ones."""
+        pending = timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+        return bool(pending) and consistent_buckets(target, timeline) is not None
 
     def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
         """After a commit by somebody who ignored the plan: the slices that it names are no longer the latest ones."""
@@ -137,7 +141,7 @@ class Clustering(PlannedService):
         Raises:
             NotSupportedError: a plan that Hudi runs by another strategy than sorting.
         """
-        timeline = target.load_timeline()
+        timeline = lease.timeline
         plan = _read_plan(target.meta, lease.instant)
         if plan.execution not in ClusteringOptions.execution_class.choices:
             raise NotSupportedError(
@@ -145,7 +149,8 @@ class Clustering(PlannedService):
                 table=target.meta.storage.root,
                 instant=lease.instant.requested,
             )
-        return ClusteringRun(target, lease, timeline, plan)
+        resized = ResizedBuckets.of(target.meta, lease.instant, plan, consistent_buckets(target, timeline))
+        return ClusteringRun(target, lease, timeline, plan, resized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +162,14 @@ class ClusteringRun(WritingRun):
         lease: the lease of its instant.
         timeline: the table's timeline.
         plan: the groups.
+        resized: the buckets as the plan changes them; None in a table without consistent hashing.
     """
 
     target: ServiceTarget
     lease: ServiceLease
     timeline: Timeline
     plan: ClusteringPlan
+    resized: ResizedBuckets | None = None
 
     @property
     def operations(self) -> Sequence[CompactionOperation]:
@@ -174,11 +181,11 @@ class ClusteringRun(WritingRun):
         meta = self.target.meta
         sizes = iter(sizes_of(meta.store, self.timeline, self.plan.slices))
         spec, order = self._spec(), self._order()
+        buckets = None if self.resized is None else self.resized.buckets
         jobs: list[FileJob] = []
         for group in self.plan.groups:
             stated = {path: size for _ in group.slices for path, size in next(sizes).items()}
-            unique = meta.context.new_id()
-            ids = tuple(new_file_id(unique, number) for number in range(group.outputs))
+            ids = self._file_ids(group)
             parts = min(group.outputs, -(-_LEAST_JOBS // len(self.plan.groups)) if _bytes_of(group) >= _LARGE else 1)
             memory = max(1, self.target.meta.memory.of_compaction.limit)
             portions = max(1, -(-_SWELLS * _bytes_of(group) // memory))
@@ -186,9 +193,28 @@ class ClusteringRun(WritingRun):
                 first, end = group.outputs * part // parts, group.outputs * (part + 1) // parts
                 weight = 2 * _bytes_of(group) // parts
                 jobs.append(
-                    ClusterTask(spec, len(jobs), group.slices, stated, order, ids, first, end - first, portions, weight)
+                    ClusterTask(
+                        spec, len(jobs), group.slices, stated, order, ids, first, end - first, portions, weight, buckets
+                    )
                 )
         return jobs
+
+    def _file_ids(self, group: ClusteringGroup) -> tuple[str, ...]:
+        if self.resized is not None:
+            return self.resized.file_ids(group)
+        unique = self.target.meta.context.new_id()
+        return tuple(new_file_id(unique, number) for number in range(group.outputs))
+
+    def before_commit(self) -> None:
+        """Write the new hash rings; they take effect when the instant completes."""
+        if self.resized is not None:
+            write_rings(self.target.meta, self.lease.instant.requested, self.resized.buckets, self.resized.partitions)
+
+    def after_commit(self) -> None:
+        """Mark the new hash rings as valid, also after the instant is archived."""
+        if self.resized is not None:
+            meta, instant = self.target.meta, self.lease.instant.requested
+            reconcile_hash_rings(meta, instant, self.resized.buckets, self.resized.partitions)
 
     def verify(self, now: Timeline) -> None:
         """Check that the slices are still the latest ones; see `ServiceRun.verify`."""

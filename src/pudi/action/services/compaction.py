@@ -69,11 +69,13 @@ class Compaction(PlannedService):
     blocks = "cleaning of its log files, and archiving"
 
     def inline(self, target: ServiceTarget) -> Inline:
-        """By hoodie.compact.inline and hoodie.compact.schedule.inline."""
+        """By the options for inline and async compaction, and hoodie.compact.schedule.inline; in Hudi's order."""
         if not target.meta.merges_on_read:
             return Inline.NOTHING
         if target.options[CompactionOptions.inline]:
             return Inline.RUN
+        if target.options[CompactionOptions.run_async]:
+            return Inline.SCHEDULE_AND_RUN_ASYNC
         return Inline.SCHEDULE if target.options[CompactionOptions.schedule_inline] else Inline.NOTHING
 
     def check(self, target: ServiceTarget) -> None:
@@ -167,7 +169,7 @@ class CompactionRun(WritingRun):
     @classmethod
     def of(cls, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
         """Read the plan, without partitions of a metadata table that were dropped since."""
-        data = target.data.store.load()
+        data = target.data.store.load() if target.is_metadata else lease.timeline
         timeline = target.load_timeline() if target.is_metadata else data
         plan = compaction_plan(target.meta.store, lease.instant)
         if target.is_metadata:

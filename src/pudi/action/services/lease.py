@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
+from pudi.action.hooks.measure import note_failure
 from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
@@ -20,7 +21,7 @@ from pudi.errors import ConflictError, NotFoundError, PudiError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, write_token
 from pudi.storage import delete_for_good
-from pudi.timeline import Instant
+from pudi.timeline import Instant, Timeline
 
 _RUNS = 1 << 30
 """Number of run ids in write tokens: at most two runs of one plan overlap."""
@@ -37,6 +38,7 @@ class ServiceLease:
     Attributes:
         meta: the table.
         instant: the service's instant, inflight.
+        timeline: the table's timeline when this process took the lease.
         run: the id of this run, part of the write tokens of its files.
         written: paths of the files of this run.
         failed: errors after the completion of the instant, by service.
@@ -44,6 +46,7 @@ class ServiceLease:
 
     meta: MetaClient
     instant: Instant
+    timeline: Timeline
     run: int
     written: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -115,12 +118,13 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
     held: ServiceLease | None = None
     try:
         with meta.lock:
-            current = _free(meta, instant, options)
+            timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
-            held = ServiceLease(meta, meta.store.start(current), number)
+            held = ServiceLease(meta, meta.store.start(current), timeline, number)
         yield held
     except BaseException as error:
+        note_failure(meta, instant.action.value, error)
         heart.stop(delete=False)  # what a failing clean-up leaves behind, the next one must find dead
         if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and held is not None:
             _undo(held)
@@ -129,9 +133,10 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
         heart.stop(delete=CLEAN_UP not in held.failed)  # by it the next one finds markers that are still there
 
 
-def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
-    """Return the instant, requested, if no other process runs it."""
-    current = meta.store.load().find(instant.requested, instant.action)
+def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Timeline, Instant]:
+    """Return the timeline now, and the instant, requested, if no other process runs it."""
+    timeline = meta.store.load()
+    current = timeline.find(instant.requested, instant.action)
     if current is None or current.is_completed or not is_available(meta, current, options):
         raise PlanTakenError(
             f"another process runs the {instant.action.value}, or has run it",
@@ -141,7 +146,7 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> Instant:
     if current.state is State.INFLIGHT:
         current = revert_to_requested(meta, current)
     delete_for_good(meta.storage, unmarked_files(meta.storage, current.requested, meta.store.layout))
-    return current
+    return timeline, current
 
 
 def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:

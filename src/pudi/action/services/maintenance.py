@@ -10,13 +10,14 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from functools import partial
 
 from pudi.action.indexing import run_pending_indexes
 from pudi.action.meta_client import MetaClient
 from pudi.action.orphans import find_orphans, remove_orphans
+from pudi.action.rebuild import finish_rebuild
 from pudi.action.rollback import dead_writes, refuse_pending_restore, repair
 from pudi.action.services import registry
 from pudi.action.services.failures import ServiceFailure, failures, forget, remembered, resting
@@ -153,6 +154,10 @@ def maintain(
         plans = f"plans are pending: {', '.join(each.requested for each in building)}"
         work.step(INDEXES, TABLE, plans, lambda: run_pending_indexes(meta, engine, options))
     meta.reload()
+    noted = meta.config.metadata_partitions_to_rebuild
+    if noted:
+        what = f"a process died that had deleted them to rebuild them: {', '.join(noted)}"
+        work.step(INDEXES, TABLE, what, lambda: finish_rebuild(meta, engine, options).built)
     if meta.config.metadata_partitions:
         work.on_metadata_table(meta, engine, options)
     left = len(list(find_orphans(meta).describe())) if orphans else 0
@@ -184,6 +189,8 @@ class _Work:
         """Run the pending plans of a table, then the services that are due."""
         noted = failures(target.meta.storage)
         name = METADATA_TABLE if target.is_metadata else TABLE
+        if self.dry_run:  # nothing changes between the steps
+            target = replace(target, timeline=target.load_timeline())
         broken = {each.name for each in registry.planned_services() if not self._run_pending(each, target, name, noted)}
         for service in registry.SERVICES:
             if service.name not in broken:

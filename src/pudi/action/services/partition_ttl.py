@@ -20,7 +20,7 @@ from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.commit_steps import build_commit_metadata
 from pudi.action.find_index import find_index, key_scope
 from pudi.action.frame import Completion, complete_action, pending
-from pudi.action.hash_rings import reconcile_hash_rings, renewed_index, write_rings
+from pudi.action.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
 from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.meta_client import MetaClient
@@ -189,7 +189,7 @@ def _delete(
     metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), schema.text, history, replaced, {})
     requested, inflight = delete_request()
     with pending(meta, Action.REPLACECOMMIT, target.write_options, requested, inflight, failed) as instant:
-        write_rings(meta, instant.requested, index, replaced)
+        write_rings(meta, instant.requested, index.buckets, replaced_partitions(replaced))
         with phases.phase("commit"):
             scope = key_scope(index, Operation.DELETE_PARTITION)
             conflicts = ConflictCheck(meta.store, instant, metadata, timeline, scope)
@@ -197,7 +197,7 @@ def _delete(
             staging = IndexStaging(target.engine, timeline, options, index)
             done = complete_action(meta, instant, Completion(metadata, check, timeline, history, staging), failed)
     with after_commit(CLEAN_UP, meta.storage.root, failed):
-        reconcile_hash_rings(meta, done.requested, index, replaced)
+        reconcile_hash_rings(meta, done.requested, index.buckets, replaced_partitions(replaced))
     return replace(phases.result(done, metadata), failed_services=failed)
 
 

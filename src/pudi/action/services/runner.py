@@ -12,7 +12,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from pudi.action.after_commit import METADATA_TABLE, after_commit
+from pudi.action.after_commit import CLEAN_UP, METADATA_TABLE, after_commit
 from pudi.action.frame import Completion, complete_action
 from pudi.action.kinds.kind import IndexStaging
 from pudi.action.mdt.build import reconcile_metadata
@@ -20,9 +20,9 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
-from pudi.action.services import registry
+from pudi.action.services import beside, registry
 from pudi.action.services.failures import forget, read_failure, remembered, resting
-from pudi.action.services.lease import ServiceLease, is_available, lease
+from pudi.action.services.lease import PlanTakenError, ServiceLease, is_available, lease
 from pudi.action.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions, CompactionOptions, Options
@@ -66,13 +66,16 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
         return meta.store.request(service.action, content, at=at, seen=timeline)
 
 
-def run(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
+def run(
+    service: PlannedService, target: ServiceTarget, *, when_due: bool = False, timeline: Timeline | None = None
+) -> CommitResult | None:
     """Run the pending plans of a service, then plan it and run that plan.
 
     Args:
         service: the service.
         target: the table.
         when_due: plan only if the options ask for it now.
+        timeline: the table's timeline of a moment ago, which tells what is pending; None loads it.
 
     Returns:
         The last commit; None if there was nothing to do.
@@ -81,16 +84,22 @@ def run(service: PlannedService, target: ServiceTarget, *, when_due: bool = Fals
         ConflictError: another process runs the plan.
         Errors as of `schedule` and `run_instant`.
     """
+    last = _run_plans(service, target, timeline)
+    instant = schedule(service, target, when_due=when_due)
+    if instant is not None:
+        last = _Execution(service, target, target.meta).run(instant)
+    _abort_obsolete(target)
+    return last
+
+
+def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timeline | None = None) -> CommitResult | None:
+    """Run the plans of a service that no process runs; arguments and result as of `run`."""
     service.check(target)
     sweep(target.meta, target.write_options)
     last = None
-    for pending in _pending(target.load_timeline(), [service]):
+    for pending in _pending(timeline or target.load_timeline(), [service]):
         if is_available(target.meta, pending, target.write_options):
             last = run_instant(service, target, pending) or last
-    instant = schedule(service, target, when_due=when_due)
-    if instant is not None:
-        last = run_instant(service, target, instant) or last
-    _abort_obsolete(target)
     return last
 
 
@@ -213,10 +222,13 @@ def _enabled(target: ServiceTarget) -> list[TableService]:
 
 
 def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
-    """Run or schedule a service if it is due by a timeline and doesn't rest; return whether it did."""
+    """Run or schedule a service if it is due by a timeline and doesn't rest; return whether it did.
+
+    One that runs beside writes only begins here.
+    """
     pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
-    only_plans = service.inline(target) is Inline.SCHEDULE
-    if only_plans and pending:
+    how = service.inline(target)
+    if how is Inline.SCHEDULE and pending:
         return False
     error = None
     try:
@@ -228,15 +240,44 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
     if before is not None and resting(target, before):
         _log.info("table %s: the %s rests: it %s", target.meta.storage.root, service.name, before)
         return False
+    if how is Inline.RUN_ASYNC or (pending and how.is_async):
+        _begin(service, target)
+        return False
     with remembered(target, service.name, before):
         if error is not None:
             raise error
         if isinstance(service, DirectService):
             return bool(service.run(target))
         assert isinstance(service, PlannedService)
-        if only_plans:
-            return schedule(service, target, when_due=True) is not None
-        return run(service, target, when_due=True) is not None
+        if not how.only_schedules:
+            return run(service, target, when_due=True, timeline=timeline) is not None
+        scheduled = schedule(service, target, when_due=True) is not None
+    if scheduled and how.is_async:
+        _begin(service, target)
+    return scheduled
+
+
+def _begin(service: TableService, target: ServiceTarget) -> None:
+    """Run a service beside the following writes."""
+    beside.begin(
+        target.meta, service.name, lambda: _run_beside(service, target), target.options[CompactionOptions.exit_seconds]
+    )
+
+
+def _run_beside(service: TableService, target: ServiceTarget) -> None:
+    """Run the plans of a service, or all of it where the commit hasn't planned it; with a client of its own."""
+    meta = target.meta.now()
+    own = ServiceTarget.of_table(meta, target.engine, target.options)
+    try:
+        with remembered(own, service.name, read_failure(meta.storage, service.name)):
+            if isinstance(service, DirectService):
+                service.run(own)
+            elif isinstance(service, PlannedService) and service.inline(own) is Inline.RUN_ASYNC:
+                run(service, own, when_due=True)
+            elif isinstance(service, PlannedService):
+                _run_plans(service, own)
+    except PlanTakenError as taken:
+        _log.info("table %s: %s", meta.storage.root, taken)
 
 
 def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:
@@ -284,7 +325,10 @@ class _Execution:
             with phases.phase("commit"):
                 held.keep([stat.path or "" for stat in stats])
                 metadata = run.metadata(stats)
+                run.before_commit()
                 done = self._complete(held, run, metadata, run.content())
+            with after_commit(CLEAN_UP, meta.storage.root, held.failed):
+                run.after_commit()
         return replace(phases.result(done, metadata, run.removed), failed_services=held.failed)
 
     def _complete(

@@ -23,11 +23,27 @@ from pudi.timeline import Instant, Timeline
 
 
 class Inline(Enum):
-    """The part of a service that runs after every commit."""
+    """The part of a service that runs after every commit.
+
+    `SCHEDULE_AND_RUN_ASYNC` plans it at once and runs the plan beside the following writes; `RUN_ASYNC` does both
+    beside them.
+    """
 
     NOTHING = "nothing"
     SCHEDULE = "schedule"
     RUN = "run"
+    SCHEDULE_AND_RUN_ASYNC = "schedule and run async"
+    RUN_ASYNC = "run async"
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the service runs beside writes."""
+        return self in {Inline.SCHEDULE_AND_RUN_ASYNC, Inline.RUN_ASYNC}
+
+    @property
+    def only_schedules(self) -> bool:
+        """Whether the commit itself only plans the service."""
+        return self in {Inline.SCHEDULE, Inline.SCHEDULE_AND_RUN_ASYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,12 @@ class ServiceRun(Protocol):
             stats: the write statistics of the files.
         """
 
+    def before_commit(self) -> None:
+        """Write what must be there beside the data files when the instant completes, and is ignored until then."""
+
+    def after_commit(self) -> None:
+        """Do what may follow the completed instant; it stands even if this fails."""
+
     @property
     def removed(self) -> RemovedFiles | None:
         """The files that the jobs deleted; None for none."""
@@ -150,7 +172,17 @@ class ServiceRun(Protocol):
         """Return the content of the completed instant; None for the commit metadata."""
 
 
-class WritingRun:
+class PlainRun:
+    """A run that only reads and writes data files."""
+
+    def before_commit(self) -> None:
+        """Nothing."""
+
+    def after_commit(self) -> None:
+        """Nothing."""
+
+
+class WritingRun(PlainRun):
     """What the runs of services that write files, and delete none, have in common."""
 
     @property

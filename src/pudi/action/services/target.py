@@ -38,12 +38,14 @@ class ServiceTarget:
         data: the data table; equal to `meta` unless the service works on the metadata table.
         engine: runs the jobs.
         options: the table's options; for a metadata table see `metadata_table_options`.
+        timeline: its timeline, where it isn't loaded anew each time: nothing is changed then.
     """
 
     meta: MetaClient
     data: MetaClient
     engine: Engine
     options: Options
+    timeline: Timeline | None = None
 
     @classmethod
     def of_table(cls, meta: MetaClient, engine: Engine, options: Options) -> ServiceTarget:
@@ -71,7 +73,7 @@ class ServiceTarget:
 
     def load_timeline(self) -> Timeline:
         """Load the table's timeline."""
-        return self.meta.store.load()
+        return self.meta.store.load() if self.timeline is None else self.timeline
 
     def run_jobs(
         self, instant: str, jobs: Sequence[FileJob], operations: Sequence[CompactionOperation] = ()
@@ -104,6 +106,7 @@ def metadata_table_options(options: Options) -> Options:
         CleanOptions.versions_retained.key: _SLICES,
         CleanOptions.regex.key: "",
         CleanOptions.selected.key: "",
+        CleanOptions.run_async.key: False,
         CompactionOptions.inline.key: True,
         CompactionOptions.trigger.key: "NUM_COMMITS",
         CompactionOptions.max_delta_commits.key: options[MetadataOptions.max_delta_commits],

@@ -15,9 +15,10 @@ from pudi.context import Context, Storage
 from pudi.context.progress import advance
 from pudi.engine.local.merging import MergedRows, merge_rows, source_of
 from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, take_rows, to_arrow
+from pudi.engine.local.rows import LocalRows, check_duckdb
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
-from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, ReadPlan, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
@@ -134,9 +135,9 @@ class LocalEngine:
         """Change rows in files; see `pudi.task.engine.Engine`."""
         return self._map(storage, lambda t: change_file(storage, spec, t, change, write_token(t.number, 0, 0)), tasks)
 
-    def merge_source(self, data: Any, table: str) -> tuple[pa.Table, pa.Schema]:
+    def merge_source(self, data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[pa.Table, pa.Schema]:
         """Rows to merge; see `pudi.task.engine.Engine`."""
-        return source_of(to_arrow(data, table), table)
+        return source_of(to_arrow(data, table), table, known)
 
     def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
@@ -169,6 +170,14 @@ class LocalEngine:
     def counts_apart(self) -> bool:
         """Records are in memory, and counted."""
         return False
+
+    def check_sql(self) -> None:
+        """Refuse SQL without DuckDB; see `pudi.task.engine.Engine`."""
+        check_duckdb()
+
+    def rows(self, storage: Storage, plan: ReadPlan) -> LocalRows:
+        """Return the rows of a read; see `pudi.task.engine.Engine`."""
+        return LocalRows(storage, plan)
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs; see `pudi.task.engine.Engine`."""

@@ -17,7 +17,7 @@ from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.plan.read import ReadPlan
-from pudi.schema import META_FIELDS, conform, normalise
+from pudi.schema import META_FIELDS, conform, incoming, normalise
 from pudi.task import SliceReader
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -39,10 +39,11 @@ class MergedRows:
         """Nothing is held outside this object."""
 
 
-def source_of(rows: pa.Table, table: str) -> tuple[pa.Table, pa.Schema]:
-    """Rows to merge in pudi's types, without meta fields, and their columns."""
+def source_of(rows: pa.Table, table: str, known: Callable[[], pa.Schema]) -> tuple[pa.Table, pa.Schema]:
+    """Rows to merge in pudi's types, without meta fields, and their columns; see `Engine.merge_source`."""
     rows = rows.select([name for name in rows.column_names if name not in META_FIELDS])
-    schema = normalise(rows.schema)
+    untyped = any(pa.types.is_null(kind) or pa.types.is_uint64(kind) for kind in rows.schema.types)
+    schema = incoming(rows.schema, known()) if untyped else normalise(rows.schema)
     return conform(rows, schema, table=table), schema
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import partial
 
 import pyarrow as pa
@@ -17,6 +19,8 @@ from pudi.task import SliceReader
 def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -> pa.RecordBatchReader:
     """The rows of a plan as a stream; memory holds as many slices as there are threads, of each as much as it may.
 
+    With a limit, no slice is begun after it's reached; where nothing is filtered, one slice is read at a time.
+
     Args:
         storage: the table's files.
         plan: what to read.
@@ -24,10 +28,21 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
     """
     reader = SliceReader(storage, plan)
     memory = MergeMemory() if plan.merging is None else plan.merging.memory
+    few = plan.limit is not None and plan.where is None  # then the first slices have enough rows
     batches = executor_of(storage).read_ahead(
         (partial(reader.read, file_slice) for file_slice in plan.slices),
-        limit=threads or os.cpu_count() or 1,
+        limit=1 if few else threads or os.cpu_count() or 1,
         most=memory.share,
         size=lambda batch: batch.nbytes,
     )
-    return pa.RecordBatchReader.from_batches(plan.output_schema, batches)
+    return pa.RecordBatchReader.from_batches(
+        plan.output_schema, batches if plan.limit is None else _first(batches, plan.limit)
+    )
+
+
+def _first(batches: Generator[pa.RecordBatch, None, None], rows: int) -> Iterator[pa.RecordBatch]:
+    """The first so many rows; then reading ends."""
+    with closing(batches):
+        while rows > 0 and (batch := next(batches, None)) is not None:
+            yield batch.slice(0, rows)
+            rows -= batch.num_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,16 @@ from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
+from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
+from pudi.engine.spark.rows import SparkRows
 from pudi.engine.spark.session import can_observe, in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
 from pudi.index import Buckets
-from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, ReadPlan, WholeLimits, WritePlan, WriteSpec
 from pudi.schema import RECORD_KEY
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
 from pudi.task.engine import EvaluatedAgainError, InputSpec, Weighed
@@ -150,8 +152,9 @@ class SparkEngine:
             )
         return [result for answer in answers for result in answer.results]
 
-    def merge_source(self, data: Any, table: str) -> tuple[Any, pa.Schema]:
+    def merge_source(self, data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[Any, pa.Schema]:
         """Rows to merge; see `pudi.task.engine.Engine`."""
+        del known  # frames have types
         return source_of(data, table)
 
     def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
@@ -199,6 +202,13 @@ class SparkEngine:
     def counts_apart(self) -> bool:
         """Counting is a query of its own; the records are cached for it."""
         return can_observe(self.spark)
+
+    def check_sql(self) -> None:
+        """Spark has SQL; see `pudi.task.engine.Engine`."""
+
+    def rows(self, storage: Storage, plan: ReadPlan) -> SparkRows:
+        """Return the rows of a read; see `pudi.task.engine.Engine`."""
+        return SparkRows(read_frame(storage, plan, self.spark))
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs, small ones some in a task; see `pudi.task.engine.Engine`."""

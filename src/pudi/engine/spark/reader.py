@@ -60,7 +60,8 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
     if other:
         numbers = spark.range(0, len(other), 1, task_count(len(other), sum(s.size for s in other)))
         frames.append(in_workers(numbers, SliceTasks(storage, plan, other).run, schema))
-    return reduce(lambda one, more: one.union(more), frames)
+    whole = reduce(lambda one, more: one.union(more), frames)
+    return whole if plan.limit is None else whole.limit(plan.limit)
 
 
 def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> Any:

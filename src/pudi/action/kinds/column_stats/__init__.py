@@ -75,8 +75,9 @@ class ColumnStats(IndexKind):
         self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
     ) -> Mapping[str, Changes | None]:
         """The statistics of deleted files go; those of partitions are about their newest files."""
-        meta = commit.meta
-        spec = indexed_columns(meta, with_meta_fields(meta.schema(meta.store.load())))
+        meta, staging = commit.meta, commit.staging
+        timeline = meta.store.load() if staging is None else staging.timeline
+        spec = indexed_columns(meta, with_meta_fields(meta.schema(timeline)))
         return {} if spec is None else {COLUMN_STATS: deleted_statistics(spec, files.pairs)}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:

@@ -19,7 +19,7 @@ from pudi.action.kinds.expression_index.changes import (
     index_value,
     stage_expressions,
 )
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, PlannedWrite, RemovedFiles
 from pudi.action.kinds.reading import IndexRead
 from pudi.action.kinds.request import IndexRequest, named_spec
 from pudi.action.mdt.changed_groups import key_reading
@@ -32,9 +32,11 @@ from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.expressions import ExpressionIndex, skip_by_expressions
 from pudi.task.check_expressions import ExpressionCheck
 from pudi.task.check_files import UNREADABLE
+from pudi.task.expression_values import ExpressionStaging
 
 _METHODS = (COLUMN_STATS, BLOOM_FILTERS)
 """What can be kept of an expression."""
@@ -87,13 +89,26 @@ class ExpressionIndexes(IndexKind):
         """See `ExpressionIndexBuilder`."""
         return ExpressionIndexBuilder(work)
 
+    def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
+        """The expressions that pudi knows are evaluated where files are written."""
+        for name in partitions:
+            spec = expression_spec(defined_index(write.meta, name), write.schema)
+            if spec is not None:
+                yield ExpressionStaging(name, spec, renames=write.history is not None)
+
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Evaluate the expressions over the commit's files."""
         staged: tuple[StagedExpression, ...] = ()
         if commit.staging is not None and partitions:
             indexes = [defined_index(commit.meta, name) for name in partitions]
             staged = stage_expressions(
-                commit.meta, commit.staging.engine, commit.instant, commit.written, commit.staging.timeline, indexes
+                commit.meta,
+                commit.staging.engine,
+                commit.instant,
+                commit.written,
+                commit.staging.timeline,
+                indexes,
+                commit.staging.entries,
             )
         return _Changes(commit, staged)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pudi.action.kinds.column_stats.statistics import FileStatistics, deleted_statistics
 from pudi.action.kinds.kind import RemovedFiles
 from pudi.action.mdt.changed_groups import data_file, key_reading
+from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
@@ -29,7 +30,13 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.schema import avro_to_arrow
 from pudi.task import Engine, JobRunner
-from pudi.task.expression_values import ExpressionResult, ExpressionSpec, ExpressionTask, IndexedValues
+from pudi.task.expression_values import (
+    ExpressionResult,
+    ExpressionSpec,
+    ExpressionStaging,
+    ExpressionTask,
+    IndexedValues,
+)
 from pudi.task.index_keys import KeyReading
 from pudi.timeline import Instant, Timeline
 
@@ -107,8 +114,11 @@ def stage_expressions(
     written: CommitMetadata,
     timeline: Timeline,
     indexes: Sequence[IndexSpec],
+    entries: WrittenEntries,
 ) -> tuple[StagedExpression, ...]:
     """Compute the values of a commit's files for expression indexes.
+
+    Tasks that wrote files have computed theirs. Jobs read the other files.
 
     Args:
         meta: the table.
@@ -117,6 +127,7 @@ def stage_expressions(
         written: the commit's metadata.
         timeline: the timeline when the commit was planned.
         indexes: the indexes.
+        entries: what the commit's tasks have staged.
     """
     files = _files(written)
     staged = []
@@ -126,9 +137,15 @@ def stage_expressions(
             _log.warning("the index %s gets no entries for new files: its expression is unknown", index.partition)
             staged.append(StagedExpression(index, None))
             continue
-        reading = key_reading(meta, timeline)
-        reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, reading.history)
-        staged.append(StagedExpression(index, spec, kept_of(meta, engine, instant.requested, reading, spec, files)))
+        known = entries.values(ExpressionStaging(index.partition, spec))
+        rest = [file for file in files if (file.partition, file.name.name) not in known]
+        if rest:
+            reading = key_reading(meta, timeline)
+            reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, reading.history)
+            read = kept_of(meta, engine, instant.requested, reading, spec, rest)
+            known = {**known, **{(each.partition, each.file): each for each in read}}
+        kept = tuple(known[file.partition, file.name.name] for file in files)
+        staged.append(StagedExpression(index, spec, kept))
     return tuple(staged)
 
 
@@ -189,7 +206,9 @@ def expression_changes(
     known = {each.index.partition: each for each in staged}
     changes: dict[str, Changes | None] = {}
     for index in indexes:
-        each = known.get(index.partition, StagedExpression(index, None))
+        each = known.get(index.partition)
+        if each is None or each.index != index:  # another process has made the index since
+            each = StagedExpression(index, None)
         if index.method == BLOOM_FILTERS:
             filters = [(kept.partition, kept.file, instant.requested, kept.bloom) for kept in each.kept if kept.bloom]
             changes[index.partition] = bloom_changes(filters) if filters else None

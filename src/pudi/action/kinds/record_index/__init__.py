@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.difference import Difference
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
 from pudi.action.kinds.reading import IndexRead, LookupResult, keys_asked
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
-from pudi.action.kinds.record_index.changes import stage_keys
+from pudi.action.kinds.record_index.changes import record_staging, stage_keys
 from pudi.action.kinds.record_index.lookup import groups_of_keys
 from pudi.action.kinds.record_index.spec import is_partitioned, record_index_spec
 from pudi.action.kinds.request import IndexRequest
@@ -25,6 +25,7 @@ from pudi.format.metadata_partitions import RECORD_INDEX, partition_type
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.shards import RecordShards
 from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import EntryStaging
 from pudi.task.check_files import UNREADABLE
 
 _log = logging.getLogger(__name__)
@@ -74,6 +75,11 @@ class RecordIndex(IndexKind):
         stats = (stat for group in written.partition_to_write_stats.values() for stat in group if stat.path)
         return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
 
+    def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
+        """Base files' keys are staged where the files are written."""
+        if partitions:
+            yield record_staging(write.meta, write.timeline, write.requested, write.options)
+
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the keys that the commit adds to file groups and removes from them."""
         staging = commit.staging
@@ -87,7 +93,7 @@ class RecordIndex(IndexKind):
             staging.timeline,
             staging.index,
             staging.options,
-            staging.keys,
+            staging.entries,
         )
         return KeyChanges(() if staged is None else (staged,))
 

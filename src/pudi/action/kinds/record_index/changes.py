@@ -16,7 +16,7 @@ from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
 from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
-from pudi.action.mdt.written_keys import WrittenKeys
+from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
@@ -34,9 +34,9 @@ from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import scope_of
-from pudi.plan.key_staging import KeyStaging
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
+from pudi.task.record_staging import RecordStaging
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 
@@ -153,7 +153,7 @@ def stage_keys(
     timeline: Timeline,
     index: Index,
     options: Options,
-    emitted: WrittenKeys | None,
+    emitted: WrittenEntries,
 ) -> StagedIndex | None:
     """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
 
@@ -167,12 +167,14 @@ def stage_keys(
         timeline: the timeline when the commit was planned.
         index: the index that located its records.
         options: the writer's.
-        emitted: the keys that the commit's tasks have staged; None for none.
+        emitted: the entries that the commit's tasks have staged.
     """
     if not may_change_keys(written):
         return None
-    staging = key_staging(meta, timeline, instant.requested, options) if emitted is None else emitted.staging
-    held = {} if emitted is None else emitted.by_group
+    staging = emitted.staging(RECORD_INDEX)
+    if not isinstance(staging, RecordStaging):
+        staging = record_staging(meta, timeline, instant.requested, options)
+    held = emitted.keys(RECORD_INDEX)
     tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys()).all())
     jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
@@ -184,7 +186,7 @@ def stage_keys(
     return StagedIndex(meta, engine, instant.requested, shards, found)
 
 
-def key_staging(meta: MetaClient, timeline: Timeline, requested: str, options: Options) -> KeyStaging:
+def record_staging(meta: MetaClient, timeline: Timeline, requested: str, options: Options) -> RecordStaging:
     """Return how tasks stage keys for the table's record index, ready or unfinished.
 
     Args:
@@ -198,7 +200,7 @@ def key_staging(meta: MetaClient, timeline: Timeline, requested: str, options: O
     """
     mdt = open_metadata(meta)
     known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
-    return KeyStaging(
+    return RecordStaging(
         staging_dir(requested),
         instant_to_millis(requested, meta.config.timezone),
         {scope: number for scope, (_, number) in known.ranges.items()},

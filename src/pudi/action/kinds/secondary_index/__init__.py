@@ -8,12 +8,17 @@ from dataclasses import replace
 from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.difference import Difference
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges
+from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
 from pudi.action.kinds.reading import IndexRead, LookupResult
 from pudi.action.kinds.record_index.lookup import groups_of_keys
 from pudi.action.kinds.request import IndexRequest, named_spec
 from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
-from pudi.action.kinds.secondary_index.changes import hashes_whole_keys, stage_secondary
+from pudi.action.kinds.secondary_index.changes import (
+    hashes_whole_keys,
+    secondary_indexes,
+    secondary_staging,
+    stage_secondary,
+)
 from pudi.action.kinds.secondary_index.lookup import keys_of_values
 from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import StagedKeyChanges as StagedKeyChanges
@@ -26,6 +31,7 @@ from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.secondary import may_be_secondary
 from pudi.metadata.value_types import leaf_type
 from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import EntryStaging
 from pudi.task.check_files import UNREADABLE
 
 _IDENTITY = "identity"
@@ -52,13 +58,31 @@ class SecondaryIndexes(IndexKind):
         """See `SecondaryIndexBuilder`."""
         return SecondaryIndexBuilder(work)
 
+    def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
+        """Base files' keys are staged where the files are written, unless the write changes the column's type."""
+        if not partitions:
+            return
+        before, indexes = write.meta.schema(write.timeline), []
+        for spec in secondary_indexes(write.meta, partitions):
+            kind = leaf_type(write.schema, spec.columns[0])
+            if kind is not None and kind == leaf_type(before, spec.columns[0]) and may_be_secondary(kind):
+                indexes.append(spec)
+        if indexes:
+            yield from secondary_staging(write.meta, indexes, write.requested)
+
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the pairs of value and key that the commit adds and removes."""
         staging = commit.staging
         if staging is None or not partitions:
             return CommitChanges()
         staged = stage_secondary(
-            commit.meta, staging.engine, commit.instant, commit.written, staging.timeline, partitions
+            commit.meta,
+            staging.engine,
+            commit.instant,
+            commit.written,
+            staging.timeline,
+            partitions,
+            staging.entries,
         )
         return KeyChanges(tuple(staged))
 

@@ -5,7 +5,7 @@ Source: SecondaryIndexRecordGenerationUtils.convertWriteStatsToSecondaryIndexRec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.action.mdt.changed_groups import changed_groups, key_reading, may_change_keys
@@ -14,17 +14,18 @@ from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import IndexesChangedError, ShardWork
 from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
+from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
-from pudi.format import CommitMetadata, staging_dir
+from pudi.format import CommitMetadata, WriteStat, staging_dir
 from pudi.metadata.groups import Shards
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import secondary_value
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
-from pudi.task.secondary_keys import SecondaryReading
-from pudi.task.staged_keys import StagedKeys, portions_by_shard
+from pudi.task.secondary_keys import SecondaryReading, SecondaryStaging
+from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 
 
@@ -102,8 +103,11 @@ def stage_secondary(
     written: CommitMetadata,
     timeline: Timeline,
     names: Sequence[str],
+    entries: WrittenEntries,
 ) -> list[StagedSecondary]:
     """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
+
+    Tasks that wrote base files have staged theirs. Jobs read the other file groups.
 
     Args:
         meta: the table.
@@ -112,27 +116,64 @@ def stage_secondary(
         written: the commit's metadata.
         timeline: the timeline when the commit was planned.
         names: the indexes' partitions of the metadata table.
+        entries: what the commit's tasks have staged.
     """
     indexes = secondary_indexes(meta, names)
     if not indexes or not may_change_keys(written):
         return []
+    stagings = [_staging_of(meta, index, instant.requested, entries) for index in indexes]
+    held = [entries.keys(each.index) if each in entries.stagings else {} for each in stagings]
+    everywhere = set.intersection(*(set(keys) for keys in held))
+
+    def matters(stat: WriteStat) -> bool:
+        return (stat.partition_path or "", stat.file_id or "") not in everywhere
+
+    groups = list(changed_groups(meta, written, timeline, matters))
+    reading = key_reading(meta, timeline).with_instant(instant.requested)
+    jobs: list[KeyTask] = []
+    for staging, keys in zip(stagings, held, strict=True):
+        of_index = SecondaryReading(reading, staging.column)
+        for place, group in enumerate(groups):
+            if group.stats and (group.partition, group.file_id) in keys:
+                continue
+            path = f"{staging.folder}/{staging.index}-{place}"
+            task = KeyTask(len(jobs), of_index, "", secondary_value(), staging.shards, path, group.before, group.after)
+            jobs.append(replace(task, whole_key=staging.whole_key, index=staging.index))
+    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
+    found = [*staged_of(results), *(each for keys in held for each in keys.values() if each.shards)]
+    return [
+        StagedSecondary(
+            meta,
+            engine,
+            instant.requested,
+            staging.index,
+            staging.shards,
+            tuple(each for each in found if each.index == staging.index),
+        )
+        for staging in stagings
+    ]
+
+
+def _staging_of(meta: MetaClient, index: IndexSpec, requested: str, entries: WrittenEntries) -> SecondaryStaging:
+    """Return how the tasks of a commit staged an index, if it is still the same one, else how jobs do it now."""
+    staged = entries.staging(index.partition)
+    now = (index.columns[0], hashes_whole_keys(index))
+    if isinstance(staged, SecondaryStaging) and (staged.column, staged.whole_key) == now:
+        return staged
+    return next(secondary_staging(meta, [index], requested))
+
+
+def secondary_staging(meta: MetaClient, indexes: Sequence[IndexSpec], requested: str) -> Iterator[SecondaryStaging]:
+    """Yield how the keys of secondary indexes are staged.
+
+    Args:
+        meta: the table.
+        indexes: the indexes.
+        requested: requested time of the commit.
+    """
     mdt = open_metadata(meta)
     view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
-    groups = list(changed_groups(meta, written, timeline))
-    reading = key_reading(meta, timeline).with_instant(instant.requested)
-    staged: list[StagedSecondary] = []
-    jobs: list[KeyTask] = []
     for index in indexes:
         count = len(Shards.of(index.partition, view.slices(index.partition)).all)
-        staged.append(StagedSecondary(meta, engine, instant.requested, index.partition, count, ()))
-        of_index = SecondaryReading(reading, index.columns[0])
-        for place, group in enumerate(groups):
-            path = f"{staging_dir(instant.requested)}/{index.partition}-{place}"
-            task = KeyTask(len(jobs), of_index, "", secondary_value(), count, path, group.before, group.after)
-            jobs.append(replace(task, whole_key=hashes_whole_keys(index)))
-    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found: list[list[StagedKeys]] = [[] for _ in indexes]
-    for result in results:
-        if result.staged is not None and result.staged.shards:
-            found[result.task // len(groups)].append(result.staged)
-    return [replace(each, keys=tuple(keys)) for each, keys in zip(staged, found, strict=True)]
+        whole = hashes_whole_keys(index)
+        yield SecondaryStaging(index.partition, index.columns[0], staging_dir(requested), count, whole)

@@ -1,0 +1,45 @@
+"""Where actions meet metrics: nothing is loaded or measured unless options ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pudi.action.meta_client import MetaClient
+from pudi.config import MetricsOptions
+from pudi.context.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pudi.action.hooks import metrics
+else:
+    metrics = lazy_module("pudi.action.hooks.metrics")
+
+
+def note_start(meta: MetaClient) -> None:
+    """Note that a verb or table service begins in this thread: the duration of its instant counts from here."""
+    if meta.options[MetricsOptions.on]:
+        metrics.note_start(meta.context.clock)
+
+
+def note_failure(meta: MetaClient, action: str, error: BaseException) -> None:
+    """Count an action that failed.
+
+    Args:
+        meta: the table.
+        action: its action.
+        error: why it failed.
+    """
+    if meta.options[MetricsOptions.on]:
+        metrics.note_failure(meta.store, action, error)
+
+
+@contextmanager
+def measured(meta: MetaClient, action: str) -> Iterator[dict[str, int]]:
+    """Measure an action that has no instant of its own; yields where its figures are noted by their names."""
+    figures: dict[str, int] = {}
+    if not meta.options[MetricsOptions.on]:
+        yield figures
+        return
+    with metrics.measured(meta.store, action, figures):
+        yield figures

@@ -1,0 +1,194 @@
+"""What a table is, on one page: properties, columns, indexes, sizes, last commits, and what waits.
+
+No data file is read, and files are listed once: by the metadata table where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from pudi.action import MetaClient
+from pudi.action.index_request import IndexInfo, indexes_of
+from pudi.action.services.maintenance import MaintenanceStep, maintain
+from pudi.config import Options
+from pudi.engine.local import LocalEngine
+from pudi.errors import PudiError
+from pudi.format import Action
+from pudi.table.diagnosis import Pending
+from pudi.table.history import HistoryEntry, describe_instant
+from pudi.table.pending import pending_instants
+from pudi.table.row_counts import row_counts
+from pudi.timeline import Timeline
+
+_LAST = 5
+"""Commits that are described."""
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnInfo:
+    """A column of a table.
+
+    Attributes:
+        name: its name.
+        type: its type, as Arrow calls it.
+        nullable: whether it may hold null.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """The files that a reader of the newest state sees.
+
+    Attributes:
+        partitions: how many hold data.
+        file_groups: how many there are, each with one current file slice.
+        base_files: their base files.
+        base_bytes: bytes of these.
+        log_files: their log files.
+        log_bytes: bytes of these.
+        records: of the base files, as commits or column statistics state them; log files change records. None if
+            neither states it of all of them.
+    """
+
+    partitions: int
+    file_groups: int
+    base_files: int
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+    records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """What a table is, and how it's doing.
+
+    Attributes:
+        path: its root.
+        name: its name.
+        version: version of the table's format.
+        timeline_layout: layout of its timeline: 1 below version 8, 2 from there on.
+        table_type: `COPY_ON_WRITE` or `MERGE_ON_READ`.
+        base_file_format: format of base files.
+        record_key: the columns of the record key; none if keys are generated.
+        key_generator: Hudi's type of key generator.
+        partition_fields: the partition columns.
+        ordering_fields: the columns that decide between versions of a record; without any the later commit does.
+        merge_mode: Hudi's merge mode; None if the table doesn't state it.
+        timezone: in which instants are: `LOCAL` or `UTC`.
+        columns: without meta fields.
+        indexes: of the metadata table; its list of files and partitions of other readers are none.
+        metadata_table: partitions of the metadata table that are ready.
+        size: its files; None if they can't be listed.
+        commits: number of completed commits on the active timeline.
+        last_commits: the newest of these, newest first.
+        savepoints: requested times of the commits with one.
+        pending: what isn't completed.
+        services: what `maintain` would do now, and what it would leave, with the reasons and the backlog.
+        problems: what couldn't be found out, and why.
+    """
+
+    path: str
+    name: str
+    version: int
+    timeline_layout: int
+    table_type: str
+    base_file_format: str
+    record_key: tuple[str, ...]
+    key_generator: str
+    partition_fields: tuple[str, ...]
+    ordering_fields: tuple[str, ...]
+    merge_mode: str | None
+    timezone: str
+    columns: tuple[ColumnInfo, ...]
+    indexes: tuple[IndexInfo, ...]
+    metadata_table: tuple[str, ...]
+    size: TableSize | None
+    commits: int
+    last_commits: tuple[HistoryEntry, ...]
+    savepoints: tuple[str, ...]
+    pending: tuple[Pending, ...]
+    services: tuple[MaintenanceStep, ...]
+    problems: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as values that JSON has."""
+        return asdict(self) | {"last_commits": [each.to_dict() for each in self.last_commits]}
+
+
+def describe(meta: MetaClient, options: Options) -> TableDescription:
+    """Describe a table; what can't be read of it is among the problems.
+
+    Args:
+        meta: the table.
+        options: the user's: what is due, and when a writer counts as dead.
+
+    Raises:
+        CorruptError: its properties or its timeline can't be read.
+    """
+    config, timeline, problems = meta.config, meta.store.load(), list[str]()
+
+    def tried(what: str, find: Callable[[], _Found], otherwise: _Found) -> _Found:
+        try:
+            return find()
+        except PudiError as error:
+            problems.append(f"{what}: {error}")
+            return otherwise
+
+    merge_mode = config.merge_mode
+    return TableDescription(
+        path=meta.storage.root,
+        name=config.name,
+        version=config.version,
+        timeline_layout=config.layout_version,
+        table_type=config.table_type,
+        base_file_format=config.base_file_format,
+        record_key=tuple(config.record_key_fields),
+        key_generator=config.key_generator_type,
+        partition_fields=tuple(config.partition_fields),
+        ordering_fields=tuple(config.ordering_fields),
+        merge_mode=None if merge_mode is None else str(merge_mode),
+        timezone=config.timezone,
+        columns=tried("its columns", lambda: _columns(meta, timeline), ()),
+        indexes=tried("its indexes", lambda: tuple(indexes_of(meta)), ()),
+        metadata_table=tuple(config.metadata_partitions),
+        size=tried("its files", lambda: _size(meta, timeline), None),
+        commits=len(timeline.commits),
+        last_commits=tuple(describe_instant(meta, each) for each in reversed(timeline.commits[-_LAST:])),
+        savepoints=tuple(each.requested for each in timeline.of(Action.SAVEPOINT)),
+        pending=tried("what is pending", lambda: tuple(pending_instants(meta, options)), ()),
+        services=tried("what is due", lambda: _services(meta, options), ()),
+        problems=tuple(problems),
+    )
+
+
+def _columns(meta: MetaClient, timeline: Timeline) -> tuple[ColumnInfo, ...]:
+    return tuple(ColumnInfo(each.name, str(each.type), each.nullable) for each in meta.schema(timeline))
+
+
+def _size(meta: MetaClient, timeline: Timeline) -> TableSize | None:
+    slices = meta.view(timeline, sizes=False).all_slices()
+    bases = [each.base for each in slices if each.base is not None]
+    logs = [log for each in slices for log in each.logs]
+    counts = row_counts(meta, timeline, [each.path for each in bases])
+    return TableSize(
+        partitions=len({each.partition for each in slices}),
+        file_groups=len(slices),
+        base_files=len(bases),
+        base_bytes=sum(each.size for each in bases),
+        log_files=len(logs),
+        log_bytes=sum(each.size for each in logs),
+        records=sum(counts.values()) if len(counts) == len(bases) else None,
+    )
+
+
+def _services(meta: MetaClient, options: Options) -> tuple[MaintenanceStep, ...]:
+    """What a maintenance would do; orphaned files aren't searched for, which would list all folders."""
+    return maintain(meta, LocalEngine(), options, dry_run=True, orphans=False).steps

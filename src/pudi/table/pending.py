@@ -1,0 +1,47 @@
+"""The pending instants of a table, with their age and what waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pudi.action import MetaClient
+from pudi.action.rollback import pending_writes
+from pudi.action.services.registry import planned_services
+from pudi.config import Options, WriteOptions
+from pudi.errors import InvalidArgumentError
+from pudi.format import Action, instant_to_millis
+from pudi.table.diagnosis import Pending
+
+_BLOCKS = dict.fromkeys(
+    (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
+    "archiving of later instants, and compactions of the metadata table",
+) | {
+    Action.INDEXING: "cleaning and archiving of the metadata table",
+    Action.ROLLBACK: "writes, until it is resumed",
+    Action.RESTORE: "writes, until it is resumed",
+}
+"""What waits for a pending action of writers, Hudi's services and builds of indexes. A service of pudi says it itself:
+`PlannedService.blocks`."""
+
+
+def pending_instants(meta: MetaClient, options: Options) -> Iterator[Pending]:
+    """Return what isn't completed.
+
+    Args:
+        meta: the table.
+        options: the user's: when a writer counts as dead.
+    """
+    now_ms = meta.context.clock.now_ms()
+    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+        try:
+            age = max(0, now_ms - instant_to_millis(instant.requested, meta.config.timezone)) // 1000
+        except InvalidArgumentError:
+            age = 0
+        action, state = instant.action.value, instant.state.name.lower()
+        yield Pending(instant.requested, action, state, age, alive.value, _blocked_by(instant.action))
+
+
+def _blocked_by(action: Action) -> str:
+    """Return what waits for a pending action."""
+    service = next((each for each in planned_services() if each.action is action), None)
+    return _BLOCKS.get(action, "") if service is None else service.blocks
