@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.action.kinds.building import Building, IndexBuilder, Stats
+from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
 from pudi.action.mdt.build import group_ids, write_bases
 from pudi.action.mdt.changed_groups import data_file
 from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.deltacommit import Stats
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.format.metadata_partitions import MetadataPartitionType, register_partition_type
 from pudi.metadata.changes import Changes, encode_changes

@@ -7,7 +7,6 @@ Source: HoodieMetadataConfig.getDefaultMetadataEnable and getDefaultColStatsEnab
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, NoEngine, make_empty
@@ -63,10 +62,11 @@ def _build(meta: MetaClient, options: Options, timeline: Timeline) -> None:
             continue
         asked = IndexSpec(kind.type, kind.type.name)
         work = Building(meta, NoEngine(), options, asked, timeline, next_instant(meta, timeline))
-        spec = kind.builder(work).spec()
+        builder = registry.open_builder(work)
+        spec = builder.work.spec
         if kind.needs_columns and not spec.columns:
             continue
-        ready |= {*make_empty(kind.builder(replace(work, spec=spec)))}
+        ready |= {*make_empty(builder)}
         put_definition(meta, spec)
         more = {DEFINITIONS_KEY: INDEX_DEFS}
     set_partitions(meta, ready=ready, building=(), more=more)

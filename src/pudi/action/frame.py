@@ -7,14 +7,15 @@ does everything after the work. A table service takes its instant by `services.l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.commit_steps import add_partitions
+from pudi.action.heartbeats import keep_alive
 from pudi.action.hooks.callbacks import announce
-from pudi.action.hooks.measure import note_failure
+from pudi.action.hooks.measure import count_failures
 from pudi.action.hooks.validators import ValidatedStateChangedError, Validation, validate
 from pudi.action.kinds.kind import IndexedCommit, IndexStaging, RemovedFiles
 from pudi.action.mdt.commit_hook import complete_with_metadata
@@ -23,7 +24,7 @@ from pudi.action.rollback import abort
 from pudi.action.schema_history import write_history
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, PudiError, RefusedError
+from pudi.errors import ConflictError, RefusedError
 from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
@@ -138,28 +139,17 @@ def pending(
         hearts[-1].start()
 
     instant: Instant | None = None
-    try:
+
+    def undo(error: BaseException) -> None:
+        if instant is not None:
+            found = meta.store.load().find(instant.requested, instant.action)
+            if found is None or found.state is not State.COMPLETED:  # None: another writer took this one for dead
+                abort(meta, instant)
+        elif isinstance(error, (ConflictError, RefusedError)):  # there is no instant
+            for heart in hearts:
+                heart.stop()
+
+    with keep_alive(meta, hearts, undo, failed), count_failures(meta, action):
         instant = meta.store.request(action, requested, on_requested=beat)
         instant = meta.store.start(instant, inflight)
         yield instant
-    except BaseException as error:
-        note_failure(meta, action.value, error)
-        nothing_there = instant is None and isinstance(error, (ConflictError, RefusedError))
-        for heart in hearts:  # what a failing clean-up leaves behind, the next writer must find dead
-            with suppress(PudiError):  # the first error is the one to tell
-                heart.stop(delete=nothing_there)
-        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and instant is not None:
-            _undo(meta, instant)
-        raise
-    with after_commit(CLEAN_UP, meta.storage.root, failed):
-        for heart in hearts:
-            heart.stop(delete=CLEAN_UP not in (failed or {}))
-
-
-def _undo(meta: MetaClient, instant: Instant) -> None:
-    try:
-        found = meta.store.load().find(instant.requested, instant.action)
-        if found is None or found.state is not State.COMPLETED:  # None: somebody took this writer for dead
-            abort(meta, instant)
-    except PudiError:
-        return  # the first error is the one to tell; the next writer finds this instant dead and rolls it back

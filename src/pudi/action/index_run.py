@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
+from pudi.action.heartbeats import keep_alive
 from pudi.action.kinds import registry
-from pudi.action.kinds.building import Building, IndexBuilder, Stats, add_groups, make_groups
+from pudi.action.kinds.building import Building, IndexBuilder, add_groups, make_groups
 from pudi.action.mdt.build import set_partitions
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
+from pudi.action.mdt.deltacommit import Stats, begin_deltacommit, complete_partitions
 from pudi.action.mdt.index_defs import defined_index, delete_definition
 from pudi.action.mdt.inflight_builds import plan_of
 from pudi.action.mdt.revert_build import complete_index, is_dead_building, revert_index_build
@@ -103,8 +104,7 @@ class IndexRun:
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
             work = Building(self.meta, self.engine, self.resolved, spec, self.meta.store.load(), pending.requested)
-            builder = registry.kind_of(spec.partition).builder(work)
-            builder.work = replace(work, spec=builder.spec())
+            builder = registry.open_builder(work)
             with self.phases.phase("count"):
                 groups = builder.groups()
             instant = self._begin(builder, groups, pending)
@@ -121,7 +121,12 @@ class IndexRun:
         # Hudi considers a deltacommit of the metadata table without a heartbeat dead, even one of an index build
         beats = [Heartbeat(s, requested, meta.context, interval) for s in (meta.storage, open_metadata(meta).storage)]
         leased = False
-        try:
+
+        def undo(error: BaseException) -> None:
+            if leased:
+                self._undo(keeps_plan=self.keeps_plan or isinstance(error, _CommitMissedIndex))
+
+        with keep_alive(meta, beats, undo):
             with meta.lock:
                 current = self._free()
                 plan = plan_of(meta, current)
@@ -132,17 +137,6 @@ class IndexRun:
                         beat.start()
                 leased = True
             yield current, plan
-        except BaseException as error:
-            for beat in beats:
-                beat.stop(delete=False)
-            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and leased:
-                self._undo(keeps_plan=self.keeps_plan or isinstance(error, _CommitMissedIndex))
-            raise
-        for beat in beats:  # all of them, before what may fail
-            beat.stop(delete=False)
-        with after_commit(CLEAN_UP, meta.storage.root):
-            for beat in beats:
-                beat.stop()
 
     def _free(self) -> Instant:
         """Return the current instant of the plan, which is pending and which no process runs."""
@@ -159,7 +153,7 @@ class IndexRun:
             self._check_not_built(partition)
             instant = meta.store.start(instant)
             mdt = open_metadata(meta)
-            own = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=instant.requested))
+            own = begin_deltacommit(mdt, instant.requested)
         make_groups(mdt, instant.requested, partition, groups)
         with meta.lock:
             self._check_not_built(partition)
@@ -207,7 +201,7 @@ class IndexRun:
             if set(stats) - {partition}:  # if this process dies, commits must maintain the companions too
                 building = {*config.metadata_partitions_inflight, *stats}
                 set_partitions(meta, ready=config.metadata_partitions, building=building)
-            mdt.store.complete(own, metadata_deltacommit(stats, BULK_INSERT), also=list(stats))
+            complete_partitions(mdt, own, stats, stats)
             return complete_index(meta, instant, stats), stats
 
     def _check_updated_by_all(self, builder: IndexBuilder, now: Timeline) -> None:
@@ -237,17 +231,14 @@ class IndexRun:
 
     def _undo(self, *, keeps_plan: bool) -> None:
         meta = self.meta
-        try:
-            with meta.lock:
-                found = meta.store.load().find(self.instant.requested, Action.INDEXING)
-                if found is None or found.is_completed:
-                    return
-                left = revert_index_build(meta, found)
-                made = {each.partition for each in plan_of(meta, found)} <= set(meta.config.metadata_partitions)
-                if left is not None and (made or not keeps_plan):
-                    discard_index(meta, left)
-        except PudiError:
-            return  # report the first error; the next process finds this run dead
+        with meta.lock:
+            found = meta.store.load().find(self.instant.requested, Action.INDEXING)
+            if found is None or found.is_completed:
+                return
+            left = revert_index_build(meta, found)
+            made = {each.partition for each in plan_of(meta, found)} <= set(meta.config.metadata_partitions)
+            if left is not None and (made or not keeps_plan):
+                discard_index(meta, left)
 
     def _give_up(self) -> None:
         if not self.keeps_plan:

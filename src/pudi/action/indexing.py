@@ -84,7 +84,7 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
         raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
     if spec.partition in meta.config.metadata_partitions:
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
-    found = registry.kind_of(spec.partition).builder(Building(meta, engine, resolved, spec, timeline, "")).spec()
+    found = registry.open_builder(Building(meta, engine, resolved, spec, timeline, "")).work.spec
     if (running := _discard_dead(meta, timeline, spec.partition, resolved)) is not None:
         raise busy(meta, running, spec.partition)
     if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
@@ -135,12 +135,11 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
 
 def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline: Timeline) -> Collection[str]:
     """Make the index of a table without commits, under the table's lock."""
-    work = Building(meta, NoEngine(), resolved, asked, timeline, next_instant(meta, timeline))
-    kind = registry.kind_of(asked.partition)
-    spec = kind.builder(work).spec()
+    builder = registry.open_builder(Building(meta, NoEngine(), resolved, asked, timeline, next_instant(meta, timeline)))
+    spec = builder.work.spec
     ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
     set_partitions(meta, ready=ready, building={*others, spec.partition})
-    made = make_empty(kind.builder(replace(work, spec=spec)))
+    made = make_empty(builder)
     write_definition(meta, spec)
     set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
     drop_after_interference(meta, timeline, made)

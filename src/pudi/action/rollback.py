@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pudi.action.hash_rings import discard_rings
 from pudi.action.lost_instants import refuse_to_undo
-from pudi.action.mdt.commit_hook import discard_metadata, rollback_metadata
+from pudi.action.mdt.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback_logs import absolute, block_requests, roll_back_blocks
+from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.concurrency import Liveness, liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
@@ -24,7 +24,6 @@ from pudi.format import (
     InstantInfo,
     LogFileName,
     RollbackMetadata,
-    RollbackPartitionMetadata,
     RollbackPlan,
     RollbackRequest,
     State,
@@ -327,28 +326,11 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[I
     delete_for_good(meta.storage, doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
     commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
-    deleted: dict[str, tuple[str, ...]] = {}
-    failed: dict[str, dict[str, int]] = {}
-    for request in plan.rollback_requests:
-        deleted[request.partition_path] = deleted.get(request.partition_path, ()) + request.files_to_be_deleted
-        failed.setdefault(request.partition_path, {}).update(request.log_blocks_to_be_deleted or {})
-    metadata = RollbackMetadata(
-        start_rollback_time=rollback.requested,
-        time_taken_in_millis=meta.context.clock.now_ms() - began_ms,
-        total_files_deleted=sum(map(len, deleted.values())),
-        commits_rollback=(target.commit_time,),
-        partition_metadata={
-            partition: RollbackPartitionMetadata(
-                partition,
-                files,
-                rollback_log_files=absolute(meta.storage, commands.get(partition, {})),
-                log_files_from_failed_commit=failed[partition],
-            )
-            for partition, files in deleted.items()
-        },
-        instants_rollback=(target,),
+    took_ms = meta.context.clock.now_ms() - began_ms
+    metadata = build_rollback_metadata(
+        meta.storage, rollback.requested, target, plan.rollback_requests, commands, took_ms
     )
-    rollback_metadata(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
+    roll_back_metadata_table(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
     found = next((i for i in meta.store.load().pending if i.requested == target.commit_time), None)
     if found is not None and keeps_plan:
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])

@@ -8,12 +8,19 @@ target's blocks (MarkerBasedRollbackStrategy, RollbackHelperV1).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
 from pudi.filegroup import LogFile, Markers, StorageListing
-from pudi.format import LogFileName, RollbackRequest, parse_log_file
+from pudi.format import (
+    InstantInfo,
+    LogFileName,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+    RollbackRequest,
+    parse_log_file,
+)
 from pudi.format.log_block import BlockKind, Header, encode_block
 
 _ROLLBACK = "0"
@@ -92,6 +99,42 @@ def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str
         ) from error
 
 
-def absolute(storage: Storage, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return sizes by absolute location."""
-    return {f"{storage.root}/{path}": size for path, size in sizes.items()}
+def build_rollback_metadata(
+    storage: Storage,
+    rollback_instant: str,
+    target: InstantInfo,
+    requests: Sequence[RollbackRequest],
+    blocks: Mapping[str, Mapping[str, int]],
+    took_ms: int,
+) -> RollbackMetadata:
+    """Return the content of a completed rollback.
+
+    Args:
+        storage: the table's files.
+        rollback_instant: requested time of the rollback.
+        target: the instant that it undid.
+        requests: what it did.
+        blocks: the files with rollback blocks, as `roll_back_blocks` returned them.
+        took_ms: its duration in milliseconds.
+    """
+    partitions: dict[str, RollbackPartitionMetadata] = {}
+    for request in requests:
+        partition = request.partition_path
+        known = partitions.get(partition, RollbackPartitionMetadata(partition))
+        partitions[partition] = RollbackPartitionMetadata(
+            partition,
+            known.success_delete_files + request.files_to_be_deleted,
+            rollback_log_files={f"{storage.root}/{path}": size for path, size in blocks.get(partition, {}).items()},
+            log_files_from_failed_commit={
+                **(known.log_files_from_failed_commit or {}),
+                **(request.log_blocks_to_be_deleted or {}),
+            },
+        )
+    return RollbackMetadata(
+        start_rollback_time=rollback_instant,
+        time_taken_in_millis=took_ms,
+        total_files_deleted=sum(len(each.success_delete_files) for each in partitions.values()),
+        commits_rollback=(target.commit_time,),
+        partition_metadata=partitions,
+        instants_rollback=(target,),
+    )

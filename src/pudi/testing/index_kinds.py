@@ -13,8 +13,9 @@ import pytest
 
 from pudi.action import MetaClient
 from pudi.action.kinds import registry
-from pudi.action.kinds.building import Building, IndexBuilder, Stats
+from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.kind import IndexKind
+from pudi.action.mdt.deltacommit import Stats
 from pudi.config import MetadataOptions
 from pudi.context import Context
 from pudi.format import HOODIE_DIR

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetricsOptions
 from pudi.context.lazy import lazy_module
+from pudi.format import Action
 
 if TYPE_CHECKING:
     from pudi.action.hooks import metrics
@@ -22,16 +23,15 @@ def note_start(meta: MetaClient) -> None:
         metrics.note_start(meta.context.clock)
 
 
-def note_failure(meta: MetaClient, action: str, error: BaseException) -> None:
-    """Count an action that failed.
-
-    Args:
-        meta: the table.
-        action: its action.
-        error: why it failed.
-    """
-    if meta.options[MetricsOptions.on]:
-        metrics.note_failure(meta.store, action, error)
+@contextmanager
+def count_failures(meta: MetaClient, action: Action) -> Iterator[None]:
+    """Count an action that fails."""
+    try:
+        yield
+    except BaseException as error:
+        if meta.options[MetricsOptions.on]:
+            metrics.note_failure(meta.store, action.value, error)
+        raise
 
 
 @contextmanager

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pudi.action.kinds.building import Building, IndexBuilder, Stats
+from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
 from pudi.action.kinds.reading import IndexRead, keys_asked
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.build import group_ids
+from pudi.action.mdt.deltacommit import Stats
 from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options

@@ -7,24 +7,21 @@ start to maintain the partition. Their changes count as newer than the base file
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import BULK_INSERT, metadata_deltacommit
+from pudi.action.mdt.deltacommit import Stats, begin_deltacommit, complete_partitions
 from pudi.action.meta_client import MetaClient
 from pudi.config import Options
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
-from pudi.format import Action, PartitionMetadata, WriteStat, encode_partition_metadata, partition_metadata_path
+from pudi.format import PartitionMetadata, encode_partition_metadata, partition_metadata_path
 from pudi.metadata.index_spec import IndexSpec
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import make_group
 from pudi.timeline import Timeline
-
-Stats = Mapping[str, tuple[WriteStat, ...]]
-"""Write statistics by partition of the metadata table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +157,10 @@ def make_partition(
     Returns:
         The write statistics by partition, with partitions that got no records.
     """
-    instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested))
+    instant = begin_deltacommit(mdt, requested)
     make_groups(mdt, requested, partition, file_ids)
     stats = {partition: (), **fill()}
-    done = metadata_deltacommit({p: s for p, s in stats.items() if s}, BULK_INSERT)
-    mdt.store.complete(instant, done, also=list(stats))  # commit metadata doesn't name file groups without records
+    complete_partitions(mdt, instant, {p: s for p, s in stats.items() if s}, stats)
     return stats
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from pudi.action.kinds.bloom_filters import BloomFilters
+from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.column_stats import ColumnStats
 from pudi.action.kinds.expression_index import ExpressionIndexes
 from pudi.action.kinds.kind import IndexKind
@@ -45,6 +47,18 @@ def kind_of(partition: str) -> IndexKind:
             f"{partition}: this release of pudi knows no such index; use Apache Hudi's CREATE INDEX"
         )
     return kind
+
+
+def open_builder(work: Building) -> IndexBuilder:
+    """Return the builder of the index that a user asks for, with the index's full definition in `work.spec`.
+
+    Raises:
+        InvalidArgumentError: the table does not support such an index.
+        NotSupportedError: this release can't build it.
+    """
+    builder = kind_of(work.spec.partition).builder(work)
+    builder.work = replace(work, spec=builder.spec())
+    return builder
 
 
 def kind_requested(request: IndexRequest, table: str) -> IndexKind:

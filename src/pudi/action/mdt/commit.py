@@ -1,45 +1,29 @@
-"""One delta commit to the metadata table: changes by partition in, log files and a completed instant out.
+"""Write the changes of one commit of the table to its metadata table, as log files of a deltacommit.
 
 Source: HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieBackedTableMetadataWriter.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pudi.action.mdt.index_logs import UPSERT, IndexLogs
+from pudi.action.mdt.deltacommit import begin_deltacommit, complete_update
+from pudi.action.mdt.index_logs import IndexLogs
 from pudi.action.mdt.inflight_builds import with_inflight_builds
 from pudi.action.mdt.rollback import discard_deltacommit
-from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, CommitMetadata, WriteStat
+from pudi.format import Action, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata.records import RECORD_AVRO
-from pudi.schema import META_FIELDS
 from pudi.task.metadata_files import append_changes
-from pudi.timeline import NO_COMMIT, Instant, Timeline
-
-BULK_INSERT = "BULK_INSERT_PREPPED"
-"""The operation of the deltacommits that make partitions (WriteOperationType)."""
-
-
-def _own_avro() -> str:
-    """Return the records' schema without meta fields, as commits state it."""
-    schema: dict[str, Any] = json.loads(RECORD_AVRO)
-    fields = [each for each in schema["fields"] if each["name"] not in META_FIELDS]
-    return json.dumps({**schema, "fields": fields}, separators=(",", ":"))
-
-
-_OWN_AVRO = _own_avro()
+from pudi.timeline import Instant, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +32,13 @@ class _Part:
 
     slice: FileSlice
     changes: Changes
+
+    @property
+    def planned(self) -> WriteStat:
+        """The file group, as the inflight deltacommit announces it."""
+        return WriteStat(
+            file_id=self.slice.file_id, prev_commit=self.slice.instant, num_update_writes=len(self.changes)
+        )
 
 
 def commit_changes(
@@ -89,7 +80,7 @@ def commit_changes(
     slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
     parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
     if logs is None:
-        instant = mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested), _profile(parts))
+        instant = begin_deltacommit(mdt, requested, {p: [one.planned for one in parts[p]] for p in parts})
         listed = listed.with_instant(instant)
     else:
         instant = logs.instant
@@ -98,12 +89,7 @@ def commit_changes(
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
-    return mdt.store.complete(instant, metadata_deltacommit({**stats, **of_indexes}, UPSERT), listed=listed)
-
-
-def metadata_deltacommit(stats: Mapping[str, tuple[WriteStat, ...]], operation: str) -> CommitMetadata:
-    """Return the commit metadata of a deltacommit of the metadata table."""
-    return CommitMetadata(stats, extra_metadata={SCHEMA_KEY: _OWN_AVRO}, operation_type=operation)
+    return complete_update(mdt, instant, {**stats, **of_indexes}, listed)
 
 
 def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes: Changes) -> list[_Part]:
@@ -119,25 +105,3 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     return [
         _Part(slices[n], changes.part(pa.array(shards == n), pa.array(gone == n)).sorted()) for n in map(int, numbers)
     ]
-
-
-def _profile(parts: Mapping[str, Iterable[_Part]]) -> CommitMetadata:
-    """Return what the inflight deltacommit announces (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
-    new = WriteStat(file_id="", prev_commit=NO_COMMIT)
-    return CommitMetadata(
-        {
-            partition: (
-                new,
-                *(
-                    WriteStat(
-                        file_id=part.slice.file_id,
-                        prev_commit=part.slice.instant,
-                        num_update_writes=len(part.changes),
-                    )
-                    for part in of_groups
-                ),
-            )
-            for partition, of_groups in parts.items()
-        },
-        operation_type=UPSERT,
-    )

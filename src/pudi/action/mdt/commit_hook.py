@@ -172,7 +172,7 @@ def discard_metadata(meta: MetaClient, requested: str) -> None:
         discard_deltacommit(open_metadata(meta), requested)
 
 
-def rollback_metadata(
+def roll_back_metadata_table(
     meta: MetaClient, requested: str, rollback_instant: str, partitions: Mapping[str, RollbackPartitionMetadata]
 ) -> None:
     """Roll back the metadata table's deltacommit of a pending instant, for a rollback of the table.

@@ -12,20 +12,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pudi.action.mdt.deltacommit import Stats, begin_deltacommit
 from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import MetaClient
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, CommitMetadata, LogFileName, State, WriteStat, parse_log_file
+from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
 from pudi.task.staged_keys import StagedKeys
 from pudi.timeline import NO_COMMIT, Instant, Timeline
-
-UPSERT = "UPSERT_PREPPED"
-"""The operation of the metadata table's deltacommits (WriteOperationType)."""
 
 
 class IndexesChangedError(ConflictError):
@@ -87,17 +85,14 @@ class ShardWork:
         return {task.slice.file_id: task.slice for task in self.tasks}
 
     def profile(self) -> tuple[WriteStat, ...]:
-        """Return what the inflight deltacommit announces (BaseCommitActionExecutor.saveWorkloadProfileMetadata)."""
-        return (
-            WriteStat(file_id="", prev_commit=NO_COMMIT),
-            *(
-                WriteStat(
-                    file_id=task.slice.file_id,
-                    prev_commit=NO_COMMIT if task.slice.file_id in self.new else task.slice.instant,
-                    num_update_writes=sum(portion.records for portion in task.portions),
-                )
-                for task in self.tasks
-            ),
+        """Return the file groups that it updates, as the inflight deltacommit announces them."""
+        return tuple(
+            WriteStat(
+                file_id=task.slice.file_id,
+                prev_commit=NO_COMMIT if task.slice.file_id in self.new else task.slice.instant,
+                num_update_writes=sum(portion.records for portion in task.portions),
+            )
+            for task in self.tasks
         )
 
     def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
@@ -135,11 +130,9 @@ class IndexLogs:
 
     instant: Instant
     works: tuple[ShardWork, ...]
-    stats: Mapping[str, tuple[WriteStat, ...]]
+    stats: Stats
 
-    def verified(
-        self, mdt: MetaClient, own: Timeline, maintained: Collection[str]
-    ) -> Mapping[str, tuple[WriteStat, ...]]:
+    def verified(self, mdt: MetaClient, own: Timeline, maintained: Collection[str]) -> Stats:
         """Return the statistics of the log files that count, under the table's lock; delete the others.
 
         Log files of an index that another process dropped don't count, nor those of an index whose entries were rolled
@@ -208,15 +201,14 @@ def write_index_logs(
         profile = {work.staged.partition: work.profile() for work in works}
         if own.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
             profile |= _any_group(mdt, own, others)
-        instant = mdt.store.request(Action.DELTACOMMIT, at=requested)
-        instant = mdt.store.start(instant, CommitMetadata(profile, operation_type=UPSERT))
+        instant = begin_deltacommit(mdt, requested, profile)
     return IndexLogs(instant, works, {work.staged.partition: work.run(mdt) for work in works})
 
 
-def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> dict[str, tuple[WriteStat, ...]]:
+def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> Stats:
     """Return the profile of a deltacommit that may write to any file group of some partitions."""
     found: dict[str, tuple[WriteStat, ...]] = {}
     for each in mdt.view(own, sizes=False).slices_of(sorted(partitions)):
         stat = WriteStat(file_id=each.file_id, prev_commit=each.instant)
-        found[each.partition] = (*found.get(each.partition, (WriteStat(file_id="", prev_commit=NO_COMMIT),)), stat)
+        found[each.partition] = (*found.get(each.partition, ()), stat)
     return found

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.rollback_logs import absolute, block_requests, roll_back_blocks
+from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.errors import NotFoundError
 from pudi.format import (
     Action,
     CommitMetadata,
     InstantInfo,
     MaxBytes,
-    RollbackMetadata,
-    RollbackPartitionMetadata,
     RollbackPlan,
     RollbackRequest,
     State,
@@ -79,39 +77,9 @@ def roll_back(mdt: MetaClient, requested: str, rollback_instant: str) -> None:
     commands = _take_out(mdt, requested, rollback_instant, requests)
     if target is not None:
         mdt.store.discard(target)
-    metadata = _metadata(mdt, requested, rollback, requests, commands, began_ms)
+    info, took_ms = InstantInfo(requested, Action.DELTACOMMIT.value), mdt.context.clock.now_ms() - began_ms
+    metadata = build_rollback_metadata(mdt.storage, rollback_instant, info, requests, commands, took_ms)
     mdt.store.complete(rollback, encode_rollback_metadata(metadata))
-
-
-def _metadata(
-    mdt: MetaClient,
-    requested: str,
-    rollback: Instant,
-    requests: Iterable[RollbackRequest],
-    commands: dict[str, dict[str, int]],
-    began_ms: int,
-) -> RollbackMetadata:
-    partitions: dict[str, RollbackPartitionMetadata] = {}
-    for request in requests:
-        partition = request.partition_path
-        known = partitions.get(partition, RollbackPartitionMetadata(partition))
-        partitions[partition] = RollbackPartitionMetadata(
-            partition,
-            known.success_delete_files + request.files_to_be_deleted,
-            rollback_log_files=absolute(mdt.storage, commands.get(partition, {})),
-            log_files_from_failed_commit={
-                **(known.log_files_from_failed_commit or {}),
-                **(request.log_blocks_to_be_deleted or {}),
-            },
-        )
-    return RollbackMetadata(
-        start_rollback_time=rollback.requested,
-        time_taken_in_millis=mdt.context.clock.now_ms() - began_ms,
-        total_files_deleted=sum(len(each.success_delete_files) for each in partitions.values()),
-        commits_rollback=(requested,),
-        partition_metadata=partitions,
-        instants_rollback=(InstantInfo(requested, Action.DELTACOMMIT.value),),
-    )
 
 
 def _unpublish(mdt: MetaClient, target: Instant) -> None:

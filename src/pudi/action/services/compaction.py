@@ -18,7 +18,7 @@ from datetime import date, datetime, timezone
 
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.log_merging import merging_of
-from pudi.action.mdt.commit import metadata_deltacommit
+from pudi.action.mdt.deltacommit import metadata_deltacommit
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pudi.action.after_commit import CLEAN_UP, after_commit
-from pudi.action.hooks.measure import note_failure
+from pudi.action.heartbeats import keep_alive
+from pudi.action.hooks.measure import count_failures
 from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, NotFoundError, PudiError
+from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, write_token
 from pudi.storage import delete_for_good
@@ -40,16 +40,16 @@ class ServiceLease:
         instant: the service's instant, inflight.
         timeline: the table's timeline when this process took the lease.
         run: the id of this run, part of the write tokens of its files.
-        written: paths of the files of this run.
         failed: errors after the completion of the instant, by service.
+        written: paths of the files of this run.
     """
 
     meta: MetaClient
     instant: Instant
     timeline: Timeline
     run: int
+    failed: dict[str, str]
     written: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
 
     def check_files(self) -> None:
         """Verify under the lock, just before completion, that no process declared this run dead and deleted its files.
@@ -116,21 +116,19 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
     held: ServiceLease | None = None
-    try:
+    failed: dict[str, str] = {}
+
+    def undo(error: BaseException) -> None:
+        if held is not None:
+            _undo(held)
+
+    with keep_alive(meta, [heart], undo, failed), count_failures(meta, instant.action):
         with meta.lock:
             timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
-            held = ServiceLease(meta, meta.store.start(current), timeline, number)
+            held = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
         yield held
-    except BaseException as error:
-        note_failure(meta, instant.action.value, error)
-        heart.stop(delete=False)  # what a failing clean-up leaves behind, the next one must find dead
-        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)) and held is not None:
-            _undo(held)
-        raise
-    with after_commit(CLEAN_UP, meta.storage.root):
-        heart.stop(delete=CLEAN_UP not in held.failed)  # by it the next one finds markers that are still there
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Timeline, Instant]:
@@ -168,21 +166,18 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
 
 def _undo(held: ServiceLease) -> None:
     meta, instant = held.meta, held.instant
-    try:
-        with meta.lock:
-            timeline = meta.store.load()
-            done = timeline.commit(instant.requested)
-            own = set(held.own_files())
-            if done is not None:  # by this run, if the answer was lost, or by another run of the plan
-                stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
-                own -= {stat.path or "" for group in stats for stat in group}
-            delete_for_good(meta.storage, sorted(own))
-            found = timeline.find(instant.requested, instant.action)
-            others = set(Markers(meta.storage, instant.requested).all_files()) - own
-            if done is None and not others and found is not None and found.state is State.INFLIGHT:
-                revert_to_requested(meta, found)
-    except PudiError:
-        return  # the first error is the one to tell; the next one that comes finds this run dead
+    with meta.lock:
+        timeline = meta.store.load()
+        done = timeline.commit(instant.requested)
+        own = set(held.own_files())
+        if done is not None:  # by this run, if the answer was lost, or by another run of the plan
+            stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
+            own -= {stat.path or "" for group in stats for stat in group}
+        delete_for_good(meta.storage, sorted(own))
+        found = timeline.find(instant.requested, instant.action)
+        others = set(Markers(meta.storage, instant.requested).all_files()) - own
+        if done is None and not others and found is not None and found.state is State.INFLIGHT:
+            revert_to_requested(meta, found)
 
 
 def _run_of(path: str) -> int | None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pudi.action.kinds.building import IndexBuilder, Stats, make_groups
+from pudi.action.kinds.building import IndexBuilder, make_groups
 from pudi.action.kinds.column_stats.statistics import of_whole_partitions
 from pudi.action.mdt.build import group_ids, write_bases
 from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.deltacommit import Stats
 from pudi.action.meta_client import MetaClient
 from pudi.config import MetadataOptions, names_in
 from pudi.context import FileInfo

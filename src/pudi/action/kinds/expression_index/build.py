@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.building import IndexBuilder
 from pudi.action.kinds.column_stats.statistics import of_whole_partitions
 from pudi.action.kinds.expression_index.changes import concat_changes, expression_spec, kept_of, stats_of_kept
 from pudi.action.mdt.build import group_ids, write_bases
 from pudi.action.mdt.changed_groups import key_reading
 from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.deltacommit import Stats
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile

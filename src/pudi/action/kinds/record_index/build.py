@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.building import IndexBuilder
 from pudi.action.kinds.record_index.spec import is_defined_by_partition
 from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.mdt.deltacommit import Stats
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice

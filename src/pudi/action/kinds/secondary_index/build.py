@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pudi.action.kinds.building import IndexBuilder, Stats
+from pudi.action.kinds.building import IndexBuilder
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
 from pudi.action.kinds.record_index.spec import record_index_spec
 from pudi.action.kinds.secondary_index.changes import hashes_whole_keys
 from pudi.action.mdt.build import group_ids
 from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.mdt.deltacommit import Stats
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
