@@ -246,3 +246,54 @@ def test_columns_of_nulls_alone_get_the_tables_type(tmp_path: Path) -> None:
     assert found["ts"].to_pylist() == [2, 2]
     with pytest.raises(pudi.SchemaError, match="'extra' has type null"):
         made.merge(source.append_column("extra", pa.nulls(2))).when_matched_update().execute()
+
+
+@in_layouts
+def test_rows_that_the_source_lacks(any_pair: Merging) -> None:
+    source = [trip(1, 20, "new"), trip(30, 20, "in")]
+    result = (
+        any_pair.merge(source)
+        .when_matched_update()
+        .when_not_matched_insert()
+        .when_not_matched_by_source_delete("target.fare < 3")
+        .when_not_matched_by_source_update({"fare": "fare + 100"}, "target.fare < 6")
+        .execute()
+    )
+
+    def follow(row: Row) -> Row | None:
+        if row["uuid"] == "k0001":
+            return row | trip(1, 20, "new")
+        if row["fare"] < 3:
+            return None
+        return row | {"fare": row["fare"] + 100} if row["fare"] < 6 else row
+
+    any_pair.follow(result, follow, [trip(30, 20, "in")])
+
+
+def test_an_empty_source_lacks_all_rows(pair: Merging) -> None:
+    result = pair.merge(table([])).when_not_matched_by_source_delete("fare >= 4").execute()
+    pair.follow(result, lambda r: r if r["fare"] < 4 else None)
+
+
+def test_the_source_has_no_columns_where_it_has_no_row(pair: Merging) -> None:
+    merge = pair.merge([trip(1, 20)]).when_not_matched_by_source_delete("source.fare > 1")
+    with pytest.raises(pudi.InvalidArgumentError, match="rows of the table that match no row of the source"):
+        merge.execute()
+
+
+def test_values_by_case_and_functions(pair: Merging) -> None:
+    source = [trip(1, 20, "new"), trip(2, 20, None), trip(3, 20, "x")]
+    values = {
+        "rider": "coalesce(source.rider, target.rider)",
+        "fare": "CASE WHEN source.rider = 'x' THEN abs(target.fare - 100) ELSE length(target.uuid) END",
+    }
+    result = pair.merge(source).when_matched_update(values).execute()
+    became = {"k0001": ("new", 5.0), "k0002": (None, 5.0), "k0003": ("x", 97.0)}
+
+    def follow(row: Row) -> Row:
+        if row["uuid"] not in became:
+            return row
+        rider, fare = became[row["uuid"]]
+        return row | {"rider": rider or row["rider"], "fare": fare}
+
+    pair.follow(result, follow)

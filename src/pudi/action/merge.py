@@ -27,6 +27,8 @@ from pudi.plan.merge import SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.task import Engine
 from pudi.timeline import Timeline
 
+_BOTH = (TARGET, SOURCE)
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
@@ -36,11 +38,19 @@ class Clause:
         kind: what the clause does.
         values: SQL text or constant by column; None for all of the source's columns.
         condition: SQL predicate; None for all rows.
+        sourced: whether its rows have a row of the source; else it's for rows of the table that no source row matches.
     """
 
     kind: MergeKind
     values: Mapping[str, object] | None = None
     condition: str | None = None
+    sourced: bool = True
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides that its rows have, as expressions may name them."""
+        target = (TARGET,) if self.kind is not MergeKind.INSERT else ()
+        return (*target, SOURCE) if self.sourced else target
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +134,11 @@ class _Binder:
         self._root = meta.storage.root
         config = meta.config
         self._fixed = tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
-        source_side = pa.field(SOURCE, pa.struct(list(source)))
-        self._rows = {
-            True: pa.schema([pa.field(TARGET, pa.struct(list(table))), source_side]),
-            False: pa.schema([source_side]),
-        }
+        self._sides = {TARGET: table, SOURCE: source}
+
+    def _rows(self, sides: Sequence[str]) -> pa.Schema:
+        """The joined rows that have some sides."""
+        return pa.schema([pa.field(side, pa.struct(list(self._sides[side]))) for side in sides])
 
     def join(self, timeline: Timeline) -> MergeJoin:
         """The bound merge, over the slices of the table at a timeline."""
@@ -139,8 +149,9 @@ class _Binder:
                 table=self._root,
             )
         on = self._on()
-        matched = tuple(self._clause(c, on) for c in clauses if c.kind is not MergeKind.INSERT)
-        not_matched = tuple(self._clause(c, on) for c in clauses if c.kind is MergeKind.INSERT)
+        bound: dict[tuple[str, ...], list[MergeClause]] = {_BOTH: [], (SOURCE,): [], (TARGET,): []}
+        for clause in clauses:
+            bound[clause.sides].append(self._clause(clause, on))
         meta = self._meta
         read = plan_read(
             self._root,
@@ -153,7 +164,9 @@ class _Binder:
             merging=merging_of(meta, timeline, timeline),
         )
         read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
-        return MergeJoin(read, on, matched, not_matched, self._meta.keys, nulls_match=self._request.on is None)
+        matched, not_matched, unsourced = map(tuple, bound.values())
+        by_key = self._request.on is None
+        return MergeJoin(read, on, matched, not_matched, self._meta.keys, nulls_match=by_key, unsourced=unsourced)
 
     def _on(self) -> tuple[tuple[str, str], ...]:
         wanted, config = self._request.on, self._meta.config
@@ -169,12 +182,12 @@ class _Binder:
             raise InvalidArgumentError("on names no column", table=self._root)
         for target, source in pairs:
             both = Compare("=", Column((TARGET, target)), Column((SOURCE, source)))
-            self._named(lambda both=both: bind(both, self._rows[True]), "on")  # type: ignore[misc]
+            self._named(lambda both=both: bind(both, self._rows(_BOTH)), "on")  # type: ignore[misc]
         return tuple(pairs)
 
     def _equalities(self, text: str) -> list[tuple[str, str]]:
         pairs = []
-        for part in split_conjuncts(self._named(lambda: self._qualified(parse(text), matched=True), "on")):
+        for part in split_conjuncts(self._named(lambda: self._qualified(parse(text), _BOTH), "on")):
             sides = {}
             if isinstance(part, Compare) and part.op == "=":
                 sides = {s.path[0]: s.path[1] for s in (part.left, part.right) if isinstance(s, Column)}
@@ -192,17 +205,17 @@ class _Binder:
         return next((known for known in schema.names if known.lower() == name.lower()), name)
 
     def _clause(self, clause: Clause, on: Sequence[tuple[str, str]]) -> MergeClause:
-        matched = clause.kind is not MergeKind.INSERT
-        condition, rows = None, self._rows[matched]
+        sides = clause.sides
+        condition, rows = None, self._rows(sides)
         if clause.condition is not None:
             text = clause.condition
-            condition = self._named(lambda: bind(self._qualified(parse(text), matched), rows), "condition")
+            condition = self._named(lambda: bind(self._qualified(parse(text), sides), rows), "condition")
         if clause.kind is MergeKind.DELETE:
             return MergeClause(clause.kind, condition)
         if clause.values is None:
             values = self._all(clause.kind, on)
         else:
-            values = {self._column(name): self._expression(value, matched) for name, value in clause.values.items()}
+            values = {self._column(name): self._expression(value, sides) for name, value in clause.values.items()}
         if clause.kind is MergeKind.INSERT:
             return MergeClause(clause.kind, condition, self._inserted(values))
         if not values:  # the source has nothing but keys
@@ -232,7 +245,7 @@ class _Binder:
         names = [name for name in self._fixed if name in self._source.names and (name, name) not in on]
         parts = [Compare("<=>", Column((TARGET, name)), Column((SOURCE, name))) for name in names]
         both = conjunction(parts)
-        return None if both is None else bind(both, self._rows[True])
+        return None if both is None else bind(both, self._rows(_BOTH))
 
     def _inserted(self, values: Mapping[str, object]) -> tuple[tuple[str, Expr], ...]:
         missing = [
@@ -245,7 +258,7 @@ class _Binder:
                 f"an insert must set column {missing[0]!r}, which takes no nulls", table=self._root
             )
         return tuple(
-            (name, bind_one(value, self._rows[False], self._table.field(name), self._root))
+            (name, bind_one(value, self._rows((SOURCE,)), self._table.field(name), self._root))
             for name, value in values.items()
         )
 
@@ -258,33 +271,30 @@ class _Binder:
             )
         return plain
 
-    def _expression(self, value: object, matched: bool) -> object:
+    def _expression(self, value: object, sides: Sequence[str]) -> object:
         if not isinstance(value, str):
             return value
-        return self._named(lambda: self._qualified(parse(value), matched), f"the value {value!r}")
+        return self._named(lambda: self._qualified(parse(value), sides), f"the value {value!r}")
 
-    def _qualified(self, expr: Expr, matched: bool) -> Expr:
-        return replace_columns(expr, lambda column: self._resolved(column, matched))
+    def _qualified(self, expr: Expr, sides: Sequence[str]) -> Expr:
+        return replace_columns(expr, lambda column: self._resolved(column, sides))
 
-    def _resolved(self, column: Column, matched: bool) -> Column:
+    def _resolved(self, column: Column, sides: Sequence[str]) -> Column:
         """A column with the side that it is of in front."""
         first, *rest = column.path
-        sides = {self._request.source.lower(): SOURCE, self._request.target.lower(): TARGET}
-        side = sides.get(first.lower()) if rest else None
+        named = {self._request.source.lower(): SOURCE, self._request.target.lower(): TARGET}
+        side = named.get(first.lower()) if rest else None
         if side is None:
-            holders = [
-                side
-                for side, schema in ((TARGET, self._table), (SOURCE, self._source))
-                if (matched or side == SOURCE) and first.lower() in {name.lower() for name in schema.names}
-            ]
+            holders = [each for each in sides if first.lower() in {name.lower() for name in self._sides[each].names}]
             if len(holders) != 1:
                 why = "is a column of both sides" if holders else "is no column"
                 raise InvalidArgumentError(
                     f"{column} {why}: write {self._request.source}.{first} or {self._request.target}.{first}"
                 )
             return Column((holders[0], *column.path))
-        if side == TARGET and not matched:
-            raise InvalidArgumentError(f"{column} can't be told for rows of the source that match no row of the table")
+        if side not in sides:
+            one, other = ("source", "table") if side == TARGET else ("table", "source")
+            raise InvalidArgumentError(f"{column} can't be told for rows of the {one} that match no row of the {other}")
         return Column((side, *rest))
 
     def _named(self, make: Callable[[], Any], what: str) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -20,6 +21,7 @@ from pudi.expr.tree import (
     And,
     Arith,
     Call,
+    Case,
     Cast,
     Column,
     Compare,
@@ -86,20 +88,71 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
 
 
 def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:
-    """Replace function calls by columns with their results, since Acero lacks some functions."""
-    known: dict[Call, Column] = {}
+    """Replace calls and CASE by columns with their results: Acero lacks some functions, and computes all branches."""
+    known: dict[Expr, Column] = {}
 
-    def change(node: Expr) -> Expr | None:
+    def column(node: Expr, values: Callable[[], pa.Array]) -> Column:
         nonlocal table
-        if not isinstance(node, Call):
-            return None
         if node not in known:
-            known[node] = Column((f"\0{len(known)}",), node.type)
-            values = evaluate(node.arg, table)
-            table = table.append_column(known[node].path[0], apply_call(node, values))
+            made = values()
+            known[node] = Column((f"\0{table.num_columns}",), made.type)
+            table = table.append_column(known[node].path[0], made)
         return known[node]
 
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Call):
+            return column(node, lambda: apply_call(node, evaluate(node.arg, table)))
+        if isinstance(node, Case):
+            return column(node, lambda: _case(node, table))
+        if isinstance(node, And | Or) and any(map(_has_case, node.args[1:])):
+            return _in_turn(node)
+        return None
+
+    def _in_turn(node: And | Or) -> Expr:
+        """The operands of AND or OR, those with CASE for the rows alone that operands before have not decided."""
+        done: list[Expr] = []
+        for arg in node.args:
+            if done and _has_case(arg):
+                so_far = type(node)(tuple(done)) if len(done) > 1 else done[0]
+                undecided = isinstance(node, And)
+                true = np.asarray(pc.fill_null(evaluate(so_far, table), undecided))
+                done.append(column(arg, lambda arg=arg, rows=true == undecided: _some(arg, table, rows)))  # type: ignore[misc]
+            else:
+                done.append(rewritten(arg, change))
+        return type(node)(tuple(done))
+
     return rewritten(expr, change), table
+
+
+def _has_case(expr: Expr) -> bool:
+    return any(isinstance(node, Case) for node in walk(expr))
+
+
+def _some(expr: Expr, table: pa.Table, wanted: np.ndarray) -> pa.Array:
+    """The value for some rows, NULL for the others."""
+    values = _of_rows(expr, table.filter(pa.array(wanted)))
+    return values.take(pa.array(np.cumsum(wanted) - 1, mask=~wanted))
+
+
+def _case(case: Case, table: pa.Table) -> pa.Array:
+    """The values of a CASE, each computed for the rows alone that its condition is the first true one of."""
+    left = np.arange(table.num_rows)
+    places, values = [], []
+    for condition, value in zip(case.conditions, case.values, strict=False):
+        true = np.asarray(pc.fill_null(_of_rows(condition, table.take(left)), False), dtype=bool)
+        places.append(left[true])
+        values.append(_of_rows(value, table.take(left[true])))
+        left = left[~true]
+    places.append(left)
+    values.append(_of_rows(case.values[-1], table.take(left)))
+    return pa.concat_arrays(values).take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def _of_rows(expr: Expr, table: pa.Table) -> pa.Array:
+    if not table.num_rows:
+        return pa.nulls(0, type_of(expr))
+    made = evaluate(expr, table)
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
 def may_fail(expr: Expr) -> bool:

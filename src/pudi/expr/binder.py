@@ -24,6 +24,7 @@ from pudi.expr.tree import (
     And,
     Arith,
     Call,
+    Case,
     Cast,
     Column,
     Compare,
@@ -166,6 +167,10 @@ def _value(expr: Expr, schema: pa.Schema) -> Expr:
             if isinstance(value, Literal):
                 raise NotSupportedError(f"a function of a constant in where: {expr}")
             return bound_call(name, value, options)
+        case Case(conditions, values):
+            return _case(
+                tuple(_boolean(each, schema) for each in conditions), tuple(_value(each, schema) for each in values)
+            )
     return _boolean(expr, schema)
 
 
@@ -326,6 +331,24 @@ def _operand(expr: Expr, target: pa.DataType) -> Expr:
     if isinstance(expr, Literal) and sqltypes.is_float(target):
         return expr if expr.type == target else _cast_literal(expr, target)
     return _widen(expr, target)
+
+
+def _case(conditions: tuple[Expr, ...], values: tuple[Expr, ...]) -> Expr:
+    """Bring the values of a CASE to one type; a constant takes that of the others if this keeps its value."""
+    target = pa.null()
+    for value in sorted(values, key=lambda each: isinstance(each, Literal)):
+        kind = type_of(value)
+        if isinstance(value, Literal) and literals.coerce(value, target) is not None:
+            continue
+        meeting = kind if pt.is_null(target) else target if pt.is_null(kind) else sqltypes.common_type(target, kind)
+        if meeting is None:
+            raise InvalidArgumentError(
+                f"the values of {Case(conditions, values)} in where are {sql_name(target)} and {sql_name(kind)}"
+            )
+        target = meeting
+    if pt.is_null(target):
+        return Literal(None, target)
+    return Case(conditions, tuple(_widen(value, target) for value in values), target)
 
 
 def _neg(arg: Expr) -> Expr:

@@ -17,7 +17,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr.literals import number_literal
 from pudi.expr.sqltypes import NAMED_TYPES
 from pudi.expr.table import ARITHMETIC, COMPARISONS, FUNCTIONS
-from pudi.expr.tree import And, Arith, Call, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
+from pudi.expr.tree import And, Arith, Call, Case, Cast, Column, Compare, Expr, In, IsNull, Like, Literal, Neg, Not, Or
 
 _MAX_DEPTH = 48
 _ESCAPES = frozenset("\\'\"nrt%_")
@@ -314,6 +314,38 @@ def _call(node: exp.Expression, depth: int) -> Expr:
     return Call(name, value, tuple(constants))
 
 
+def _case(node: exp.Expression, depth: int) -> Expr:
+    _only(node, "this", "ifs", "default")
+    conditions, values = [], []
+    for branch in node.args["ifs"]:
+        compared = exp.EQ(this=node.this, expression=branch.this) if node.this else branch.this
+        conditions.append(_convert(compared, depth + 1))
+        values.append(_convert(branch.args["true"], depth + 1))
+    return Case(tuple(conditions), (*values, _or_null(node.args.get("default"), depth)))
+
+
+def _if(node: exp.Expression, depth: int) -> Expr:
+    _only(node, "this", "true", "false")
+    value = _convert(node.args["true"], depth + 1)
+    return Case((_convert(node.this, depth + 1),), (value, _or_null(node.args.get("false"), depth)))
+
+
+def _or_null(node: exp.Expression | None, depth: int) -> Expr:
+    return Literal(None, pa.null()) if node is None else _convert(node, depth + 1)
+
+
+def _coalesce(node: exp.Expression, depth: int) -> Expr:
+    _only(node, "this", "expressions", "is_nvl", "is_null")
+    values = tuple(_convert(each, depth + 1) for each in (node.this, *node.expressions))
+    return Case(tuple(Not(IsNull(value)) for value in values[:-1]), values) if len(values) > 1 else values[0]
+
+
+def _nullif(node: exp.Expression, depth: int) -> Expr:
+    _only(node, "this", "expression")
+    left = _operand(node.this, depth)
+    return Case((Compare("=", left, _operand(node.expression, depth)),), (Literal(None, pa.null()), left))
+
+
 _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] = {
     exp.Column: _column,
     exp.Dot: _column,
@@ -333,4 +365,8 @@ _CONVERTERS: dict[type[exp.Expression], Callable[[exp.Expression, int], Expr]] =
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Anonymous: _call,
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
 }

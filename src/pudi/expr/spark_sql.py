@@ -21,6 +21,7 @@ from pudi.expr.tree import (
     And,
     Arith,
     Call,
+    Case,
     Cast,
     Column,
     Compare,
@@ -32,7 +33,7 @@ from pudi.expr.tree import (
     Neg,
     Not,
     Or,
-    leaf_columns,
+    children,
     type_of,
     walk,
 )
@@ -97,14 +98,24 @@ def _fails(expr: Expr) -> bool:
     return any(map(_may_fail, walk(expr)))
 
 
+def _steps(expr: Expr) -> list[Expr]:
+    """The nodes of a computation, those inside of a CASE left out: it checks its own."""
+    inner = () if isinstance(expr, Case) else children(expr)
+    return [expr, *(step for each in inner for step in _steps(each))]
+
+
 def _any(expr: Expr, guard: str) -> str:
+    if isinstance(expr, Case):
+        return _case(expr, guard)
     if not isinstance(expr, Column | Literal | Arith | Neg | Cast | Call):
         return _condition(expr, guard)
-    sql = _value(expr)
-    if not _fails(expr):
+    sql = _value(expr, guard)
+    steps = _steps(expr)
+    if not any(map(_may_fail, steps)):
         return sql
     # Every step is NULL if it fails, so one check is enough: NULL although no operand is NULL.
-    present = " AND ".join(f"{_column(column)} IS NOT NULL" for column in leaf_columns(expr))
+    operands = dict.fromkeys(_value(step, guard) for step in steps if isinstance(step, Column | Case))
+    present = " AND ".join(f"{operand} IS NOT NULL" for operand in operands)
     failure = f"CAST(raise_error({_text(ARITHMETIC_ERROR + str(expr))}) AS {_type(type_of(expr))})"
     return f"coalesce({sql}, CASE WHEN {present}{guard} THEN {failure} END)"
 
@@ -114,27 +125,37 @@ def _may_fail(expr: Expr) -> bool:
     return may_fail(expr) and not (isinstance(expr, Cast) and sqltypes.is_timestamp(expr.type))
 
 
-def _value(expr: Expr) -> str:
+def _case(expr: Case, guard: str) -> str:
+    whens = [
+        f"WHEN {_condition(condition, guard)} THEN {_any(value, guard)}"
+        for condition, value in zip(expr.conditions, expr.values, strict=False)
+    ]
+    return f"CASE {' '.join(whens)} ELSE {_any(expr.values[-1], guard)} END"
+
+
+def _value(expr: Expr, guard: str = "") -> str:
     match expr:
         case Column():
             return _column(expr)
+        case Case():
+            return _case(expr, guard)
         case Literal(value, type_):
             return _literal(value, type_)
         case Call(name, arg):
-            return FUNCTIONS[name].spark(expr, _value(arg), _text)
+            return FUNCTIONS[name].spark(expr, _value(arg, guard), _text)
         case Neg(arg, type_) if sqltypes.is_integer(type_):
-            return f"try_subtract({_literal(0, type_)}, {_value(arg)})"
+            return f"try_subtract({_literal(0, type_)}, {_value(arg, guard)})"
         case Neg(arg):
-            return f"(- {_value(arg)})"
+            return f"(- {_value(arg, guard)})"
         case Arith(op, left, right):
             if _may_fail(expr):
-                return ARITHMETIC[op].spark.format(_value(left), _value(right))
-            return f"({_value(left)} {op} {_value(right)})"
+                return ARITHMETIC[op].spark.format(_value(left, guard), _value(right, guard))
+            return f"({_value(left, guard)} {op} {_value(right, guard)})"
         case Cast(arg, target):
             source = type_of(arg)
             if sql_name(source) == sql_name(target) or cast_kind(source, target) is CastKind.SAME:
-                return _value(arg)
-            return f"{'try_cast' if _may_fail(expr) else 'CAST'}({_value(arg)} AS {_type(target)})"
+                return _value(arg, guard)
+            return f"{'try_cast' if _may_fail(expr) else 'CAST'}({_value(arg, guard)} AS {_type(target)})"
     raise TypeError(f"{expr} is no value")
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pudi.errors import InvalidArgumentError
 from pudi.expr import moments
 from pudi.expr.moments import DEFAULT_FORMAT, Moment
 from pudi.expr.sqltypes import (
@@ -21,6 +22,7 @@ from pudi.expr.sqltypes import (
     decimal_sum,
     is_binary,
     is_integer,
+    is_numeric,
     is_string,
     is_timestamp,
     sql_name,
@@ -132,6 +134,28 @@ def _counted(values: pa.Array, _: Constants) -> pa.Array:
     return (pc.utf8_length if is_string(values.type) else pc.binary_length)(values).cast(pa.int32())
 
 
+def _same_number(kind: pa.DataType, constants: Constants) -> pa.DataType | None:
+    return kind if is_numeric(kind) and not constants else None
+
+
+def _absolute(values: pa.Array, _: Constants) -> pa.Array:
+    try:
+        return pc.abs_checked(values)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(f"abs can't be computed for every row: {error}") from error
+
+
+def _absolute_sql(call: Call, arg: str, quote: _Quote) -> str:
+    """`abs`, that fails for the smallest integer, which Spark without ANSI mode returns unchanged."""
+    kind = type_of(call)
+    if not is_integer(kind):
+        return f"abs({arg})"
+    failure = f"CAST(raise_error({quote(f'{ARITHMETIC_ERROR}{call}')}) AS {sql_name(kind)})"
+    return (
+        f"CASE WHEN {arg} = CAST({-(1 << (kind.bit_width - 1))} AS {sql_name(kind)}) THEN {failure} ELSE abs({arg}) END"
+    )
+
+
 def _is_moment(kind: pa.DataType) -> bool:
     return bool(pt.is_date32(kind)) or is_timestamp(kind)
 
@@ -225,6 +249,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         index=lambda options: (int(options["pos"]), int(options["len"])),
     ),
     "length": Function(result=_gives(pa.int32(), is_string, is_binary), arrow=_counted, index=None),
+    "abs": Function(result=_same_number, arrow=_absolute, spark=_absolute_sql, index=None),
     "year": _part("yyyy", pc.year, _is_moment),
     "month": _part("MM", pc.month, _is_moment),
     "day": _part("dd", pc.day, _is_moment),

@@ -146,6 +146,23 @@ class Call(Expr):
     type: pa.DataType | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Case(Expr):
+    """`CASE WHEN condition THEN value … ELSE value END`; also what COALESCE, IF and NULLIF mean.
+
+    A value is computed only for the rows that its condition is the first true one of.
+
+    Attributes:
+        conditions: what stands behind each WHEN.
+        values: what stands behind each THEN, and at the end behind ELSE.
+        type: Arrow type, None before binding.
+    """
+
+    conditions: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    type: pa.DataType | None = None
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the direct operands of a node, from left to right."""
     match expr:
@@ -155,6 +172,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return args
         case In(arg, values):
             return (arg, *values)
+        case Case(conditions, values):
+            return (*conditions, *values)
         case Not(arg) | IsNull(arg) | Neg(arg) | Cast(arg) | Like(arg) | Call(_, arg):
             return (arg,)
     return ()
@@ -191,7 +210,7 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
 def type_of(expr: Expr) -> pa.DataType:
     """Return the Arrow type of a bound node's value."""
-    if isinstance(expr, Column | Literal | Arith | Neg | Cast | Call):
+    if isinstance(expr, Column | Literal | Arith | Neg | Cast | Call | Case):
         if expr.type is None:
             raise TypeError(f"{expr} is not bound to a schema yet")
         return expr.type
@@ -264,12 +283,15 @@ def describe(expr: Expr) -> str:
             return f"CAST({describe(arg)} AS {sql_name(type_) or type_})"
         case Call(name, arg, options):
             return f"{name}({', '.join([describe(arg), *map(_describe_value, options)])})"
+        case Case(conditions, values):
+            whens = [f"WHEN {describe(c)} THEN {describe(v)}" for c, v in zip(conditions, values, strict=False)]
+            return f"CASE {' '.join(whens)} ELSE {describe(values[-1])} END"
     return type(expr).__name__
 
 
 def _operand(expr: Expr) -> str:
     text = describe(expr)
-    return text if isinstance(expr, Column | Literal | Cast | Call) else f"({text})"
+    return text if isinstance(expr, Column | Literal | Cast | Call | Case) else f"({text})"
 
 
 def _describe_value(value: object) -> str:

@@ -46,8 +46,8 @@ class MergeClause:
     """What becomes of some of the matched or not matched rows.
 
     Attributes:
-        kind: update and delete are for matched rows, insert for others.
-        condition: bound predicate over `SOURCE` (and `TARGET`, where matched); None for all rows.
+        kind: update and delete are for rows of the table, insert for those of the source.
+        condition: bound predicate over `SOURCE`, `TARGET` or both, whichever sides the rows have; None for all rows.
         values: column and bound expression of its new value; columns left out keep their value, or are null in an
             insert.
         same: must be true for each row that the clause takes: the columns that say which record it is.
@@ -70,6 +70,7 @@ class MergeJoin:
         on: column of the table and column of the source, equal in rows that match.
         matched: clauses for matching rows; the first clause with a true condition applies.
         not_matched: clauses for source rows without a match, likewise.
+        unsourced: clauses for rows of the table without a match, likewise.
         generator: how the table makes partition paths.
         nulls_match: whether null equals null; it does in the parts of a record's own key and partition.
     """
@@ -80,6 +81,7 @@ class MergeJoin:
     not_matched: tuple[MergeClause, ...]
     generator: KeyGenerator
     nulls_match: bool = False
+    unsourced: tuple[MergeClause, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -92,7 +94,12 @@ class MergeJoin:
         return tuple(KEY.format(number) for number in range(len(self.on)))
 
     def ranged(self) -> list[tuple[str, str]]:
-        """Return the pairs of `on` whose source minimum and maximum can prune rows of the table."""
+        """Return the pairs of `on` whose source minimum and maximum can prune rows of the table.
+
+        There are none where rows that match nothing count too.
+        """
+        if self.unsourced:
+            return []
         return [(target, source) for target, source in self.on if _has_range(self.read.schema.field(target).type)]
 
     def within(self, spans: Mapping[str, tuple[object, object]]) -> ReadPlan:

@@ -13,6 +13,7 @@ from pudi.engine.local import read_batches
 from pudi.errors import NotSupportedError, SetupError
 from pudi.filegroup import open_base_file
 from pudi.plan import ReadPlan
+from pudi.scan.fields import Fields
 from pudi.scan.planning import Planner
 from pudi.task import SliceReader
 
@@ -36,12 +37,14 @@ class Scan:
     _plan: ReadPlan
     _planner: Planner
     _instant: str | None
+    _fields: Fields | None = None
     _planned: ReadPlan | None = field(default=None, repr=False)
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the rows: timestamps in microseconds, UTC where they are points in time."""
-        return self._plan.output_schema
+        read = self._plan.output_schema
+        return read if self._fields is None else self._fields.schema(read)
 
     @property
     def instant(self) -> str:
@@ -76,7 +79,11 @@ class Scan:
             CorruptError: a file can't be read.
             NotFoundError: a file is gone, cleaned since the scan was made.
         """
-        return read_batches(self._meta.storage, self.plan)
+        batches = read_batches(self._meta.storage, self.plan)
+        fields = self._fields
+        if fields is None:
+            return batches
+        return pa.RecordBatchReader.from_batches(self.schema, (fields.of_batch(batch) for batch in batches))
 
     def to_arrow(self) -> pa.Table:
         """The rows as a `pyarrow.Table`; raises as `to_batches`."""
@@ -103,7 +110,8 @@ class Scan:
         Raises:
             SetupError: pyspark is missing or too old.
         """
-        return spark_reader.read_frame(self._meta.storage, self.plan, spark)
+        frame = spark_reader.read_frame(self._meta.storage, self.plan, spark)
+        return frame if self._fields is None else self._fields.of_frame(frame)
 
     def explain(self) -> str:
         """What will be read, and what was pruned, as text: partitions, files, row groups, bytes.
@@ -126,7 +134,7 @@ class Scan:
         skipped = sum(count for _, count, _ in plan.skipped)
         lines = [
             f"table       {plan.table}",
-            f"columns     {', '.join(plan.columns)}",
+            f"columns     {', '.join(self.schema.names)}",
             f"where       {plan.where if plan.where is not None else '-'}",
             f"partitions  {len(plan.partitions)}",
             f"files       {len(plan.slices)} of {len(plan.slices) + skipped + plan.pruned} "
@@ -148,7 +156,7 @@ class Scan:
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"Scan({self._plan.table}, columns={list(self._plan.columns)})"
+        return f"Scan({self._plan.table}, columns={list(self.schema.names)})"
 
 
 def _polars() -> Any:

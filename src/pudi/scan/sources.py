@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
+from pudi.scan.fields import chosen_columns
 from pudi.scan.merging import base_files_only
 from pudi.scan.planning import Groups, Planner
 from pudi.scan.scan import Scan
@@ -34,7 +35,7 @@ def snapshot_scan(
     meta: MetaClient,
     columns: Sequence[str] | None,
     where: str | None,
-    as_of: str | datetime | None,
+    as_of: str | date | None,
     meta_fields: bool,
     read_optimized: bool = False,
     options: Options | None = None,
@@ -55,10 +56,12 @@ def snapshot_scan(
             timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)
         seen = timeline.until(instant)
+    schema = _schema(meta, seen, timeline)
+    wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
         meta.storage.root,
-        _schema(meta, seen, timeline),
-        wanted=columns,
+        schema,
+        wanted=wanted,
         where=where,
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
@@ -70,13 +73,13 @@ def snapshot_scan(
     # indexes say where records are with their log files; a base file alone may hold what has moved or gone since
     by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
     planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index, seen)
-    return Scan(meta, plan, planner, None if base_only else seen.shown(timeline.pending, instant))
+    return Scan(meta, plan, planner, None if base_only else seen.shown(timeline.pending, instant), fields)
 
 
 def changes_scan(
     meta: MetaClient,
-    since: str | datetime | None,
-    until: str | datetime | None,
+    since: str | date | None,
+    until: str | date | None,
     columns: Sequence[str] | None,
     where: str | None,
     meta_fields: bool,
@@ -96,7 +99,7 @@ def changes_scan(
     if not meta.config.populate_meta_fields:
         raise NotSupportedError("the table has no meta fields, so pudi can't find its changes", table=meta.storage.root)
     timeline = meta.store.load()
-    low = None if since is None else parse_time(since, meta.config.timezone, what="since")
+    low = None if since is None or since == "earliest" else parse_time(since, meta.config.timezone, what="since")
     high = None if until is None else parse_time(until, meta.config.timezone, what="until")
     if low is not None and high is not None and low > high:
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
@@ -109,10 +112,12 @@ def changes_scan(
     end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
     commit_times = None if everything else frozenset(i.requested for i in chosen)
+    schema = _schema(meta, end, timeline)
+    wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
         meta.storage.root,
-        _schema(meta, end, timeline),
-        wanted=columns,
+        schema,
+        wanted=wanted,
         where=where,
         meta_fields=meta_fields,
         populated=True,
@@ -123,8 +128,8 @@ def changes_scan(
     by_index = skipper(meta, timeline, end, options or Options())
     shown = end.shown(timeline.pending)
     if everything or (high is None and any(i.archived for i in chosen)):
-        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index), shown)
-    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown)
+        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index), shown, fields)
+    return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown, fields)
 
 
 def _earliest(timeline: Timeline, low: str | None) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.schema.type_names import type_of_name
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 _FROM_SPARK = {
@@ -77,10 +78,10 @@ def arrow_to_spark_ddl(schema: pa.Schema) -> str:
 
 
 def arrow_type_of(kind: object, name: str) -> pa.DataType:
-    """The Arrow type that a user names: an Arrow type itself, or a Spark one.
+    """The Arrow type that a user names: an Arrow type itself, a Spark one, or Spark's name of it.
 
     Args:
-        kind: a `pyarrow.DataType` or a Spark `DataType`.
+        kind: a `pyarrow.DataType`, a Spark `DataType`, or a text such as `double`.
         name: the column, for messages.
 
     Raises:
@@ -88,9 +89,13 @@ def arrow_type_of(kind: object, name: str) -> pa.DataType:
     """
     if isinstance(kind, pa.DataType):
         return kind
+    if isinstance(kind, str):
+        return type_of_name(kind, name)
     to_json = getattr(kind, "jsonValue", None)
     if to_json is None:
-        raise SchemaError(f"column {name!r}: give an Arrow type, such as pyarrow.int64(), or a Spark one, not {kind!r}")
+        raise SchemaError(
+            f"column {name!r}: give an Arrow type, such as pyarrow.int64(), a Spark one or its name, not {kind!r}"
+        )
     return _from_spark(to_json(), name, 0)
 
 

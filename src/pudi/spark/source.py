@@ -47,7 +47,10 @@ def _scan(options: Mapping[str, str]) -> Scan:
         raise InvalidArgumentError("format('pudi') needs a path: .load(path)")
     columns = options.get("columns")
     names = None if columns is None else [name.strip() for name in columns.split(",")]
-    return Table(options["path"]).scan(names, options.get("where"), as_of=options.get("as_of"))
+    scan = Table(options["path"]).scan(names, options.get("where"), as_of=options.get("as_of"))
+    if scan.schema != scan.plan.output_schema:
+        raise NotSupportedError("format('pudi') reads whole columns, no fields of structs: select these from the rows")
+    return scan
 
 
 def _source_class() -> Any:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pudi.action.create import create_table
 from pudi.errors import InvalidArgumentError
 from pudi.schema import spark_struct_to_arrow
+from pudi.schema.spark_types import arrow_type_of
 from pudi.table.table import Table
 
 
@@ -30,7 +31,8 @@ def create(
 
     Args:
         path: its root: a local path or a URL: `s3://…`, `gs://…`, `abfss://…`, `az://…`, `memory://…`.
-        schema: its columns, a `pyarrow.Schema` or a Spark `StructType`.
+        schema: its columns: a `pyarrow.Schema`, a Spark `StructType`, or a mapping of names to types, which
+            may be Spark's names of them: `{"uuid": "string", "fare": "double"}`.
         record_key: column or columns that identify a record within its partition, `a.b` for one in a struct; None for
             keys that each write generates: then records can be inserted, not updated.
         partition_by: column or columns that partition the table; None for no partitions. `column:SIMPLE` and
@@ -49,11 +51,14 @@ def create(
         InvalidArgumentError: an unknown option, or settings that contradict each other.
         NotSupportedError: a table of that kind can't be written by this release.
     """
-    if not isinstance(schema, pa.Schema):
+    if isinstance(schema, Mapping):
+        schema = pa.schema([pa.field(column, arrow_type_of(kind, column)) for column, kind in schema.items()])
+    elif not isinstance(schema, pa.Schema):
         to_json = getattr(schema, "json", None)
         if to_json is None or not hasattr(schema, "fields"):
             raise InvalidArgumentError(
-                f"schema must be a pyarrow.Schema or a Spark StructType, not {type(schema).__name__}"
+                f"schema must be a pyarrow.Schema, a Spark StructType or a mapping of names to types, "
+                f"not {type(schema).__name__}"
             )
         schema = spark_struct_to_arrow(to_json())
     meta = create_table(

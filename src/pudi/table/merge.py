@@ -14,7 +14,8 @@ from pudi.plan.merge import MergeKind
 class MergeBuilder:
     """A merge that is being put together; each call gives a new one. See `Table.merge`.
 
-    The first matched clause with a true condition applies to a row; likewise for not-matched clauses. Conditions and
+    The first matched clause with a true condition applies to a row; likewise for not-matched clauses, and those for
+    rows of the table that no row of the source matches. Conditions and
     values refer to columns as `source.fare` and `target.fare`; the prefix may be omitted for a column of one side only.
     """
 
@@ -57,6 +58,21 @@ class MergeBuilder:
         """Insert source rows that match no row of the table, every column from the source."""
         return self._with(MergeKind.INSERT, None, condition)
 
+    def when_not_matched_by_source_update(
+        self, updates: Mapping[str, object], condition: str | None = None
+    ) -> MergeBuilder:
+        """Update rows of the table that match no row of the source; all of the table is read.
+
+        Args:
+            updates: by column, SQL text over the table's columns or a constant that is no text.
+            condition: SQL predicate over the table's columns; None for all of them.
+        """
+        return self._with(MergeKind.UPDATE, updates, condition, sourced=False)
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
+        """Delete rows of the table that match no row of the source, where `condition` is true; all of it is read."""
+        return self._with(MergeKind.DELETE, None, condition, sourced=False)
+
     def execute(self) -> CommitResult | None:
         """Merge, in one commit.
 
@@ -73,6 +89,8 @@ class MergeBuilder:
         """
         return self._run(self._request)
 
-    def _with(self, kind: MergeKind, values: Mapping[str, object] | None, condition: str | None) -> MergeBuilder:
-        clause = Clause(kind, None if values is None else dict(values), condition)
+    def _with(
+        self, kind: MergeKind, values: Mapping[str, object] | None, condition: str | None, *, sourced: bool = True
+    ) -> MergeBuilder:
+        clause = Clause(kind, None if values is None else dict(values), condition, sourced)
         return replace(self, _request=replace(self._request, clauses=(*self._request.clauses, clause)))

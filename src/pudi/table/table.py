@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -204,7 +204,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         columns: Sequence[str] | None = None,
         where: str | None = None,
         *,
-        as_of: str | datetime | None = None,
+        as_of: str | date | None = None,
         read_optimized: bool = False,
         meta_fields: bool = True,
         limit: int | None = None,
@@ -212,9 +212,11 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         """A read of the table as it is, or as it was.
 
         Args:
-            columns: exactly the columns that come back, in that order; None for all.
+            columns: exactly the columns that come back, in that order; `place.x` is a field of the struct `place`.
+                None for all.
             where: a SQL predicate; partitions and row groups that can't match aren't read.
-            as_of: the moment to read the table at, compared with requested times: an instant, ISO text or datetime.
+            as_of: the moment to read the table at, compared with requested times: an instant, ISO text, date
+                (its midnight) or datetime.
             read_optimized: base files only, without what log files hold; no difference for a copy-on-write table.
             meta_fields: whether the meta fields come with all columns.
             limit: how many rows come back at most, whichever are found first; reading ends with them.
@@ -229,8 +231,8 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
 
     def changes(
         self,
-        since: str | datetime | None = None,
-        until: str | datetime | None = None,
+        since: str | date | None = None,
+        until: str | date | None = None,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
@@ -240,8 +242,9 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         """Records that commits completed in a span of time brought, each in its last version.
 
         Args:
-            since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text
-                or a datetime; None for all commits. In tables below version 8, requested times are compared instead.
+            since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text,
+                a date or datetime; None or `earliest` for all commits. In tables below version 8, requested times are
+                compared instead.
             until: completion time up to which they count (inclusive); None for now.
             columns: as in `scan`.
             where: as in `scan`.
@@ -279,7 +282,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
 
         Args:
             name: its name; `place.x` adds a field to the struct `place`.
-            type: an Arrow type, or a Spark one.
+            type: an Arrow type, a Spark one, or Spark's name of it, such as `double`.
             options: this call's options, over those of the `Table`.
 
         Raises:
@@ -326,7 +329,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
 
         Args:
             name: its name; `place.x` is a field of the struct `place`.
-            type: an Arrow type, or a Spark one.
+            type: an Arrow type, a Spark one, or Spark's name of it, such as `double`.
             options: this call's options, over those of the `Table`.
 
         Raises:

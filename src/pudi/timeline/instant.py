@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, InstantFile, Layout, State, TimelineZone, instant_to_millis, millis_to_instant
@@ -67,12 +67,12 @@ class Instant:
         return self.action in WRITE_ACTIONS
 
 
-def parse_time(value: str | datetime, timezone_name: TimelineZone, *, what: str) -> str:
+def parse_time(value: str | date, timezone_name: TimelineZone, *, what: str) -> str:
     """The instant that a user's point in time stands for.
 
     Args:
-        value: an instant (14 or 17 digits), an ISO date or date-time text, or a datetime. Without a zone, text and
-            datetime are in the timeline's timezone; a text without milliseconds means the end of that second, a date
+        value: an instant (14 or 17 digits), an ISO date or date-time text, a date or datetime. Without a zone, it's in
+            the timeline's timezone; a text without milliseconds means the end of that second, a date
             its midnight (HoodieSqlCommonUtils.formatQueryInstant).
         timezone_name: `UTC` or `LOCAL`, the timeline's timezone.
         what: name of the argument, for the error.
@@ -82,8 +82,12 @@ def parse_time(value: str | datetime, timezone_name: TimelineZone, *, what: str)
     """
     if isinstance(value, datetime):
         return _from_datetime(value, timezone_name)
+    if isinstance(value, date):
+        return value.isoformat().replace("-", "") + "000000000"
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"{what} must be an instant, an ISO text or a datetime, not {type(value).__name__}")
+        raise InvalidArgumentError(
+            f"{what} must be an instant, an ISO text, a date or a datetime, not {type(value).__name__}"
+        )
     text = value.strip()
     if text.isascii() and text.isdigit() and (len(text) in {14, 17} or set(text) == {"0"}):
         return text

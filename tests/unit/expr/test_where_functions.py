@@ -76,6 +76,7 @@ RESULTS: list[tuple[str, list[object]]] = [
     ("substring(s, 2, 4)", [" Str", "nn", "", None]),
     ("substr(lower(trim(s)), 0, 1)", ["s", "a", "i", None]),
     ("length(s)", [9, 3, 1, None]),
+    ("abs(l)", [0, 1, 1_616_896_800, None]),
 ]
 
 
@@ -112,6 +113,7 @@ REFUSED = [
     ("year() = 1", "YEAR"),
     ("length(l) = 1", "BIGINT"),
     ("length(s, 2) = 1", "length"),
+    ("abs(s) = 1", "STRING"),
 ]
 
 
@@ -125,6 +127,12 @@ def test_points_in_time_beyond_four_digits_of_years_are_an_error() -> None:
     rows = pa.table({"l": [2**40]})
     with pytest.raises(InvalidArgumentError, match="9999"):
         evaluate(bind(parse("from_unixtime(l) = 'x'"), rows.schema), rows)
+
+
+def test_the_smallest_integer_has_no_absolute_value() -> None:
+    rows = pa.table({"l": pa.array([-(2**63)], pa.int64())})
+    with pytest.raises(InvalidArgumentError, match="abs"):
+        evaluate(bind(parse("abs(l) > 0"), rows.schema), rows)
 
 
 SECONDS = st.integers(-3_000_000_000, 4_000_000_000)

@@ -66,16 +66,16 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     keys = _comparable(keys, join).append_column("source_row", _numbers(source.num_rows))
     reader = SliceReader(storage, read)
 
-    def find(file_slice: FileSlice) -> tuple[pa.Table, np.ndarray]:
+    def find(file_slice: FileSlice) -> tuple[pa.Table, np.ndarray, list[pa.Table]]:
         return _matches(reader, read, file_slice, keys, join)
 
-    found = list(spread(find, read.slices)) if source.num_rows else []
+    found = list(spread(find, read.slices)) if source.num_rows or join.unsourced else []
     made = []
     met = np.zeros(source.num_rows, dtype=bool)
-    for target, source_rows in found:
+    for target, source_rows, others in found:
         met[source_rows] = True
         joined = pa.table({TARGET: _struct(target), SOURCE: _struct(source.take(pa.array(source_rows)))})
-        made += _apply(join.matched, joined, join)
+        made += _apply(join.matched, joined, join) + others
     if join.not_matched and not met.all():
         made += _apply(join.not_matched, pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))}), join)
     return MergedRows(pa.concat_tables(made) if made else join.schema.empty_table(), read)
@@ -110,8 +110,8 @@ def _within(join: MergeJoin, keys: pa.Table) -> ReadPlan:
 
 def _matches(
     reader: SliceReader, read: ReadPlan, file_slice: FileSlice, keys: pa.Table, join: MergeJoin
-) -> tuple[pa.Table, np.ndarray]:
-    """Rows of a slice that match, each with the number of its source row."""
+) -> tuple[pa.Table, np.ndarray, list[pa.Table]]:
+    """Rows of a slice that match, each with the number of its source row, and the records made of its other rows."""
     rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
     mine = _comparable(rows.select([name for name, _ in join.on]).rename_columns(join.keys), join)
     names = mine.column_names
@@ -120,7 +120,12 @@ def _matches(
     places = np.asarray(pairs["target_row"])
     if len(np.unique(places)) < len(places):
         raise InvalidArgumentError(AMBIGUOUS, table=read.table)
-    return rows.take(pa.array(places)), np.asarray(pairs["source_row"])
+    others: list[pa.Table] = []
+    if join.unsourced:
+        left = np.ones(rows.num_rows, dtype=bool)
+        left[places] = False
+        others = _apply(join.unsourced, pa.table({TARGET: _struct(rows.filter(pa.array(left)))}), join)
+    return rows.take(pa.array(places)), np.asarray(pairs["source_row"]), others
 
 
 def _apply(clauses: Sequence[MergeClause], joined: pa.Table, join: MergeJoin) -> list[pa.Table]:

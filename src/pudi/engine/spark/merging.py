@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +93,12 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         new = rows.join(matched.select(_SOURCE_ROW), _SOURCE_ROW, "left_anti")
         new = new.select("*", sql.expr(_choice(join.not_matched)).alias(_CLAUSE))
         parts.append(_records(sql, new, join, join.not_matched))
-    merged.data = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+    if join.unsourced:
+        # By keys, not by numbers of rows: those of another reading of the table may differ.
+        unmet = stored.join(rows, sql.expr(equal), "left_anti")
+        unmet = unmet.select("*", sql.expr(_choice(join.unsourced)).alias(_CLAUSE))
+        parts.append(_records(sql, unmet, join, join.unsourced))
+    merged.data = reduce(lambda one, more: one.unionByName(more), parts)
 
 
 def _spans(sql: Any, rows: Any, join: MergeJoin) -> dict[str, tuple[object, object]]:
