@@ -288,12 +288,12 @@ def test_values_by_case_and_functions(pair: Merging) -> None:
         "fare": "CASE WHEN source.rider = 'x' THEN abs(target.fare - 100) ELSE length(target.uuid) END",
     }
     result = pair.merge(source).when_matched_update(values).execute()
-    became = {"k0001": ("new", 5.0), "k0002": (None, 5.0), "k0003": ("x", 97.0)}
+    became = {"k0001": ("new", 5.0), "k0002": (None, 5.0), "k0003": ("x", None)}
 
     def follow(row: Row) -> Row:
         if row["uuid"] not in became:
             return row
         rider, fare = became[row["uuid"]]
-        return row | {"rider": rider or row["rider"], "fare": fare}
+        return row | {"rider": rider or row["rider"], "fare": fare or abs(row["fare"] - 100)}
 
     pair.follow(result, follow)
