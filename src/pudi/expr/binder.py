@@ -6,7 +6,6 @@ only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail
 from pudi.expr.calls import bound_call
+from pudi.expr.columns import find_column
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
 from pudi.expr.table import ARITHMETIC, COMPARISONS
@@ -80,7 +80,7 @@ def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
         InvalidArgumentError: unknown column, or a constant that isn't a value of the type.
         NotSupportedError: a type or cast that expressions don't support.
     """
-    if isinstance(expr, Column) and (column := _find(expr.path, schema)).type == target:
+    if isinstance(expr, Column) and (column := find_column(expr.path, schema)).type == target:
         return column  # of any type, including nested ones
     bound = _limited(_value(expr, schema))
     if isinstance(bound, Literal):
@@ -110,7 +110,7 @@ def _boolean(expr: Expr, schema: pa.Schema) -> Expr:
         case Not(arg):
             return negate(_boolean(arg, schema))
         case IsNull(Column(path)):
-            return IsNull(_find(path, schema))
+            return IsNull(find_column(path, schema))
         case IsNull(arg):
             return IsNull(_value(arg, schema))
         case Compare(op, left, right):
@@ -146,7 +146,7 @@ def negate(expr: Expr) -> Expr:
 def _value(expr: Expr, schema: pa.Schema) -> Expr:
     match expr:
         case Column(path):
-            column = _find(path, schema)
+            column = find_column(path, schema)
             assert column.type is not None
             plain = sqltypes.plain(column.type)
             if plain is None:
@@ -172,31 +172,6 @@ def _value(expr: Expr, schema: pa.Schema) -> Expr:
                 tuple(_boolean(each, schema) for each in conditions), tuple(_value(each, schema) for each in values)
             )
     return _boolean(expr, schema)
-
-
-def _find(path: tuple[str, ...], schema: pa.Schema) -> Column:
-    fields: list[pa.Field] = list(schema)
-    names: list[str] = []
-    for position, wanted in enumerate(path):
-        where = f"struct column {'.'.join(names)}" if names else "table"
-        matches = [field for field in fields if field.name.lower() == wanted.lower()]
-        if not matches:
-            known = [field.name for field in fields]
-            folded = {name.lower(): name for name in known}
-            near = difflib.get_close_matches(wanted.lower(), folded, n=1, cutoff=0.0)
-            hint = f"; the nearest is {folded[near[0]]!r}" if near else ""
-            raise InvalidArgumentError(f"the {where} has no column {wanted!r} named in where{hint}")
-        if len(matches) > 1:
-            raise InvalidArgumentError(f"column {wanted!r} in where is ambiguous: {[field.name for field in matches]}")
-        found = matches[0]
-        names.append(found.name)
-        if position + 1 < len(path):
-            if not pt.is_struct(found.type):
-                raise InvalidArgumentError(
-                    f"column {'.'.join(names)!r} is {found.type}, so it has no {path[position + 1]!r}"
-                )
-            fields = [found.type.field(i) for i in range(found.type.num_fields)]
-    return Column(tuple(names), found.type)
 
 
 def _typed(expr: Expr) -> str:
