@@ -48,5 +48,26 @@ def to_frame(spark: Any, table: pa.Table) -> Any:
     schema = StructType(
         [StructField(new.name, new.dataType, old.nullable) for new, old in zip(plain, table.schema, strict=True)]
     )
+    if hasattr(spark, "_jsparkSession"):
+        return _local_relation(spark, table, schema)
     rows = [tuple(row.values()) for row in table.to_pylist(maps_as_pydicts="strict")]
     return spark.createDataFrame(rows, schema)
+
+
+def _local_relation(spark: Any, table: pa.Table, schema: Any) -> Any:
+    """A frame whose rows the JVM holds: rows given as Python objects start a Python worker at each evaluation."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    stored = table.cast(to_arrow_schema(schema))
+    if not spark.version.startswith("3."):
+        return spark.createDataFrame(stored, schema)
+    jvm = spark._jvm
+    batches = spark._sc._serialize_to_jvm(
+        stored.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], stored.schema)],
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(batches, schema.json(), spark._jsparkSession), spark)
