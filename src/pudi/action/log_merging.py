@@ -36,8 +36,17 @@ def merging_of(
         NotSupportedError: the table names a payload class that pudi doesn't know.
         MergerError: the table's merger is not registered.
     """
-    if not meta.merges_on_read:
-        return None
+    return _merging(meta, timeline, seen, until, among) if meta.merges_on_read else None
+
+
+def merging_of_changes(meta: MetaClient, timeline: Timeline, seen: Timeline) -> Merging:
+    """Return how change data merges log files with base files, in tables of both types; see `merging_of`."""
+    return _merging(meta, timeline, seen, None, None)
+
+
+def _merging(
+    meta: MetaClient, timeline: Timeline, seen: Timeline, until: str | None, among: frozenset[str] | None
+) -> Merging:
     completed = frozenset(i.requested for i in seen.commits)
     pending = frozenset(i.requested for i in timeline.pending)
     start = timeline.start if meta.store.has_history() else None

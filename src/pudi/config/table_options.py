@@ -225,7 +225,12 @@ class TableOptions(OptionsView):
         "hoodie.table.cdc.enabled",
         "Whether writers log changes in addition to the data (change data capture).",
         default=False,
-        unsupported=("true",),
+    )
+    cdc_logging_mode = _option(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "What writers log of a change: operation and key, also the record before, or the record before and after.",
+        default="DATA_BEFORE_AFTER",
+        choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
     )
 
 
@@ -329,12 +334,6 @@ class OtherTableOptions(OptionsView):
         "hoodie.table.index.defs.path", "File of index definitions, relative to the table's root."
     )
     secondary_indexes = _option("hoodie.table.secondary.indexes.metadata", "Secondary indexes of old tables.")
-    cdc_logging_mode = _option(
-        "hoodie.table.cdc.supplemental.logging.mode",
-        "Content of the change log.",
-        default="DATA_BEFORE_AFTER",
-        choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
-    )
 
 
 TABLE_OPTIONS: tuple[Option[Any], ...] = (

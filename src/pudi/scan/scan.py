@@ -10,24 +10,22 @@ import pyarrow as pa
 from pudi.action import MetaClient
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
-from pudi.errors import NotSupportedError, SetupError
+from pudi.errors import NotSupportedError
 from pudi.filegroup import open_base_file
 from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
+from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.planning import Planner
 from pudi.task import SliceReader
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from pudi.engine.spark import reader as spark_reader
 else:
     spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
 @dataclass(slots=True)
-class Scan:
+class Scan(LazyRows):
     """A read of a table. It is an Arrow stream itself: pyarrow, polars, pandas and DuckDB take it as it is.
 
     The snapshot is fixed when the scan is created; later commits don't change it. Nothing is read until it's requested.
@@ -85,22 +83,6 @@ class Scan:
             return batches
         return pa.RecordBatchReader.from_batches(self.schema, (fields.of_batch(batch) for batch in batches))
 
-    def to_arrow(self) -> pa.Table:
-        """The rows as a `pyarrow.Table`; raises as `to_batches`."""
-        return self.to_batches().read_all()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame; raises as `to_batches`."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a polars DataFrame; raises as `to_batches`.
-
-        Raises:
-            SetupError: polars isn't installed.
-        """
-        return _polars().from_arrow(self.to_arrow())
-
     def to_spark(self, spark: Any) -> Any:
         """The rows as a lazy Spark DataFrame, read by Spark's own Parquet reader.
 
@@ -151,17 +133,5 @@ class Scan:
             lines.insert(3, f"commits     {len(plan.commit_times)}")
         return "\n".join(lines)
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow C stream (the PyCapsule protocol)."""
-        return self.to_batches().__arrow_c_stream__(requested_schema)
-
     def __repr__(self) -> str:
         return f"Scan({self._plan.table}, columns={list(self.schema.names)})"
-
-
-def _polars() -> Any:
-    try:
-        import polars  # noqa: PLC0415 - optional
-    except ImportError:
-        raise SetupError("to_polars needs polars: pip install 'pudi[polars]'") from None
-    return polars

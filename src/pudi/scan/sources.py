@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-import pyarrow as pa
-
 from pudi.action import (
     MetaClient,
     files_written,
@@ -18,7 +16,7 @@ from pudi.action import (
 )
 from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
-from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
@@ -26,9 +24,10 @@ from pudi.plan import plan_read
 from pudi.scan.fields import chosen_columns
 from pudi.scan.merging import base_files_only
 from pudi.scan.planning import Groups, Planner
+from pudi.scan.ranges import bounds_of, day_of, schema_at
 from pudi.scan.scan import Scan
 from pudi.scan.skipping import skipper
-from pudi.timeline import Instant, Timeline, day_before, parse_time
+from pudi.timeline import Instant, Timeline, parse_time
 
 
 def snapshot_scan(
@@ -56,7 +55,7 @@ def snapshot_scan(
             timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)
         seen = timeline.until(instant)
-    schema = _schema(meta, seen, timeline)
+    schema = schema_at(meta, seen, timeline)
     wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
         meta.storage.root,
@@ -99,20 +98,15 @@ def changes_scan(
     if not meta.config.populate_meta_fields:
         raise NotSupportedError("the table has no meta fields, so pudi can't find its changes", table=meta.storage.root)
     timeline = meta.store.load()
-    low = None if since is None or since == "earliest" else parse_time(since, meta.config.timezone, what="since")
-    high = None if until is None else parse_time(until, meta.config.timezone, what="until")
-    if low is not None and high is not None and low > high:
-        raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
-    if low is not None and set(low) == {"0"}:
-        low = None
+    low, high = bounds_of(meta, since, until)
     reaches = _reaches_archive(meta, timeline, low)
     everything = reaches and low is None and high is None
     if reaches and not everything:
-        timeline = timeline.with_archived(meta.store.archived(_earliest(timeline, low)))
+        timeline = timeline.with_archived(meta.store.archived(day_of(timeline, low)))
     end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
     commit_times = None if everything else frozenset(i.requested for i in chosen)
-    schema = _schema(meta, end, timeline)
+    schema = schema_at(meta, end, timeline)
     wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
         meta.storage.root,
@@ -132,28 +126,13 @@ def changes_scan(
     return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown, fields)
 
 
-def _earliest(timeline: Timeline, low: str | None) -> str | None:
-    """The earliest requested time of instants that may have completed after `low`; None for any.
-
-    Like Hudi's, that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
-    """
-    return day_before(low) if low is not None and timeline.rules.has_completion_times else low
-
-
 def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
     """Whether commits that readers see after `low`, None for all, may have been archived."""
     if not timeline.instants:
         return False
     oldest = timeline.start  # a commit with a savepoint may be older, and what came right after it archived
-    earliest = _earliest(timeline, low)
+    earliest = day_of(timeline, low)
     return (earliest is None or oldest is None or earliest < oldest) and meta.store.has_history()
-
-
-def _schema(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:
-    """The table's columns then; before its first commit, those it was made with or has now."""
-    if timeline.commits or meta.config.create_schema:
-        return meta.schema(timeline)
-    return meta.schema(newest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from pudi.action.hooks.callbacks import check_callbacks
 from pudi.config import Options, TableConfig, WriteOptions, check_consistent, resolve
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
-from pudi.scan import Scan, changes_scan, snapshot_scan
+from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
 from pudi.table.overview import Overview
@@ -238,26 +238,34 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         where: str | None = None,
         format: str = "latest",
         meta_fields: bool = True,
-    ) -> Scan:
-        """Records that commits completed in a span of time brought, each in its last version.
+        images: str = "json",
+    ) -> Scan | ChangeFeed:
+        """What commits that completed in a span of time changed.
+
+        By default the records that they brought, each in its last version; deletes don't come. With `format="cdc"`
+        every change of every commit, deletes too: operation (`op`: i, u, d), instant (`ts_ms`), and the record
+        `before` and `after` it. See [changes](../docs/changes.md).
 
         Args:
             since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text,
                 a date or datetime; None or `earliest` for all commits. In tables below version 8, requested times are
                 compared instead.
             until: completion time up to which they count (inclusive); None for now.
-            columns: as in `scan`.
-            where: as in `scan`.
-            format: `latest`; `cdc` is not supported yet.
-            meta_fields: as in `scan`.
+            columns: as in `scan`; with `cdc` some of op, ts_ms, before and after.
+            where: as in `scan`; with `cdc` about these columns.
+            format: `latest` or `cdc`. A table that doesn't log its changes computes them from its files, at a cost.
+            meta_fields: as in `scan`; with `cdc`, whether JSON texts of records from data files have the meta fields.
+            images: with `cdc`, whether `before` and `after` are `json` texts, as in Hudi, or a `struct` each.
 
         Raises:
             InvalidArgumentError: as in `scan`, or `since` is later than `until`.
-            NotSupportedError: another format; rows that don't say which commit brought them.
-            NotFoundError: the cleaner has removed files of the range.
+            NotSupportedError: rows that don't say which commit brought them.
+            NotFoundError: the cleaner has removed files of the range; with `cdc`, commits of it were archived.
         """
         if format == "cdc":
-            raise NotSupportedError("changes(format='cdc') is not supported yet", table=self.path)
+            return change_feed(self._meta, since, until, columns, where, meta_fields, images)
+        if images != "json":
+            raise InvalidArgumentError("images= is about format='cdc'", table=self.path)
         if format != "latest":
             raise InvalidArgumentError(f"format={format!r}: it is 'latest' or 'cdc'", table=self.path)
         return changes_scan(self._meta, since, until, columns, where, meta_fields, resolve(self._options))

@@ -12,8 +12,10 @@ import pyarrow as pa
 from pudi.config import MergeMemory
 from pudi.context import Storage
 from pudi.plan import ReadPlan
+from pudi.plan.changes import ChangePlan
 from pudi.storage import executor_of
 from pudi.task import SliceReader
+from pudi.task.changes import ChangeReader
 
 
 def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -> pa.RecordBatchReader:
@@ -38,6 +40,18 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
     return pa.RecordBatchReader.from_batches(
         plan.output_schema, batches if plan.limit is None else _first(batches, plan.limit)
     )
+
+
+def read_changes(storage: Storage, plan: ChangePlan, threads: int | None = None) -> pa.RecordBatchReader:
+    """The change data of a plan as a stream, commit after commit; memory as of `read_batches`."""
+    reader = ChangeReader(storage, plan)
+    batches = executor_of(storage).read_ahead(
+        (partial(reader.read, split) for split in plan.splits),
+        limit=threads or os.cpu_count() or 1,
+        most=plan.merging.memory.share,
+        size=lambda batch: batch.nbytes,
+    )
+    return pa.RecordBatchReader.from_batches(plan.output_schema, batches)
 
 
 def _first(batches: Generator[pa.RecordBatch, None, None], rows: int) -> Iterator[pa.RecordBatch]:

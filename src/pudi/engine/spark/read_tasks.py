@@ -12,8 +12,10 @@ from pudi.context import Storage
 from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, FILE_ID
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.plan import ReadPlan
+from pudi.plan.changes import ChangePlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
+from pudi.task.changes import ChangeReader
 
 GROUP_BITS = 6
 """Number of low bits of a row number: the rest is the number of a group of rows, which are the bits of one long."""
@@ -47,6 +49,26 @@ class SliceTasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
                 yield from reader.read(self.slices[number])
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTasks:
+    """Reads the change data of single commits in single file groups.
+
+    Args:
+        storage: the table's files.
+        plan: the read, with its splits.
+    """
+
+    storage: Storage
+    plan: ChangePlan
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the changes of the splits whose numbers come in."""
+        reader = ChangeReader(self.storage, self.plan)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # splits, not records
+                yield from reader.read(self.plan.splits[number])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.overlay import chosen, overlaid, physical_columns
-from pudi.engine.spark.read_tasks import SliceTasks, task_count
+from pudi.engine.spark.read_tasks import SliceTasks, SplitTasks, task_count
 from pudi.engine.spark.session import check_session, in_workers, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
+from pudi.plan.changes import ChangePlan
 from pudi.plan.read import needed_columns
 from pudi.schema import COMMIT_TIME, arrow_to_spark_json
 from pudi.schema.types import is_any_list
@@ -62,6 +63,25 @@ def read_frame(storage: Storage, plan: ReadPlan, spark: Any) -> Any:
         frames.append(in_workers(numbers, SliceTasks(storage, plan, other).run, schema))
     whole = reduce(lambda one, more: one.union(more), frames)
     return whole if plan.limit is None else whole.limit(plan.limit)
+
+
+def change_frame(storage: Storage, plan: ChangePlan, spark: Any) -> Any:
+    """The change data of a plan as a lazy DataFrame, read in Python workers, a split at a time.
+
+    Args:
+        storage: the table's files.
+        plan: what to read.
+        spark: a session, classic or Connect.
+
+    Raises:
+        SetupError: the session's Spark is too old.
+    """
+    check_session(spark)
+    schema = struct_type(json.loads(arrow_to_spark_json(plan.output_schema)))
+    if not plan.splits:
+        return spark.createDataFrame([], schema)
+    tasks = task_count(len(plan.splits), sum(split.size for split in plan.splits))
+    return in_workers(spark.range(0, len(plan.splits), 1, tasks), SplitTasks(storage, plan).run, schema)
 
 
 def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> Any:

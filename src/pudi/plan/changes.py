@@ -1,0 +1,146 @@
+"""The change data of a range of commits: which files of which file groups say what each commit changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pyarrow as pa
+
+from pudi.expr import Expr
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.plan.merging import Merging
+from pudi.record import KeyGenerator
+from pudi.schema import without_meta_fields
+from pudi.schema.internal import SchemaHistory
+
+
+class ChangeCase(str, Enum):
+    """How the changes of one commit to one file group are found (HoodieCDCInferenceCase).
+
+    AS_IS: a CDC file says them. BASE_FILE_INSERT: every record of a new base file is an insert. BASE_FILE_DELETE: every
+    record of the base file before is a delete. LOG_FILE: records of log files are compared with the file slice before.
+    REPLACE_COMMIT: every record of a replaced file group is a delete. COMPARED: two versions of a base file are
+    compared, where nothing was logged; Hudi has no such case.
+    """
+
+    AS_IS = "AS_IS"
+    BASE_FILE_INSERT = "BASE_FILE_INSERT"
+    BASE_FILE_DELETE = "BASE_FILE_DELETE"
+    LOG_FILE = "LOG_FILE"
+    REPLACE_COMMIT = "REPLACE_COMMIT"
+    COMPARED = "COMPARED"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit:
+    """What one commit changed in one file group, as files (HoodieCDCFileSplit); picklable.
+
+    Attributes:
+        instant: requested time of the commit.
+        case: how to read it.
+        partition: partition path.
+        file_id: the file group.
+        before: the file slice that the commit changed, as far as it's needed.
+        after: the base file that the commit wrote, as far as it's needed.
+        logs: the log files that the commit wrote (LOG_FILE).
+        cdc: the CDC files that the commit wrote (AS_IS).
+        completed: the instants whose log blocks count in `before`.
+    """
+
+    instant: str
+    case: ChangeCase
+    partition: str
+    file_id: str
+    before: FileSlice | None = None
+    after: BaseFile | None = None
+    logs: tuple[LogFile, ...] = ()
+    cdc: tuple[LogFile, ...] = ()
+    completed: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        known = [*self.logs, *self.cdc, *([] if self.after is None else [self.after])]
+        return (0 if self.before is None else self.before.size) + sum(each.size for each in known)
+
+    @property
+    def count(self) -> int:
+        """The number of its files."""
+        before = 0 if self.before is None else len(self.before.logs) + (self.before.base is not None)
+        return before + len(self.logs) + len(self.cdc) + (self.after is not None)
+
+
+class LoggingMode(str, Enum):
+    """What CDC files hold (HoodieCDCSupplementalLoggingMode).
+
+    OP_KEY_ONLY: operation and record key. DATA_BEFORE: also the record before. DATA_BEFORE_AFTER: operation, instant,
+    the record before and after.
+    """
+
+    OP_KEY_ONLY = "OP_KEY_ONLY"
+    DATA_BEFORE = "DATA_BEFORE"
+    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
+
+
+OP, TS_MS, BEFORE, AFTER = "op", "ts_ms", "before", "after"
+"""Columns of change data (HoodieCDCUtils)."""
+CDC_RECORD_KEY = "record_key"
+"""Column of CDC files that hold no records, or only those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePlan:
+    """A read of change data: its splits, and the form of its rows; picklable.
+
+    Attributes:
+        table: location of the table.
+        schema: every column that the rows of the table have, meta fields first where it has them.
+        mode: what its CDC files hold.
+        typed: whether images are structs; else JSON texts.
+        meta_fields: whether JSON texts of records from data files have the meta fields.
+        columns: the columns that come back, in order.
+        where: bound predicate on the columns; None keeps all rows.
+        merging: how log files are merged; in a copy-on-write table with an empty scope.
+        history: the schemas of older files, in a table with schema on read.
+        keys: makes record keys of columns, where files have no meta fields; None where they have.
+        logged: whether the table logs its changes.
+        commits: the number of commits in the range.
+        splits: the files to read.
+    """
+
+    table: str
+    schema: pa.Schema
+    mode: LoggingMode
+    typed: bool
+    meta_fields: bool
+    columns: tuple[str, ...]
+    where: Expr | None
+    merging: Merging
+    history: SchemaHistory | None = None
+    keys: KeyGenerator | None = None
+    logged: bool = True
+    commits: int = 0
+    splits: tuple[ChangeSplit, ...] = ()
+
+    @property
+    def whole_schema(self) -> pa.Schema:
+        """The columns of change data (FULL_CDC_SPARK_SCHEMA)."""
+        return change_schema(self.schema, typed=self.typed)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Schema of what comes back."""
+        return pa.schema([self.whole_schema.field(name) for name in self.columns])
+
+
+def change_schema(schema: pa.Schema, *, typed: bool) -> pa.Schema:
+    """Return the columns of change data.
+
+    Args:
+        schema: the table's columns.
+        typed: whether images are structs of the table's columns without meta fields; else texts.
+    """
+    data = pa.struct([field.with_nullable(True) for field in without_meta_fields(schema)])
+    image = data if typed else pa.string()
+    return pa.schema([(OP, pa.string()), (TS_MS, pa.string()), (BEFORE, image), (AFTER, image)])
