@@ -22,11 +22,6 @@ def test_a_predicate_in_the_wrong_place(trips: pudi.Table) -> None:
         trips.delete("ts > 1")
 
 
-def test_change_data_capture(trips: pudi.Table) -> None:
-    with pytest.raises(pudi.NotSupportedError, match="cdc"):
-        trips.changes(format="cdc")
-
-
 def test_what_never_was_is_an_attribute_error(trips: pudi.Table) -> None:
     with pytest.raises(AttributeError, match="upsret"):
         trips.upsret  # noqa: B018

@@ -96,8 +96,8 @@ class PastSlices:
         logs = sorted(self._logs_over(group, base, limit), key=lambda log: log.name.sort_key)
         if base is None and not logs:
             return None
-        for file in (*logs, *([] if base is None else [base])):
-            self.check_there(file.path, instant)
+        for path in (*(log.path for log in logs), *([] if base is None else [base.path])):
+            self.check_there(path, instant)
         return FileSlice(*group, base, tuple(logs))
 
     def _logs_over(self, group: Group, base: BaseFile | None, limit: str) -> list[LogFile]:

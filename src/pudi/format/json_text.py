@@ -207,7 +207,7 @@ def _avro_bytes(values: pa.Array) -> pa.Array:
     characters = pa.array(hexes).take(pa.array(content))
     lists = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), characters)
     text = _escape(pc.binary_join(lists, ""), (*_SHORT, *_CONTROL, *_AVRO_ONLY))
-    made = pc.binary_join_element_wise('{"bytes": "', text, '"}', "")
+    made = pc.binary_join_element_wise('"', text, '"', "")
     return pc.if_else(values.is_valid(), made, pa.scalar(None, pa.string())) if values.null_count else made
 
 

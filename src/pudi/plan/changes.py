@@ -61,8 +61,8 @@ class ChangeSplit:
     @property
     def size(self) -> int:
         """Bytes of all its files."""
-        known = [*self.logs, *self.cdc, *([] if self.after is None else [self.after])]
-        return (0 if self.before is None else self.before.size) + sum(each.size for each in known)
+        bases = (0 if self.before is None else self.before.size) + (0 if self.after is None else self.after.size)
+        return bases + sum(log.size for log in (*self.logs, *self.cdc))
 
     @property
     def count(self) -> int:

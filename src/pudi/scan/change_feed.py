@@ -184,4 +184,3 @@ def _refuse_archived(meta: MetaClient, timeline: Timeline, low: str | None) -> N
             table=meta.storage.root,
             instant=gone[-1].requested,
         )
-

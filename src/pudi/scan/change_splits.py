@@ -100,7 +100,9 @@ class SplitFinder:
         sizes = stated_sizes(self.meta.store, self.timeline, logs)
         for each in splits:
             before = None if each.before is None else each.before.with_stated(sizes)
-            yield replace(each, before=before, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in each.logs))
+            yield replace(
+                each, before=before, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in each.logs)
+            )
 
 
 def _partitions(written: CommitMetadata) -> set[str]:
@@ -118,9 +120,7 @@ def _place(split: ChangeSplit) -> tuple[str, str, str]:
     return split.partition, split.file_id, split.case.value
 
 
-def _of_commit(
-    instant: Instant, written: CommitMetadata, past: PastSlices, mode: LoggingMode
-) -> Iterator[ChangeSplit]:
+def _of_commit(instant: Instant, written: CommitMetadata, past: PastSlices, mode: LoggingMode) -> Iterator[ChangeSplit]:
     """Yield the splits of one commit."""
     for partition, stats in written.partition_to_write_stats.items():
         logs: dict[str, list[LogFile]] = {}
@@ -187,6 +187,7 @@ def _below(path: str, group: tuple[str, str], instant: Instant) -> str:
     if partition == group[0] and isinstance(parsed, LogFileName) and parsed.cdc and parsed.file_id == group[1]:
         return path
     raise CorruptError(
-        f"the commit names {path!r} as a CDC file of file group {group[1]!r} in partition {group[0]!r}, where it can't be",
+        f"the commit names {path!r} as a CDC file of file group {group[1]!r} in partition {group[0]!r}, where it "
+        "can't be",
         instant=instant.requested,
     )

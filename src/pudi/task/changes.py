@@ -120,10 +120,12 @@ class ChangeReader:
             before, after = (self._struct(_one(stored[name]), block) for name in (BEFORE, AFTER))
             return _Changes(operations, before, after)
         keys = _one(stored[CDC_RECORD_KEY])
-        after = self._found(split, keys, pc.not_equal(operations, DELETE), split.after and _slice_of(split.after), block)
+        written = None if split.after is None else _slice_of(split.after)
+        after = self._found(split, keys, pc.not_equal(operations, DELETE), written, block)
         if self.plan.mode is LoggingMode.DATA_BEFORE:
             return _Changes(operations, self._struct(_one(stored[BEFORE]), block), after)
-        return _Changes(operations, self._found(split, keys, pc.not_equal(operations, INSERT), split.before, block), after)
+        before = self._found(split, keys, pc.not_equal(operations, INSERT), split.before, block)
+        return _Changes(operations, before, after)
 
     def _struct(self, records: pa.StructArray, block: LogBlock) -> Images:
         """Return images that a CDC block holds, in the table's types."""
