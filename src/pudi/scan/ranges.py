@@ -11,9 +11,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.timeline import Timeline, day_before, parse_time
 
 
-def bounds_of(
-    meta: MetaClient, since: str | date | None, until: str | date | None
-) -> tuple[str | None, str | None]:
+def bounds_of(meta: MetaClient, since: str | date | None, until: str | date | None) -> tuple[str | None, str | None]:
     """Return the times after which, and up to which, commits count; None for all.
 
     Raises:
