@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import pudi
@@ -50,7 +50,7 @@ def with_indexes(engine: Engine, path: Path, layout: Layout, **options: str) -> 
     return made
 
 
-@pytest.mark.parametrize(("engine", "kind"), per_engine(["cow"], [], ["cow"], ["cow"]), indirect=["engine"])
+@pytest.mark.parametrize(("engine", "kind"), per_engine(["cow", "mor"], [], ["mor"], ["cow"]), indirect=["engine"])
 def test_no_job_reads_written_files(engine: Engine, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = with_indexes(engine, tmp_path / "trips", Layout(kind=kind))
     run: list[Any] = []
@@ -141,15 +141,18 @@ LAYOUTS = [
     Layout(kind="mor"),
     Layout(key="complex", kind="mor", merging="commit", version=8),
 ]
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+"""New records go to log files."""
 
 
-@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])
-@given(seed=st.integers(0, 10**6), layout=st.sampled_from(LAYOUTS), small=st.booleans())
-def test_staged_entries_equal_those_of_the_files(seed: int, layout: Layout, small: bool) -> None:
+@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
+@example(seed=3, layout=LAYOUTS[2], small=False, buckets=True)
+@given(seed=st.integers(0, 10**6), layout=st.sampled_from(LAYOUTS), small=st.booleans(), buckets=st.booleans())
+def test_staged_entries_equal_those_of_the_files(seed: int, layout: Layout, small: bool, buckets: bool) -> None:
     with prepared_twice() as compared, tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if small:  # files are rewritten by row groups that are copied
             patch.setattr("pudi.task.rewrite.LEAST_ROWS", 0)
-        made = with_indexes(LocalEngine(), Path(folder) / "trips", layout)
+        made = with_indexes(LocalEngine(), Path(folder) / "trips", layout, **(BUCKETS if buckets else {}))
         for step in steps(seed, 5, ("insert", "upsert", "upsert", "delete")):
             made.table.upsert(step.data) if step.verb == "bulk_insert" else made.write(step.verb, step.data)
         made.table.update({"rider": "upper(rider)"}, where="leg = 1")

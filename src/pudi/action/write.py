@@ -213,7 +213,7 @@ def _next_history(write: WriteSnapshot, requested: str) -> SchemaHistory | None:
 def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
     meta, options, schema = write.meta, write.options, avro_to_arrow(write.schema_after)
     columns, history = without_meta_fields(schema), _next_history(write, requested)
-    planned = PlannedWrite(meta, write.timeline, requested, write.request.resolved, columns, history)
+    planned = PlannedWrite(meta, write.timeline, requested, write.request.resolved, columns, placed.index, history)
     staging = (each for kind, names in by_kind(maintained_partitions(meta)) for each in kind.staging(planned, names))
     return WriteSpec(
         instant=requested,

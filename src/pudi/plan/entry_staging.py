@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile
+from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.merge import Overlay
 
 Columns = Callable[[Sequence[str]], pa.Table]
@@ -41,6 +41,48 @@ class WrittenBase:
         return np.asarray(self.laid.taken_from[self.laid.taken_from >= 0])
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenLog:
+    """A log file that a task has written.
+
+    Attributes:
+        file: the file.
+        names: the columns of its records; a partial update writes only some.
+        columns: reads columns of its records, deletes not among them.
+    """
+
+    file: LogFile
+    names: frozenset[str]
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLogs:
+    """The log files that a task has appended to one file group.
+
+    Attributes:
+        partition: partition path.
+        file_id: the file group's id.
+        before: its file slice before the write; None for a new file group.
+        files: the log files.
+        keys: the record keys of new versions.
+        deleted: the record keys of deletes.
+    """
+
+    partition: str
+    file_id: str
+    before: FileSlice | None
+    files: tuple[WrittenLog, ...]
+    keys: pa.Array
+    deleted: pa.Array
+
+    @property
+    def after(self) -> FileSlice:
+        """The file slice after the write."""
+        base, logs = (None, ()) if self.before is None else (self.before.base, self.before.logs)
+        return FileSlice(self.partition, self.file_id, base, (*logs, *(each.file for each in self.files)))
+
+
 class StagedEntries(Protocol):
     """What a task has staged of one index."""
 
@@ -58,3 +100,6 @@ class EntryStaging(Protocol):
 
     def of_base(self, storage: Storage, written: WrittenBase) -> StagedEntries:
         """Stage the entries that change by a base file."""
+
+    def of_logs(self, storage: Storage, written: WrittenLogs) -> Sequence[StagedEntries]:
+        """Stage the entries that change by log files."""

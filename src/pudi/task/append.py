@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import Markers, encode_parquet
+from pudi.filegroup import LogFile, Markers, encode_parquet
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries
@@ -19,8 +20,18 @@ from pudi.format.log_data import encode_avro
 from pudi.format.record_positions import encode_positions
 from pudi.format.timeline_rules import rules_of
 from pudi.plan.append import Append, LogOptions
+from pudi.plan.entry_staging import StagedEntries, WrittenLog, WrittenLogs
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.schema import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_FIELDS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    conform_read,
+    with_meta_fields,
+)
 from pudi.task.file_stats import stats_of_log
 from pudi.task.seqno import sequence_numbers
 
@@ -40,6 +51,19 @@ class _Block:
     def written(self) -> int:
         """Return the number of records in the block."""
         return 0 if self.rows is None else int(self.rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What was appended to a file group.
+
+    Attributes:
+        stats: the write statistics, one for each log file.
+        staged: the entries of indexes that change by it.
+    """
+
+    stats: tuple[WriteStat, ...] = ()
+    staged: tuple[StagedEntries, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +87,13 @@ class LogAppender:
     token: str
     partial: bool = False
 
-    def append(self, rows: pa.Table, deletes: pa.Table, *, unconditional: np.ndarray) -> list[WriteStat]:
+    def append(self, rows: pa.Table, deletes: pa.Table, *, unconditional: np.ndarray) -> Appended:
         """Write new versions of records and deletes.
 
         Args:
             rows: record key and the table's columns; also `BASE_ROW` if an index found their rows.
             deletes: record key, the ordering columns if deletes have ordering values, and `BASE_ROW` as for `rows`.
             unconditional: bool per delete: whether it has no ordering value, even if the columns hold one.
-
-        Returns:
-            The write statistics, one for each log file.
         """
         rows = _placed(rows)
         deletes = _placed(deletes)
@@ -80,7 +101,14 @@ class LogAppender:
             order = _in_base_order(deletes)
             deletes, unconditional = deletes.take(order), unconditional[np.asarray(order)]
         blocks = [*self._data_blocks(rows), *self._delete_blocks(deletes, unconditional)]
-        return list(self._files(blocks))
+        files = list(self._files(blocks))
+        staged: list[StagedEntries] = []
+        if files and self.spec.staging:
+            logs = tuple(log for _, log in files)
+            keys, deleted = (_whole(side[RECORD_KEY]).cast(pa.string()) for side in (rows, deletes))
+            written = WrittenLogs(self.task.partition, self.task.file_id, self._over.slice, logs, keys, deleted)
+            staged = [entries for each in self.spec.staging for entries in each.of_logs(self.storage, written)]
+        return Appended(tuple(stat for stat, _ in files), tuple(staged))
 
     @property
     def _options(self) -> LogOptions:
@@ -145,7 +173,7 @@ class LogAppender:
             [*(metas[name] for name in META_FIELDS), *(rows[n] for n in names)], names=[*META_FIELDS, *names]
         )
 
-    def _files(self, blocks: list[_Block]) -> Iterator[WriteStat]:
+    def _files(self, blocks: list[_Block]) -> Iterator[tuple[WriteStat, WrittenLog]]:
         """Distribute blocks over files: each file is filled before the next begins (rollOverIfNeeded)."""
         version = self._over.version(self._options.layout)
         held: list[_Block] = []
@@ -157,17 +185,22 @@ class LogAppender:
         if held:
             yield self._write(version, held)
 
-    def _write(self, version: int, blocks: list[_Block]) -> WriteStat:
+    def _write(self, version: int, blocks: list[_Block]) -> tuple[WriteStat, WrittenLog]:
         options, over, task = self._options, self._over, self.task
         base_instant = over.instant(self.spec.instant, options.layout)
-        name = LogFileName(task.file_id, base_instant, version, self._file_token()).name
+        parsed = LogFileName(task.file_id, base_instant, version, self._file_token())
+        name = parsed.name
         path = f"{task.partition}/{name}" if task.partition else name
         Markers(self.storage, self.spec.instant).create(task.partition, name, options.io_type)
         content = b"".join([block.content for block in blocks])
         self.storage.create(path, content)
         written, deleted = sum(b.written for b in blocks), sum(b.deleted for b in blocks)
+        rows = [b.rows for b in blocks if b.rows is not None]
+        file = LogFile(task.partition, parsed, len(content), len(content))
+        schema = with_meta_fields(self.spec.schema)
+        log = WrittenLog(file, frozenset(schema.names), partial(_columns, rows, schema))
         new = over.slice is None
-        return WriteStat(
+        stat = WriteStat(
             file_id=task.file_id,
             path=path,
             prev_commit=base_instant,
@@ -183,10 +216,9 @@ class LogAppender:
             total_write_errors=0,
             partition_path=task.partition,
             file_size_in_bytes=len(content),
-            column_stats=stats_of_log(
-                [b.rows for b in blocks if b.rows is not None], with_meta_fields(self.spec.schema), self.spec.stats
-            ),
+            column_stats=stats_of_log(rows, schema, self.spec.stats),
         )
+        return stat, log
 
     def _file_token(self) -> str:
         """Return the write token of the file name.
@@ -199,6 +231,13 @@ class LogAppender:
             return self.token
         task, _, attempt = self.token.split("-")
         return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"
+
+
+def _columns(blocks: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    """Return columns of the records of data blocks, in the table's types."""
+    target = pa.schema([schema.field(name).with_nullable(True) for name in names])
+    parts = [target.empty_table(), *(conform_read(block.select(list(names)), target) for block in blocks)]
+    return pa.concat_tables(parts)
 
 
 def _placed(rows: pa.Table) -> pa.Table:

@@ -91,13 +91,14 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     appender, none = LogAppender(storage, written, task, token, partial is not None), before.slice(0, 0)
     if change.assignments is None:
         certain = not_in_base(storage, spec, task.append.slice, before[RECORD_KEY])
-        return FileResult.of(task.number, 0, appender.append(none, before, unconditional=certain))
+        appended = appender.append(none, before, unconditional=certain)
+        return FileResult.of(task.number, 0, appended.stats, appended.staged)
     rows = _assigned(before, change, written.schema, storage.root)
     rows = rows.filter(pa.array(spec.rule.newer_wins(before, rows)))
     gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
     kept, dropped = rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
-    stats = appender.append(kept, dropped, unconditional=np.zeros(dropped.num_rows, dtype=bool))
-    return FileResult.of(task.number, 0, stats)
+    appended = appender.append(kept, dropped, unconditional=np.zeros(dropped.num_rows, dtype=bool))
+    return FileResult.of(task.number, 0, appended.stats, appended.staged)
 
 
 def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:

@@ -19,7 +19,7 @@ from pudi.format import BloomFilter, BloomOptions
 from pudi.format.log_data import decode_data
 from pudi.metadata import FILE_STATS, StatsSpec, leaf_values, log_file_stats
 from pudi.plan import ReadPlan
-from pudi.plan.entry_staging import WrittenBase
+from pudi.plan.entry_staging import WrittenBase, WrittenLog, WrittenLogs
 from pudi.schema import conform_read
 from pudi.task.index_keys import KeyReading
 from pudi.task.read import SliceReader
@@ -70,7 +70,7 @@ class ExpressionSpec:
             NotFoundError: it's gone.
             CorruptError: it can't be read.
         """
-        return self._of(self.results(storage, file, reading), file)
+        return self.of_results(self.results(storage, file, reading), file)
 
     @property
     def top(self) -> str:
@@ -79,9 +79,10 @@ class ExpressionSpec:
 
     def of_rows(self, rows: pa.Table, file: BaseFile | LogFile) -> IndexedValues:
         """Return the values of a file by its rows, which have `top` in the table's type."""
-        return self._of(self._results(rows), file)
+        return self.of_results(self._results(rows), file)
 
-    def _of(self, results: pa.Array | None, file: BaseFile | LogFile) -> IndexedValues:
+    def of_results(self, results: pa.Array | None, file: BaseFile | LogFile) -> IndexedValues:
+        """Return the values of a file by the expression's results; None if these are unknown."""
         if results is None:
             return IndexedValues(file.partition, file.name.name, file.instant)
         if self.bloom is None:
@@ -165,10 +166,24 @@ class ExpressionStaging:
 
     def of_base(self, storage: Storage, written: WrittenBase) -> IndexedValues:
         """Compute the values of a base file; nothing is read but the rows at hand."""
-        file = written.file
+        found = self.spec.of_results(None, written.file)
+        if not self.renames:
+            found = self.spec.of_rows(written.columns([self.spec.top]), written.file)
+        return replace(found, index=self.index)
+
+    def of_logs(self, storage: Storage, written: WrittenLogs) -> list[IndexedValues]:
+        """Compute the values of log files; nothing is read but the rows at hand."""
+        return [self._of_log(each) for each in written.files]
+
+    def _of_log(self, log: WrittenLog) -> IndexedValues:
+        file, spec = log.file, self.spec
         if self.renames:
-            return IndexedValues(file.partition, file.name.name, file.instant, index=self.index)
-        return replace(self.spec.of_rows(written.columns([self.spec.top]), file), index=self.index)
+            found = spec.of_results(None, file)
+        elif spec.top in log.names:
+            found = spec.of_rows(log.columns([spec.top]), file)
+        else:  # a partial update leaves the column unchanged
+            found = spec.of_results(pa.nulls(0, spec.value.type), file)
+        return replace(found, index=self.index)
 
 
 def result_texts(results: pa.Array) -> pa.Array | None:

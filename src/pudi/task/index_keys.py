@@ -140,49 +140,74 @@ class KeyTask:
         """Return the added keys and the removed keys."""
         none = pa.array([], pa.string())
         if self.logged:
-            return self._of_logs(storage)
+            touched, deleted = _logged_keys(storage, self.reading, self.logged)
+            change = LoggedKeys(touched, deleted, self.before, self.after, self.adds, self.revives)
+            return change.find(storage, self.reading)
         if self.after is None:
             return none, none if self.before is None else self.reading.keys(storage, self.before).unique()
         if self.before is None:
             return self.reading.keys(storage, self.after).unique(), none
         if self.skip and not self.before.logs:
             return _keys_of(storage, self.after.base_file, self.skip).unique(), none
-        old, new = (self.reading.keys(storage, each).unique() for each in (self.before, self.after))
-        return (
-            new.filter(pc.invert(pc.is_in(new, value_set=old))),
-            old.filter(pc.invert(pc.is_in(old, value_set=new))),
-        )
+        return apart(*(self.reading.keys(storage, each).unique() for each in (self.before, self.after)))
 
-    def _of_logs(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
-        """Return the keys in the write's own log blocks, by whether they exist after merging."""
-        touched, deleted = self._logged_keys(storage, self.logged)
+
+@dataclass(frozen=True, slots=True)
+class LoggedKeys:
+    """The record keys in the log files that a write appends to a file group.
+
+    Attributes:
+        touched: the keys of records.
+        deleted: the keys of deletes.
+        before: the file slice before the write; None for a new file group.
+        after: the file slice after the write; None if the file group was replaced.
+        adds: whether the records may have new keys.
+        revives: whether the records may have keys that older log files deleted.
+    """
+
+    touched: pa.Array
+    deleted: pa.Array
+    before: FileSlice | None
+    after: FileSlice | None
+    adds: bool
+    revives: bool
+
+    def find(self, storage: Storage, reading: ReadsKeys) -> tuple[pa.Array, pa.Array]:
+        """Return the keys that the file group has from now on, and those that it hasn't, by merging its files."""
+        touched = self.touched
         if not self.adds:
-            touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, touched)))
-        about = pa.concat_arrays([touched, deleted]).unique()
+            touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, reading)))
+        about = pa.concat_arrays([touched, self.deleted]).unique()
         if not len(about) or self.after is None:
             return about.slice(0, 0), about
-        there = pc.is_in(about, value_set=self.reading.keys(storage, self.after))
+        there = pc.is_in(about, value_set=reading.keys(storage, self.after))
         new = pc.and_(there, pc.is_in(about, value_set=touched))
         return about.filter(new), about.filter(pc.invert(there))
 
-    def _deleted_before(self, storage: Storage, touched: pa.Array) -> pa.Array:
+    def _deleted_before(self, storage: Storage, reading: ReadsKeys) -> pa.Array:
         """Return keys that older log blocks delete: an index that reads only base files still finds them."""
-        if not self.revives or not len(touched) or self.before is None:
-            return touched.slice(0, 0)
-        return self._logged_keys(storage, self.before.logs, records=False)[1]
+        if not self.revives or not len(self.touched) or self.before is None:
+            return self.touched.slice(0, 0)
+        return _logged_keys(storage, reading, self.before.logs, records=False)[1]
 
-    def _logged_keys(
-        self, storage: Storage, logs: Sequence[LogFile], *, records: bool = True
-    ) -> tuple[pa.Array, pa.Array]:
-        """Return the keys of records and of deletes in log files."""
-        touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
-        assert self.reading.merging is not None
-        for block in read_all_blocks(storage, logs, self.reading.merging.scope):
-            if block.kind is BlockKind.DELETE:
-                deleted.append(decode_deletes(block).keys)
-            elif records and block.kind.is_data:
-                touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
-        return pa.concat_arrays(touched), pa.concat_arrays(deleted)
+
+def apart(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the keys that are only in `new`, and those that are only in `old`."""
+    return new.filter(pc.invert(pc.is_in(new, value_set=old))), old.filter(pc.invert(pc.is_in(old, value_set=new)))
+
+
+def _logged_keys(
+    storage: Storage, reading: ReadsKeys, logs: Sequence[LogFile], *, records: bool = True
+) -> tuple[pa.Array, pa.Array]:
+    """Return the keys of records and of deletes in log files."""
+    touched, deleted = [pa.array([], pa.string())], [pa.array([], pa.string())]
+    assert reading.merging is not None
+    for block in read_all_blocks(storage, logs, reading.merging.scope):
+        if block.kind is BlockKind.DELETE:
+            deleted.append(decode_deletes(block).keys)
+        elif records and block.kind.is_data:
+            touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
+    return pa.concat_arrays(touched), pa.concat_arrays(deleted)
 
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:

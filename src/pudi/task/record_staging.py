@@ -1,4 +1,4 @@
-"""Stage the keys that a base file adds to the record index and removes from it, where the file is written."""
+"""Stage the keys that a write adds to the record index and removes from it, where its files are written."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
+from pudi.filegroup import BaseFile, LogFile
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import encode_location
-from pudi.plan.entry_staging import WrittenBase
+from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
+from pudi.task.index_keys import KeyReading, LoggedKeys
 from pudi.task.rewrite import whole
 from pudi.task.staged_keys import StagedKeys, stage_keys
 
 
 @dataclass(frozen=True, slots=True)
 class RecordStaging:
-    """How tasks stage the keys of the base files that they write, for the table's record index; picklable.
+    """How tasks stage the keys of the files that they write, for the table's record index; picklable.
 
     Attributes:
         folder: the folder of staged keys.
@@ -29,6 +31,9 @@ class RecordStaging:
         groups: the number of the index's file groups by partition path; under None for the whole table.
         partitioned: whether the index is kept for each partition by itself.
         least: the number of file groups of a partition that the index doesn't know.
+        reading: how slices are read in the state after the write.
+        adds: whether log files of existing file groups may have new keys.
+        revives: whether log files may have records of keys that older log files deleted.
     """
 
     folder: str
@@ -36,6 +41,9 @@ class RecordStaging:
     groups: Mapping[str | None, int]
     partitioned: bool
     least: int
+    reading: KeyReading
+    adds: bool = False
+    revives: bool = False
 
     @property
     def index(self) -> str:
@@ -51,7 +59,25 @@ class RecordStaging:
         file = written.file
         new, gone = (each.cast(pa.string()).unique() for each in _changed_keys(written))
         again, stays = pc.is_in(new, value_set=gone), pc.is_in(gone, value_set=new)
-        new, gone = new.filter(pc.invert(again)), gone.filter(pc.invert(stays))
+        return self._stage(storage, file, new.filter(pc.invert(again)), gone.filter(pc.invert(stays)))
+
+    def of_logs(self, storage: Storage, written: WrittenLogs) -> list[StagedKeys]:
+        """Stage the keys that the file group has and had not, and the other way round.
+
+        The file group is read only if records were deleted, or if it isn't known which records are new.
+        """
+        keys = LoggedKeys(
+            written.keys,
+            written.deleted,
+            written.before,
+            written.after,
+            adds=self.adds or written.before is None,
+            revives=self.revives,
+        )
+        new, gone = keys.find(storage, self.reading)
+        return [self._stage(storage, written.files[0].file, new, gone)]
+
+    def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
         return stage_keys(
             storage,
             f"{self.folder}/{file.name.name}",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import FileSlice
+from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.metadata import leaf_values
 from pudi.metadata.keys import secondary_shard_of
 from pudi.metadata.secondary import keys_of_rows, secondary_value
 from pudi.plan import Merging, ReadPlan
-from pudi.plan.entry_staging import WrittenBase
+from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
-from pudi.task.index_keys import KeyReading
+from pudi.task.index_keys import KeyReading, apart
 from pudi.task.read import SliceReader
 from pudi.task.rewrite import whole
 from pudi.task.staged_keys import StagedKeys, stage_keys
@@ -39,8 +39,13 @@ class SecondaryReading:
         """See `ReadsKeys`."""
         return self.reading.merging
 
-    def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
-        """Return the keys of all records of a slice, merged.
+    def keys(self, storage: Storage, file_slice: FileSlice, among: pa.Array | None = None) -> pa.Array:
+        """Return the keys of the records of a slice, merged.
+
+        Args:
+            storage: the table's files.
+            file_slice: the slice.
+            among: the record keys of the wanted records; None for all.
 
         Raises:
             NotFoundError: a file is gone.
@@ -53,12 +58,14 @@ class SecondaryReading:
         plan = ReadPlan(storage.root, reading.schema, wanted, history=reading.history, merging=reading.merging)
         schema = pa.schema([reading.schema.field(name) for name in wanted])
         rows = pa.Table.from_batches(SliceReader(storage, plan).read(file_slice), schema)
+        if among is not None:
+            rows = rows.filter(pc.is_in(rows[RECORD_KEY], value_set=among))
         return _keys_of(rows, self.column)
 
 
 @dataclass(frozen=True, slots=True)
 class SecondaryStaging:
-    """How tasks stage the keys of a secondary index for the base files that they write; picklable.
+    """How tasks stage the keys of a secondary index for the files that they write; picklable.
 
     Attributes:
         index: the index's partition of the metadata table.
@@ -66,6 +73,7 @@ class SecondaryStaging:
         folder: the folder of staged keys.
         shards: number of file groups of the index.
         whole_key: see `secondary_shard_of`.
+        reading: how slices are read in the state after the write.
     """
 
     index: str
@@ -73,12 +81,26 @@ class SecondaryStaging:
     folder: str
     shards: int
     whole_key: bool
+    reading: KeyReading = field(compare=False)
 
     def of_base(self, storage: Storage, written: WrittenBase) -> StagedKeys:
         """Stage the keys that the file has and the one before it had not, and the other way round."""
-        new, gone = self._changes(written)
+        return self._stage(storage, written.file, *self._changes(written))
+
+    def of_logs(self, storage: Storage, written: WrittenLogs) -> list[StagedKeys]:
+        """Stage the keys that the file group has and had not, and the other way round.
+
+        Only a merge tells the values before and after, so the slice is read twice.
+        """
+        changing = pa.concat_arrays([written.keys, written.deleted])
+        reading = SecondaryReading(self.reading, self.column)
+        new = reading.keys(storage, written.after, changing).unique()
+        old = new.slice(0, 0) if written.before is None else reading.keys(storage, written.before, changing).unique()
+        return [self._stage(storage, written.files[0].file, *apart(old, new))]
+
+    def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
         numbers = secondary_shard_of(pa.concat_arrays([new, gone]), self.shards, whole_key=self.whole_key)
-        path = f"{self.folder}/{self.index}-{written.file.name.name}"
+        path = f"{self.folder}/{self.index}-{file.name.name}"
         return stage_keys(storage, path, "", secondary_value(), numbers, new, gone, index=self.index)
 
     def _changes(self, written: WrittenBase) -> tuple[pa.Array, pa.Array]:

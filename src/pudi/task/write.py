@@ -28,7 +28,7 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
-from pudi.task.append import LogAppender
+from pudi.task.append import Appended, LogAppender
 from pudi.task.file_stats import columns_of_base, stats_of_base
 from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
@@ -63,9 +63,11 @@ class FileResult:
         return () if self.stat is None else (self.stat, *self.rolled)
 
     @classmethod
-    def of(cls, task: int, received: int, stats: Sequence[WriteStat]) -> FileResult:
+    def of(
+        cls, task: int, received: int, stats: Sequence[WriteStat], staged: tuple[StagedEntries, ...] = ()
+    ) -> FileResult:
         """Return the result of a task that made any number of files."""
-        return cls(task, received, stats[0] if stats else None, tuple(stats[1:]))
+        return cls(task, received, stats[0] if stats else None, tuple(stats[1:]), staged)
 
 
 def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> FileResult:
@@ -84,7 +86,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     """
     received = rows.num_rows
     if task.append is not None:
-        return FileResult.of(task.number, received, _append(storage, spec, task, rows, token))
+        appended = _append(storage, spec, task, rows, token)
+        return FileResult.of(task.number, received, appended.stats, appended.staged)
     rows = _combined(spec, task, _leaving_deleted(rows))
     if not spec.operation.looks_up or task.base is None:
         rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
@@ -99,7 +102,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     return replace(result, received=received)
 
 
-def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> list[WriteStat]:
+def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> Appended:
     """Write the log files of one task.
 
     Deletes use the records' own ordering values; deletes that only have keys use the stored values. Records that move
@@ -118,7 +121,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
         leaving = np.array(pc.fill_null(rows[LEAVING], False), dtype=bool)
     gone = leaving | spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else leaving
     if task.append.slice is None and gone.all():  # a delete of a missing key creates no file group
-        return []
+        return Appended()
     if not gone.any():
         return appender.append(rows, rows.slice(0, 0), unconditional=leaving[:0])
     certain = leaving[gone] if not spec.rule.compares else np.zeros(np.count_nonzero(gone), dtype=bool)

@@ -70,6 +70,7 @@ class PlannedWrite:
         requested: requested time of the commit.
         options: the writer's.
         schema: the table's columns after the write, without meta fields.
+        index: the index that locates the records.
         history: the schemas of older files, in a table with schema on read.
     """
 
@@ -78,6 +79,7 @@ class PlannedWrite:
     requested: str
     options: Options
     schema: pa.Schema
+    index: Index
     history: SchemaHistory | None = None
 
 

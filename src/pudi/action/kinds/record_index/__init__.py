@@ -76,9 +76,9 @@ class RecordIndex(IndexKind):
         return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
 
     def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
-        """Base files' keys are staged where the files are written."""
+        """The keys of files are staged where the files are written."""
         if partitions:
-            yield record_staging(write.meta, write.timeline, write.requested, write.options)
+            yield record_staging(write.meta, write.timeline, write.requested, write.options, write.index)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the keys that the commit adds to file groups and removes from them."""

@@ -157,7 +157,7 @@ def stage_keys(
 ) -> StagedIndex | None:
     """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
 
-    Tasks that wrote base files have staged their keys. Jobs read the other files.
+    Tasks that wrote files have staged their keys. Jobs read the other files.
 
     Args:
         meta: the table.
@@ -173,7 +173,7 @@ def stage_keys(
         return None
     staging = emitted.staging(RECORD_INDEX)
     if not isinstance(staging, RecordStaging):
-        staging = record_staging(meta, timeline, instant.requested, options)
+        staging = record_staging(meta, timeline, instant.requested, options, index)
     held = emitted.keys(RECORD_INDEX)
     tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys()).all())
     jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
@@ -186,7 +186,9 @@ def stage_keys(
     return StagedIndex(meta, engine, instant.requested, shards, found)
 
 
-def record_staging(meta: MetaClient, timeline: Timeline, requested: str, options: Options) -> RecordStaging:
+def record_staging(
+    meta: MetaClient, timeline: Timeline, requested: str, options: Options, index: Index
+) -> RecordStaging:
     """Return how tasks stage keys for the table's record index, ready or unfinished.
 
     Args:
@@ -194,6 +196,7 @@ def record_staging(meta: MetaClient, timeline: Timeline, requested: str, options
         timeline: the table's.
         requested: requested time of the commit.
         options: the writer's.
+        index: the index that locates the commit's records.
 
     Raises:
         CorruptError: the index is damaged.
@@ -206,7 +209,20 @@ def record_staging(meta: MetaClient, timeline: Timeline, requested: str, options
         {scope: number for scope, (_, number) in known.ranges.items()},
         known.partitioned,
         options[MetadataOptions.partitioned_record_index_min_groups],
+        key_reading(meta, timeline).with_instant(requested),
+        _logs_add(index),
+        _revives(index),
     )
+
+
+def _logs_add(index: Index) -> bool:
+    """Return whether log files of existing file groups may have new keys: in bucket tables."""
+    return index.buckets is not None
+
+
+def _revives(index: Index) -> bool:
+    """Return whether writes find keys that a log file deleted, and write them to log files again."""
+    return not index.records
 
 
 @dataclass
@@ -232,8 +248,8 @@ class _Tasks:
     def _narrowed(self, task: KeyTask, group: ChangedGroup) -> KeyTask:
         """Return the task with only the files that show the difference."""
         if group.logs:
-            adds = self._logs_add or any(stat.num_inserts for stat in group.stats)
-            return replace(task, logged=group.logs, adds=adds, revives=self._revives)
+            adds = _logs_add(self.index) or any(stat.num_inserts for stat in group.stats)
+            return replace(task, logged=group.logs, adds=adds, revives=_revives(self.index))
         if not group.stats:
             return task
         stat = group.stats[-1]
@@ -248,17 +264,9 @@ class _Tasks:
         """Return whether a file may have other keys than the file before it, and its task didn't stage them."""
         if (stat.partition_path or "", stat.file_id or "") in self.staged:
             return False
-        return bool(stat.num_inserts or stat.num_deletes) or (_is_log(stat) and (self._logs_add or self._revives))
-
-    @property
-    def _logs_add(self) -> bool:
-        """Whether log files may have new keys: in bucket tables."""
-        return self.index.buckets is not None
-
-    @property
-    def _revives(self) -> bool:
-        """Whether writes find keys that a log file deleted, and write them to log files again."""
-        return not self.index.records
+        return bool(stat.num_inserts or stat.num_deletes) or (
+            _is_log(stat) and (_logs_add(self.index) or _revives(self.index))
+        )
 
     def __post_init__(self) -> None:
         self._millis = instant_to_millis(self.instant, self.meta.config.timezone)

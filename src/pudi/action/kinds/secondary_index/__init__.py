@@ -59,7 +59,7 @@ class SecondaryIndexes(IndexKind):
         return SecondaryIndexBuilder(work)
 
     def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
-        """Base files' keys are staged where the files are written, unless the write changes the column's type."""
+        """The keys of files are staged where the files are written, unless the write changes the column's type."""
         if not partitions:
             return
         before, indexes = write.meta.schema(write.timeline), []
@@ -68,7 +68,7 @@ class SecondaryIndexes(IndexKind):
             if kind is not None and kind == leaf_type(before, spec.columns[0]) and may_be_secondary(kind):
                 indexes.append(spec)
         if indexes:
-            yield from secondary_staging(write.meta, indexes, write.requested)
+            yield from secondary_staging(write.meta, indexes, write.requested, write.timeline)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the pairs of value and key that the commit adds and removes."""

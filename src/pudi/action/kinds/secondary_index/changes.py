@@ -107,7 +107,7 @@ def stage_secondary(
 ) -> list[StagedSecondary]:
     """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
 
-    Tasks that wrote base files have staged theirs. Jobs read the other file groups.
+    Tasks that wrote files have staged theirs. Jobs read the other file groups.
 
     Args:
         meta: the table.
@@ -121,7 +121,7 @@ def stage_secondary(
     indexes = secondary_indexes(meta, names)
     if not indexes or not may_change_keys(written):
         return []
-    stagings = [_staging_of(meta, index, instant.requested, entries) for index in indexes]
+    stagings = [_staging_of(meta, index, instant.requested, timeline, entries) for index in indexes]
     held = [entries.keys(each.index) if each in entries.stagings else {} for each in stagings]
     everywhere = set.intersection(*(set(keys) for keys in held))
 
@@ -129,10 +129,9 @@ def stage_secondary(
         return (stat.partition_path or "", stat.file_id or "") not in everywhere
 
     groups = list(changed_groups(meta, written, timeline, matters))
-    reading = key_reading(meta, timeline).with_instant(instant.requested)
     jobs: list[KeyTask] = []
     for staging, keys in zip(stagings, held, strict=True):
-        of_index = SecondaryReading(reading, staging.column)
+        of_index = SecondaryReading(staging.reading, staging.column)
         for place, group in enumerate(groups):
             if group.stats and (group.partition, group.file_id) in keys:
                 continue
@@ -154,26 +153,32 @@ def stage_secondary(
     ]
 
 
-def _staging_of(meta: MetaClient, index: IndexSpec, requested: str, entries: WrittenEntries) -> SecondaryStaging:
+def _staging_of(
+    meta: MetaClient, index: IndexSpec, requested: str, timeline: Timeline, entries: WrittenEntries
+) -> SecondaryStaging:
     """Return how the tasks of a commit staged an index, if it is still the same one, else how jobs do it now."""
     staged = entries.staging(index.partition)
     now = (index.columns[0], hashes_whole_keys(index))
     if isinstance(staged, SecondaryStaging) and (staged.column, staged.whole_key) == now:
         return staged
-    return next(secondary_staging(meta, [index], requested))
+    return next(secondary_staging(meta, [index], requested, timeline))
 
 
-def secondary_staging(meta: MetaClient, indexes: Sequence[IndexSpec], requested: str) -> Iterator[SecondaryStaging]:
+def secondary_staging(
+    meta: MetaClient, indexes: Sequence[IndexSpec], requested: str, timeline: Timeline
+) -> Iterator[SecondaryStaging]:
     """Yield how the keys of secondary indexes are staged.
 
     Args:
         meta: the table.
         indexes: the indexes.
         requested: requested time of the commit.
+        timeline: the timeline when the commit was planned.
     """
     mdt = open_metadata(meta)
+    reading = key_reading(meta, timeline).with_instant(requested)
     view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
     for index in indexes:
         count = len(Shards.of(index.partition, view.slices(index.partition)).all)
         whole = hashes_whole_keys(index)
-        yield SecondaryStaging(index.partition, index.columns[0], staging_dir(requested), count, whole)
+        yield SecondaryStaging(index.partition, index.columns[0], staging_dir(requested), count, whole, reading)
