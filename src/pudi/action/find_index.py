@@ -239,10 +239,10 @@ class _Finder:
         given = self.options[_COUNT] or self.meta.config.raw.get(_COUNT.key)
         counts = seen.counts()
         if not seen.fits or (given is not None and not seen.allows(int(given))):
-            told = f"{_COUNT}={given}" if seen.fits else f"{_FIELDS}={','.join(fields)}"
+            given_as = f"{_COUNT}={given}" if seen.fits else f"{_FIELDS}={','.join(fields)}"
             hint = f"it has {counts[0]} buckets" if len(counts) == 1 else "keys do not lie where it would put them"
             raise InvalidArgumentError(
-                f"{told} contradicts the table: {hint}; buckets are fixed by the first write", table=table
+                f"{given_as} contradicts the table: {hint}; buckets are fixed by the first write", table=table
             )
         if given is None and len(counts) != 1:
             return None

@@ -34,7 +34,7 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
 
     Raises:
         CorruptError: hashing metadata can't be read.
-        NotSupportedError: it can't be told whether a ring of a lost instant counts.
+        NotSupportedError: it's unknown whether a ring of a lost instant counts.
     """
     names: dict[str, list[str]] = {}
     for path in paths:
@@ -97,7 +97,7 @@ def reconcile_hash_rings(meta: MetaClient, instant: str, buckets: AnyBuckets | N
 
 
 def replaced_partitions(replaced: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the paths of partitions of which file groups were replaced."""
+    """Return the paths of partitions whose file groups were replaced."""
     return [partition for partition, ids in replaced.items() if ids]
 
 
@@ -179,8 +179,8 @@ def _in_use(meta: MetaClient, timeline: Timeline, partition: str, paths: Sequenc
     groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline, sizes=False).slices_of([partition])}
     if not groups:
         raise NotSupportedError(
-            f"it can't be told whether the buckets of partition {partition!r} that {paths[-1]} describes ever counted, "
-            "as the partition is empty: remove that file, or the older ones beside it",
+            f"it's unknown whether the buckets of partition {partition!r} that {paths[-1]} describes were ever "
+            "committed, as the partition is empty: remove that file, or the older ones beside it",
             table=meta.storage.root,
             path=paths[-1],
         )

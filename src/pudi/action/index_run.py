@@ -81,7 +81,7 @@ class IndexRun:
             try:
                 done, stats = self._once()
             except _CommitMissedIndex as error:
-                _log.warning("the building of an index begins anew: %s", error)
+                _log.warning("the build of an index starts again: %s", error)
                 continue
             failed: dict[str, str] = {}
             with after_commit(CLEAN_UP, meta.storage.root, failed):
@@ -143,7 +143,7 @@ class IndexRun:
         current = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
         options = WriteOptions.of(self.resolved)
         if current is None or current.is_completed or not is_dead_building(self.meta, current, options):
-            raise busy(self.meta, self.instant, "")
+            raise build_in_progress(self.meta, self.instant, "")
         return current
 
     def _begin(self, builder: IndexBuilder, groups: Sequence[str], instant: Instant) -> Instant:
@@ -267,12 +267,12 @@ def discard_index(meta: MetaClient, instant: Instant) -> None:
     meta.store.discard(instant)
 
 
-def busy(meta: MetaClient, instant: Instant, partition: str) -> ConflictError:
+def build_in_progress(meta: MetaClient, instant: Instant, partition: str) -> ConflictError:
     """Return the error for an index that another process is building."""
     what = f"the index {partition}" if partition else "it"
     return ConflictError(
-        f"another process is building {what}, or has built it. If you know that it's dead, drop the index, and make it "
-        "anew",
+        f"another process is building {what}, or has built it. If you know that it's dead, drop the index, and create "
+        "it again",
         table=meta.storage.root,
         instant=instant.requested,
     )

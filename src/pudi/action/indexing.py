@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from pudi.action.index_run import IndexRun, busy, discard_index
+from pudi.action.index_run import IndexRun, build_in_progress, discard_index
 from pudi.action.kinds import registry
 from pudi.action.kinds.building import Building, NoEngine, make_empty
 from pudi.action.mdt.build import (
@@ -81,12 +81,12 @@ def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) 
     """Request the indexing instant with its plan, under the table's lock; see `schedule_index`."""
     root, timeline = meta.storage.root, meta.store.load()
     if FILES not in meta.config.metadata_partitions:
-        raise ConflictError("the table has no metadata table, which another process took away; retry", table=root)
+        raise ConflictError("another process dropped the metadata table; retry", table=root)
     if spec.partition in meta.config.metadata_partitions:
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     found = registry.open_builder(Building(meta, engine, resolved, spec, timeline, "")).work.spec
     if (running := _discard_dead(meta, timeline, spec.partition, resolved)) is not None:
-        raise busy(meta, running, spec.partition)
+        raise build_in_progress(meta, running, spec.partition)
     if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     write_definition(meta, found)
@@ -262,7 +262,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
         for instant in pending:
             alive = instant.state is State.INFLIGHT and not is_dead_building(meta, instant, options)
             if alive and _beats(meta, instant):
-                raise busy(meta, instant, partition)
+                raise build_in_progress(meta, instant, partition)
             _discard(meta, instant, partition)
         doomed = {partition, *registry.companions_of(partition)}
         defined = partition in read_definitions(meta)
@@ -280,7 +280,7 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
 def _check_droppable(partition: str, known: set[str], root: str) -> None:
     if partition == FILES:
         raise InvalidArgumentError(
-            f"{FILES} is what the metadata table stands on: write with {MetadataOptions.enabled}=false to drop it all",
+            f"{FILES} is the base of the metadata table: write with {MetadataOptions.enabled}=false to drop it all",
             table=root,
         )
     for kind in registry.KINDS:

@@ -294,7 +294,7 @@ class _Binder:
             return Column((holders[0], *column.path))
         if side not in sides:
             one, other = ("source", "table") if side == TARGET else ("table", "source")
-            raise InvalidArgumentError(f"{column} can't be told for rows of the {one} that match no row of the {other}")
+            raise InvalidArgumentError(f"{column} is unknown for rows of the {one} that match no row of the {other}")
         return Column((side, *rest))
 
     def _named(self, make: Callable[[], Any], what: str) -> Any:

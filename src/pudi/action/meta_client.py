@@ -276,8 +276,8 @@ class MetaClient:
             return
         error = damage[1]
         raise CorruptError(
-            "the metadata table's list of files is damaged, and nothing more is added to it; have it made anew (`pudi "
-            f"repair`), or taken away ({MetadataOptions.enabled}=false): {error.message}",
+            "the metadata table's list of files is damaged, and nothing more is added to it; rebuild it (`pudi "
+            f"repair`), or drop it ({MetadataOptions.enabled}=false): {error.message}",
             table=self.storage.root,
             path=f"{METADATA_DIR}/{error.path}",
             offset=error.offset,

@@ -108,7 +108,7 @@ def roll_back_plan(meta: MetaClient, plan: Instant, options: WriteOptions) -> bo
 
 
 def roll_back_expired(meta: MetaClient, resolved: Options, timeline: Timeline) -> Timeline:
-    """Roll back pending clusterings that nobody runs, if the options say that they expire.
+    """Roll back pending clusterings that no process runs, if the options let them expire.
 
     Args:
         meta: the table.

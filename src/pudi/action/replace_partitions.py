@@ -157,7 +157,7 @@ def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[s
     whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
     with write.phases.phase("list"):
         replaced = groups_by_partition(latest_slices(write, None if whole else named), named)
-    anew = replace(write, index=renewed_index(write.meta, write.index, replaced))
+    renewed = replace(write, index=renewed_index(write.meta, write.index, replaced))
     profile = CommitMetadata(
         partition_to_write_stats={
             partition: (WriteStat(file_id="", prev_commit=NO_COMMIT, num_inserts=count),)
@@ -166,7 +166,7 @@ def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[s
         operation_type=write.operation.value,
     )
     return replace(
-        place_records(anew, records, []),
+        place_records(renewed, records, []),
         reads=partial(_partitions_read, replaced=replaced, whole=whole),
         replaced=replaced,
         requested=encode_requested_replace_metadata(RequestedReplaceMetadata()),

@@ -3,7 +3,7 @@
 Everything that writers left is completed first, and log files are compacted, since versions merge by other rules. Then,
 under the table's lock, the timeline is written in the other version's layout beside the old one, and one change of the
 properties makes it the table's. A crash before leaves the old version, a crash after it the new one; the next run of
-the same upgrade goes on. Indexes are made anew where they differ.
+the same upgrade goes on. Indexes that differ are rebuilt.
 
 Source: UpgradeDowngrade, UpgradeDowngradeUtils.
 """
@@ -189,9 +189,9 @@ def finish_pending(meta: MetaClient, engine: Engine, options: Options) -> Upgrad
 
 def _last_steps(intent: UpgradeIntent) -> Iterator[str]:
     if intent.has_metadata:
-        yield "make the metadata table anew"
+        yield "rebuild the metadata table"
     for spec in intent.indexes:
-        yield f"make the index {spec.partition} anew"
+        yield f"rebuild the index {spec.partition}"
 
 
 def _columns(meta: MetaClient, timeline: Timeline) -> list[str]:
@@ -211,7 +211,7 @@ def _check_keys(meta: MetaClient, timeline: Timeline, options: Options, version:
     if version >= 9 > meta.config.version and not names_single_key(meta, timeline, options):
         raise NotSupportedError(
             "the table's complex record keys omit the name of their one column, and writers of version 9 always write "
-            "it: each record would become another one. Write the table anew, or stay below version 9",
+            "it: each record would become another one. Write a new table, or stay below version 9",
             table=meta.storage.root,
         )
 
@@ -227,7 +227,7 @@ def _refuse_savepoints(meta: MetaClient, timeline: Timeline, version: int) -> No
 
 
 def _intent(meta: MetaClient, version: int) -> UpgradeIntent:
-    """Return what is made anew: all indexes, or those of an index version that the table can't have."""
+    """Return the indexes to rebuild: all, or those of an index version that the table can't have."""
     config, specs = meta.config, current_indexes(meta)
     if _crosses(config, version):
         has_metadata = FILES in config.metadata_partitions
@@ -239,7 +239,7 @@ def _intent(meta: MetaClient, version: int) -> UpgradeIntent:
 def _bring_to_rest_and_move(
     meta: MetaClient, engine: Engine, options: Options, version: int
 ) -> tuple[MetaClient, UpgradeIntent]:
-    """Compact, clean, and then, while nobody writes, move; the table as it is then."""
+    """Compact and clean; then, while no process writes, move the table. Return the table as it is then."""
     drops_logs = _drops_logs(meta.config, version)
     with meta.lock:
         unmark(meta.store)  # of an attempt that died: what it left is done again
@@ -345,7 +345,7 @@ def _convert(meta: MetaClient, options: Options, new: TableConfig, intent: Upgra
     except PudiError:
         discard(target)
         unmark(meta.store)
-        if not intent.has_metadata or FILES in meta.config.metadata_partitions:  # else it says what to make anew
+        if not intent.has_metadata or FILES in meta.config.metadata_partitions:  # else it states what to rebuild
             delete_intent(meta)
         raise
 
@@ -359,7 +359,7 @@ def _set_metadata_version(meta: MetaClient, version: int) -> None:
 
 
 def _finish(meta: MetaClient, engine: Engine, options: Options, intent: UpgradeIntent) -> None:
-    """Do what is left once the table has its new version: delete the old timeline, make indexes anew."""
+    """Do what is left once the table has its new version: delete the old timeline, rebuild indexes."""
     if layout_of_version(intent.old) != layout_of_version(intent.new):
         with meta.lock:
             layout = {TableConfig.layout_version.key: str(layout_of_version(intent.old))}
@@ -377,5 +377,5 @@ def _finish(meta: MetaClient, engine: Engine, options: Options, intent: UpgradeI
         try:
             build_index(meta, engine, spec, options)
         except (InvalidArgumentError, NotSupportedError) as error:
-            _log.warning("table %s: the index %s isn't made anew: %s", meta.storage.root, spec.partition, error)
+            _log.warning("table %s: the index %s isn't rebuilt: %s", meta.storage.root, spec.partition, error)
     delete_intent(meta)

@@ -1,6 +1,6 @@
 """An upgrade that is under way, as a file says it: what a crash leaves is completed from there.
 
-pudi's own file: Hudi begins an upgrade that failed anew, and can't tell how far it came.
+pudi's own file: Hudi repeats a failed upgrade from the start, and doesn't know how far it came.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class UpgradeIntent:
     Attributes:
         old: the version that the table had.
         new: the version that it gets.
-        has_metadata: whether it had a metadata table, which is made anew.
-        indexes: the indexes that are made anew.
+        has_metadata: whether it had a metadata table, which is rebuilt.
+        indexes: the indexes that are rebuilt.
     """
 
     old: int
@@ -79,7 +79,7 @@ def delete_intent(meta: MetaClient) -> None:
 
 
 def with_noted(now: UpgradeIntent, noted: UpgradeIntent | None) -> UpgradeIntent:
-    """Return an upgrade with what an attempt that died has taken away already; indexes made since stay in it."""
+    """Return an upgrade with the indexes that a failed attempt has already dropped; indexes built since stay in it."""
     if noted is None:
         return now
     known = {spec.partition for spec in now.indexes}

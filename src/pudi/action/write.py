@@ -99,7 +99,7 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     check_validators(meta, request.engine)
     check_services(resolved, root)
     for view in (CompactionOptions, CleanOptions, ArchiveOptions):
-        view.of(resolved)  # a wrong one is told before anything is written
+        view.of(resolved)  # a wrong one is refused before anything is written
     timeline = meta.store.load()
     unchanged = None if request.since is None else unchanged_since(meta, timeline, request.since)
     seen = SchemaSeen.of(meta, timeline)

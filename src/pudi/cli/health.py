@@ -1,4 +1,4 @@
-"""Commands that look after a table: check, repair and doctor. They leave with 2 where something is wrong."""
+"""Commands for the health of a table: check, repair and doctor. They leave with 2 where something is wrong."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pudi.errors import InvalidArgumentError, PudiError
 def register(named: str) -> None:
     """Register the merger `module:Class`; the working folder is searched too.
 
-    Only what stands on the command line comes here, never what a table or an option says.
+    The arguments come from the command line only, never from a table or an option.
 
     Raises:
         InvalidArgumentError: it can't be imported, or made without arguments, or is no merger.

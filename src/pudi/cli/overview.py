@@ -73,10 +73,10 @@ def files(
 
 def _files(found: Sequence[SliceInfo], *, held: bool) -> Report:
     rows = [each.rows for each in found if each.base_file is not None]
-    told = "?" if None in rows else f"{sum(count or 0 for count in rows):,}"
+    records = "?" if None in rows else f"{sum(count or 0 for count in rows):,}"
     logs = sum(len(each.log_files) for each in found)
     total = sum(each.base_bytes + each.log_bytes + each.cdc_bytes for each in found)
-    title = f"{len(found):,} file slices, {size(total)}, {told} records in base files, {logs:,} log files"
+    title = f"{len(found):,} file slices, {size(total)}, {records} records in base files, {logs:,} log files"
     shown = report(
         ("partition", "file group", "instant", *(("state",) if held else ())),
         ("records", "base", "logs", "log bytes"),

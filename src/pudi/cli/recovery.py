@@ -83,7 +83,7 @@ def restore(
     """Restore a table to what it was when a commit completed; asks first."""
     with errors():
         table = opened(path, storage_option)
-        what = "Complete the pending restore of" if to is None else "Take back all commits after"
+        what = "Complete the pending restore of" if to is None else "Roll back all commits after"
         _confirm(yes or as_json or to is None, f"{what} {to} of {path}? Their files are deleted.")
         _report(table.restore(to, options=pairs("--option", option)), as_json)
 

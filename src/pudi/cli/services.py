@@ -1,4 +1,4 @@
-"""The command `pudi services`, a long-running process that looks after tables."""
+"""The command `pudi services`, a long-running process that maintains tables."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def services(
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
-    """Look after tables: run pending plans and what is due; print each action as a line of JSON.
+    """Maintain tables: run pending plans and what is due; print each action as a line of JSON.
 
-    A signal ends it after the running actions; a second one at once, and the next process takes their plans over. With
+    A signal ends it after the running actions; a second one immediately; the next process takes over their plans. With
     --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
     """
     with errors():

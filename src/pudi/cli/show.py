@@ -42,8 +42,8 @@ def _show(found: TableDescription, out: Console) -> None:
     facts = Report(show_header=False, show_edge=False, box=None, padding=(0, 2, 0, 0))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, told in _facts(found):
-        add(facts, [name, told])
+    for name, value in _facts(found):
+        add(facts, [name, value])
     out.print(facts)
     _commits(found, out)
     if found.pending:
@@ -70,9 +70,9 @@ def _facts(found: TableDescription) -> Iterator[tuple[str, str]]:
     yield "metadata table", _listed(found.metadata_table) or "none"
     files = found.size
     if files is not None:
-        told = "records not stated" if files.records is None else f"{files.records:,} records"
-        told += " in base files" if files.log_files else ""
-        yield "size", f"{told}; {files.file_groups:,} file groups in {files.partitions:,} partitions"
+        records = "records not stated" if files.records is None else f"{files.records:,} records"
+        records += " in base files" if files.log_files else ""
+        yield "size", f"{records}; {files.file_groups:,} file groups in {files.partitions:,} partitions"
         logs = f", {files.log_files:,} log files of {size(files.log_bytes)}" if files.log_files else ""
         yield "files", f"{files.base_files:,} base files of {size(files.base_bytes)}{logs}"
     yield "commits", f"{found.commits:,} on the active timeline"

@@ -24,21 +24,21 @@ class WrittenBase:
     Attributes:
         file: the file.
         rows: new versions of records, among others that lost.
-        laid: which of them are in the file, and what happened to old rows that may have the same keys.
+        merged: which of them are in the file, and what happened to old rows that may have the same keys.
         old: reads columns of these old rows.
         columns: reads columns of the file.
     """
 
     file: BaseFile
     rows: pa.Table
-    laid: Overlay
+    merged: Overlay
     old: Columns
     columns: Columns
 
     @property
     def replacing(self) -> np.ndarray:
         """Numbers of the rows that replace old ones."""
-        return np.asarray(self.laid.taken_from[self.laid.taken_from >= 0])
+        return np.asarray(self.merged.taken_from[self.merged.taken_from >= 0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _by_statistics(plan: ReadPlan, index: ExpressionIndex, where: Expr, read: Re
     bounds = bounds_of(found)
     stats: dict[str, BoundsArrays] = {}
     if isinstance(index.value, Call):
-        if depends_on_zone(index.value):  # whoever wrote it may have been in any
+        if depends_on_zone(index.value):  # its writer may have been in any
             low, high = widened(index.value, bounds.min, bounds.max)
             bounds = BoundsArrays(low, high, bounds.null_count, bounds.row_count, bounds.has_nan)
         stats[call_key(index.value)] = bounds

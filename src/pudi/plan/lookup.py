@@ -50,8 +50,8 @@ def asked_results(where: Expr, value: Expr) -> pa.Array | None:
         values: on a time zone, or on the character set of Hudi's process.
     """
     kind = type_of(value)
-    told = pt.is_string(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)
-    if not told or (isinstance(value, Call) and depends_on_zone(value)):
+    comparable = pt.is_string(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)
+    if not comparable or (isinstance(value, Call) and depends_on_zone(value)):
         return None
     values = _asked(where, lambda side: side == value)
     if values is None or len(values) > MOST_VALUES:

@@ -118,9 +118,9 @@ def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Range
         keys: the keys.
         kind: the column's type.
     """
-    told = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
-    told = told.filter(told["ColumnStatsMetadata"].is_valid())
-    return _at(ranges_of(stats_of_records(told), kind), pc.index_in(keys, value_set=told["key"].combine_chunks()))
+    found = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
+    found = found.filter(found["ColumnStatsMetadata"].is_valid())
+    return _at(ranges_of(stats_of_records(found), kind), pc.index_in(keys, value_set=found["key"].combine_chunks()))
 
 
 def _at(found: Ranges, places: pa.Array) -> Ranges:

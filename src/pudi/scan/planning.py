@@ -104,8 +104,8 @@ class Planner:
         kept = [None if stats is None else stats.kept(where, side) if side else 0 for side, _ in sides]
         if None not in kept:
             by = f" by {', '.join(done.columns)}" if done.columns else ""
-            told = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
-            yield f"clustering  {done.instant}{by}: the filter keeps {told[0]} of its files, {told[1]} before it"
+            kept_of = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
+            yield f"clustering  {done.instant}{by}: the filter keeps {kept_of[0]} of its files, {kept_of[1]} before it"
 
     def _found(self, plan: ReadPlan, table: MetadataTable, places: LookupResult) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""

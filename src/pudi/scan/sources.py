@@ -229,8 +229,8 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
 def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str) -> None:
     """Refuse a moment whose records were in file groups that a later commit replaced and a clean deleted.
 
-    A cleaner that counts slices deletes replaced file groups at once, and states no earliest commit. What a clean
-    deleted before the file group was replaced were older slices, of which no reader at the moment needs any.
+    A cleaner that counts slices deletes replaced file groups immediately, and states no earliest commit. What a clean
+    deleted before the file group was replaced were older slices, which no current reader needs.
     """
     later = [each for each in timeline.of(Action.REPLACECOMMIT) if each.requested > instant]
     replaced = {

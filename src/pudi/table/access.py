@@ -39,10 +39,10 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
     for who, read, written in _HUDI:
         known = config.version in read
         upgrades = known and config.version in written and config.version < _NEWEST[who]
-        told = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
+        reason = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
         if config.base_file_format == "HFILE":
-            known, told = False, _NO_HFILES
-        yield Access(who, known, known and config.version in written, told)
+            known, reason = False, _NO_HFILES
+        yield Access(who, known, known and config.version in written, reason)
     yield _hudi_rs(config)
 
 

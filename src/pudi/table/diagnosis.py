@@ -27,7 +27,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Whether somebody can read and write the table.
+    """Whether a release of Hudi or another reader can read and write the table.
 
     Attributes:
         who: a program and its versions.

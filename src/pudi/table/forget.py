@@ -21,7 +21,7 @@ from pudi.action.rollback import dead_writes, repair
 from pudi.action.schema_history import read_history
 from pudi.action.services.clean import Clean
 from pudi.action.services.compaction import Compaction
-from pudi.action.services.forgetting import CleanHistory, CompactGroups
+from pudi.action.services.hard_deletion import CleanHistory, CompactGroups
 from pudi.action.services.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
 from pudi.action.services.registry import planned_services
 from pudi.action.services.runner import PENDING, run, run_pending
@@ -123,7 +123,7 @@ class _Forgetting:
         return ServiceTarget.of_table(self.meta, self.engine, self.options)
 
     def _step(self, name: str, on: str, reason: str, work: Callable[[], object] | None, *, must: bool = False) -> None:
-        """Do one step; an error of a step that need not succeed is told, and the others are done."""
+        """Do one step; an error of a step that need not succeed is reported, and the other steps go on."""
         if work is None:
             self.steps.append(MaintenanceStep(name, on, Outcome.NOTHING, reason))
             return

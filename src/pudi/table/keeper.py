@@ -1,4 +1,4 @@
-"""A long-running process that looks after many tables: what `pudi services` runs."""
+"""A long-running process that maintains many tables: what `pudi services` runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 _LOOK_S = 0.2
 """How often waiting workers look whether something is due, or whether they shall stop."""
 _LONGEST_REST_S = 60 * 60.0
-"""A table that can't be looked after is tried again at least that often."""
+"""A table that can't be maintained is tried again at least that often."""
 _SEARCH_EVERY_S = 60 * 60.0
 """How often a table's folders are searched for orphaned files, which lists all of them."""
 
@@ -75,10 +75,10 @@ class _Turn:
 
 @dataclass(slots=True)
 class Keeper:
-    """Looks after tables: runs their pending plans and what is due, each table again and again.
+    """Maintains tables: runs their pending plans and what is due, each table again and again.
 
-    Several processes may look after the same tables, beside writers: each plan is run by one of them. A table that
-    can't be looked after, say since it can't be read, is tried again later and later; the others have their turns.
+    Several processes may maintain the same tables, beside writers: each plan is run by one of them. A table that
+    can't be maintained, for example because it can't be read, is tried again after ever longer waits; the others go on.
 
     Args:
         paths: roots of the tables.
@@ -103,7 +103,7 @@ class Keeper:
     _whole: bool = field(default=True, init=False, repr=False)
 
     def stop(self) -> None:
-        """Begin no further action. Running ones end; plans that they don't reach stay for whoever comes."""
+        """Begin no further action. Running ones end; plans that they don't reach stay for other processes."""
         self._stopped = True
 
     def run(self, *, again: bool) -> bool:
@@ -160,10 +160,10 @@ class Keeper:
                 stopping=lambda: self._stopped,
             )
             turn.failed, turn.searched = 0, began if search else turn.searched
-        except ConflictError as error:  # somebody is at work who must not be disturbed
+        except ConflictError as error:  # another process is at work
             _log.info("table %s is left until the next turn: %s", turn.path, error)
         except Exception as error:  # noqa: BLE001 - other tables are none the worse for it
-            _log.warning("table %s can't be looked after: %s", turn.path, error, exc_info=True)
+            _log.warning("table %s can't be maintained: %s", turn.path, error, exc_info=True)
             turn.table, turn.failed = None, turn.failed + 1
             rest = min(max(rest, _LOOK_S) * 2 ** min(turn.failed, 16), max(rest, _LONGEST_REST_S))
             text = f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)

@@ -102,13 +102,13 @@ class Overview:
     ) -> list[slices.SliceInfo]:
         """Return the table's file slices with their files, sizes and numbers of records, and what holds older ones.
 
-        What holds a slice is told by the rules of cleaning: the policy, a pending plan, savepoints. Files of writes
+        What holds a slice follows from the rules of cleaning: the policy, a pending plan, savepoints. Files of writes
         that haven't completed belong to no slice; `doctor` tells of those that were left behind.
 
         Args:
             everything: older slices and replaced file groups too, as long as their files are there.
             as_of: instead of now, the moment at which slices are those of the table; as in `scan`. Below table
-                version 8 slices have their later log files too, of which readers pass over later blocks.
+                version 8 slices have their later log files too, whose later blocks readers pass over.
             partitions: paths of the partitions to list; None for all.
             options: this call's options, over those of the `Table`: what a clean retains.
 

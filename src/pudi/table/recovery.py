@@ -74,7 +74,7 @@ class Recovery:
 
         Args:
             instant: requested time of the commit, or of the pending plan.
-            spark: a session on which indexes are made anew; None for this machine.
+            spark: a session on which indexes are rebuilt; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:
@@ -95,12 +95,12 @@ class Recovery:
         """Restore the table to what it was when a commit completed: later commits are rolled back, newest first.
 
         Nothing is touched unless all files of that state are there. Readers see the states of the commits in between
-        meanwhile. Other writers are refused until it's done. Indexes of the metadata table are made anew. If the
+        meanwhile. Other writers are refused until it's done. Indexes of the metadata table are rebuilt. If the
         process dies, the next call completes the restore.
 
         Args:
             to: requested time of the commit, with or without a savepoint; None only to complete a pending restore.
-            spark: a session on which indexes are made anew; None for this machine.
+            spark: a session on which indexes are rebuilt; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:

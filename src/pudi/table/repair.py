@@ -1,4 +1,4 @@
-"""Mend what a check found, and take away what dead writers left: named first, done only when that's wanted."""
+"""Repair what a check found, and delete what dead writers left: a dry run lists it first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RepairPlan:
     Attributes:
         found: what the check found.
         rebuilt: partitions of the metadata table to rebuild.
-        orphans: what would be taken away.
+        orphans: what would be deleted.
         dead: instants of writers that died, which would be rolled back.
         left: what can't be mended.
     """
@@ -71,7 +71,7 @@ class RepairResult:
         plan: what was found, and what was to be done.
         done: whether it was done; false where it wasn't wanted, or there was nothing to do.
         built: rebuilt partitions of the metadata table.
-        dropped: partitions that were taken away and not made, with the reason: readers do without them.
+        dropped: partitions that were dropped and not rebuilt, with the reason: readers do without them.
         after: what a check finds now; None where nothing was done.
     """
 

@@ -45,7 +45,7 @@ class Retention:
         Raises:
             InvalidArgumentError: a wrong option.
             NotSupportedError: a strategy that pudi doesn't know, or a table that this release can't write.
-            ConflictError: somebody wrote to one of the partitions meanwhile; nothing was deleted.
+            ConflictError: another process wrote to one of the partitions meanwhile; nothing was deleted.
         """
         meta, resolved = self._for_call(options)
         meta.reload()

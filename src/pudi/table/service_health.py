@@ -33,7 +33,7 @@ def service_targets(meta: MetaClient, options: Options) -> list[ServiceTarget]:
 
 
 def service_backlog(targets: Sequence[ServiceTarget]) -> tuple[tuple[ServiceBacklog, ...], tuple[Advice, ...]]:
-    """Return what waits for services, and advice where that can't be told."""
+    """Return what waits for services, and advice where that is unknown."""
     found, unknown = [], []
     for target in targets:
         on = _name(target)

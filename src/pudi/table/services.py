@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pudi.action import indexing
     from pudi.action import partitions_where as choosing
     from pudi.action.services import archive as archiving
-    from pudi.action.services import beside, maintenance, registry, runner, target
+    from pudi.action.services import async_services, maintenance, registry, runner, target
     from pudi.action.services import failures as failing
     from pudi.table import check as check_verb
     from pudi.table import diagnosis
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     choosing = lazy_module("pudi.action.partitions_where")
     indexing = lazy_module("pudi.action.indexing")
-    beside = lazy_module("pudi.action.services.beside")
+    async_services = lazy_module("pudi.action.services.async_services")
     archiving = lazy_module("pudi.action.services.archive")
     failing = lazy_module("pudi.action.services.failures")
     maintenance = lazy_module("pudi.action.services.maintenance")
@@ -78,7 +78,7 @@ class Services:
         meta, resolved = self._for_call(options)
         service = registry.service_named("log_compaction" if log_compaction else "compaction", meta.storage.root)
         on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
-        return runner.run_asked_for(service, on, when_due=_names_trigger(options))
+        return runner.run_on_request(service, on, when_due=_names_trigger(options))
 
     def clean(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> CommitResult | None:
         """Delete old file slices: run pending cleans, then plan and run one.
@@ -102,7 +102,7 @@ class Services:
         """
         meta, resolved = self._for_call(options)
         service = registry.service_named("clean", meta.storage.root)
-        return runner.run_asked_for(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        return runner.run_on_request(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> int:
         """Move old commits from the active timeline to the archive, with the cleans and rollbacks that are older.
@@ -125,7 +125,7 @@ class Services:
         on, service = target.ServiceTarget.of_table(meta, engine_of(None), resolved), archiving.Archive()
         moved = service.run(on)
         if failing.read_failure(meta.storage, service.name) is not None:
-            failing.forget(on, service.name)
+            failing.clear_failure(on, service.name)
         return moved
 
     def cluster(
@@ -180,7 +180,7 @@ class Services:
         given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
         meta, resolved = self._for_call(given)
         service = registry.service_named("clustering", meta.storage.root)
-        return runner.run_asked_for(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        return runner.run_on_request(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
 
     def maintain(
         self, *, dry_run: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
@@ -210,7 +210,7 @@ class Services:
         meta, resolved = self._for_call(options)
         return maintenance.maintain(meta, engine_of(None, spark), resolved, dry_run=dry_run)
 
-    def wait_for_services(self, seconds: float | None = None) -> beside.ServicesReport:
+    def wait_for_services(self, seconds: float | None = None) -> async_services.ServicesReport:
         """Wait for the services that run beside writes of this process (`hoodie.clean.async.enabled` and its like).
 
         Call it where a job ends, before the Spark session is stopped, or to see whether a service failed. Services of
@@ -222,7 +222,7 @@ class Services:
         Returns:
             The errors of services that failed at their last run, and what isn't done yet; `ok` is true without either.
         """
-        return beside.wait_for_services(self._meta, seconds)
+        return async_services.wait_for_services(self._meta, seconds)
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.

@@ -66,13 +66,13 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         rows = mixed.versions.rows
         taken[places] = np.where(mixed.is_older, -1, np.arange(len(places)))
         keep[places[mixed.versions.deleted]] = False
-    laid = Overlay(
+    merged = Overlay(
         base_rows=np.flatnonzero(keep),
         taken_from=taken[keep],
         inserted=np.empty(0, dtype=np.int64),
         deleted=int(np.count_nonzero(~keep)),
     )
-    return writer.replace(old, rows, laid, task.base)
+    return writer.replace(old, rows, merged, task.base)
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:

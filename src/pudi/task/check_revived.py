@@ -62,8 +62,8 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
     ):
         for versions in newer:
             base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
-            laid = apply_updates(base, versions, RECORD_KEY, rule)
-            found.append(_keys(base.take(pa.array(laid.base_rows[laid.taken < 0]))))
+            merged = apply_updates(base, versions, RECORD_KEY, rule)
+            found.append(_keys(base.take(pa.array(merged.base_rows[merged.taken < 0]))))
     return pa.concat_arrays(found).unique()
 
 

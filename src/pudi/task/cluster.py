@@ -66,7 +66,7 @@ class ClusterTask:
         count: how many it writes.
         portions: number of portions of the group's records, each of which fits in memory.
         weight: approximate bytes read and written.
-        buckets: the buckets of the partition as they will be, of which the new file groups are some; None to divide
+        buckets: the buckets of the partition as they will be, among them the new file groups; None to divide
             records evenly.
     """
 

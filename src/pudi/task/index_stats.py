@@ -52,8 +52,8 @@ def _stats_of_log(storage: Storage, file: LogFile, spec: StatsSpec) -> pa.Table:
     records = [decode_data(block, tops) for block in data]
     if records:
         return stats_of_log([_together(records)], records[0].schema, spec)
-    told = [block_schema(block) for block in blocks if Header.SCHEMA in block.headers]
-    return stats_of_log([], avro_to_arrow(told[-1]) if told else pa.schema([]), spec)
+    schemas = [block_schema(block) for block in blocks if Header.SCHEMA in block.headers]
+    return stats_of_log([], avro_to_arrow(schemas[-1]) if schemas else pa.schema([]), spec)
 
 
 def _together(records: list[pa.Table]) -> pa.Table:

@@ -46,14 +46,14 @@ class _Part:
     Attributes:
         base: the rows.
         numbers: their numbers in the base file.
-        laid: the outcome; None if no log block counts.
+        merged: the outcome; None if no log block counts.
         logs: see `Merged`.
         spilled: whether unchanged base rows come after all parts, in their order.
     """
 
     base: pa.Table
     numbers: np.ndarray
-    laid: MergeResult | None
+    merged: MergeResult | None
     logs: LogCounts
     spilled: bool = False
 
@@ -97,19 +97,19 @@ class MergedSlices:
         """
         target = self._target(wanted)
         gone: list[np.ndarray] | None = None
-        for part in self._laid(file_slice, target, target, wanted):
-            if part.laid is None:
+        for part in self._merge(file_slice, target, target, wanted):
+            if part.merged is None:
                 yield Merged(self._as_wanted(part.base, wanted), part.logs)
                 continue
-            rows = _winners(part.laid) if part.spilled else _gather(part.base, part.laid, wanted)
+            rows = _winners(part.merged) if part.spilled else _gather(part.base, part.merged, wanted)
             if part.spilled:
-                gone = [*(gone or ()), part.numbers[~_staying(part.base, part.laid)]]
+                gone = [*(gone or ()), part.numbers[~_staying(part.base, part.merged)]]
             yield Merged(
                 rows=self._as_wanted(rows, wanted),
                 logs=part.logs,
-                updated=int(np.count_nonzero(part.laid.taken >= 0)),
-                deleted=part.base.num_rows - len(part.laid.base_rows),
-                inserted=len(part.laid.inserted),
+                updated=int(np.count_nonzero(part.merged.taken >= 0)),
+                deleted=part.base.num_rows - len(part.merged.base_rows),
+                inserted=len(part.merged.inserted),
             )
         if gone is not None:
             yield from self._remaining(file_slice, np.concatenate(gone), target, wanted)
@@ -132,16 +132,16 @@ class MergedSlices:
         Together with the base rows that `replaced` doesn't name they are the slice's records. Arguments and errors as
         of `parts`.
         """
-        for part in self._laid(file_slice, self._target(wanted), self._light):
-            if part.laid is not None:
-                yield self._as_wanted(_winners(part.laid), wanted)
+        for part in self._merge(file_slice, self._target(wanted), self._light):
+            if part.merged is not None:
+                yield self._as_wanted(_winners(part.merged), wanted)
 
     def replaced(self, file_slice: FileSlice) -> np.ndarray:
         """Return the row numbers of replaced and deleted base rows; errors as of `parts`."""
         gone = [np.zeros(0, dtype=np.int64)]
-        for part in self._laid(file_slice, self._light, self._light):
-            if part.laid is not None:
-                gone.append(part.numbers[~_staying(part.base, part.laid)])
+        for part in self._merge(file_slice, self._light, self._light):
+            if part.merged is not None:
+                gone.append(part.numbers[~_staying(part.base, part.merged)])
         return np.sort(np.concatenate(gone))
 
     def folded(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[Versions, LogCounts]]:
@@ -183,7 +183,7 @@ class MergedSlices:
     def _logs(self) -> LogVersions:
         return LogVersions(self.storage, self.merging, self.history)
 
-    def _laid(
+    def _merge(
         self, file_slice: FileSlice, of_logs: pa.Schema, of_base: pa.Schema, staying: Sequence[str] | None = None
     ) -> Iterator[_Part]:
         """Yield base rows with the outcome of merging.
@@ -200,7 +200,9 @@ class MergedSlices:
         if scope.among is not None and partial:
             # Columns that partial updates lack may come from commits outside the range; Hudi 1.2 fails on these reads.
             everything = replace(self.merging, scope=replace(scope, among=None))
-            yield from replace(self, merging=everything, commit_times=None)._laid(file_slice, of_logs, of_base, staying)
+            yield from replace(self, merging=everything, commit_times=None)._merge(
+                file_slice, of_logs, of_base, staying
+            )
             return
         if not blocks:
             for numbers, base in self._base(file_slice, of_base):
@@ -231,12 +233,12 @@ class MergedSlices:
         coming = next(groups, None)
         while coming is not None:
             (numbers, base), coming = coming, next(groups, None)
-            laid = apply_updates(base, newer, key, self.merging.rule, mixed_anew=True)
+            merged = apply_updates(base, newer, key, self.merging.rule, mixed_anew=True)
             unmet = np.zeros(len(newer), dtype=bool)
-            unmet[laid.inserted] = True
+            unmet[merged.inserted] = True
             new &= unmet
-            inserted = np.flatnonzero(new) if coming is None else laid.inserted[:0]
-            yield _Part(base, numbers, replace(laid, inserted=inserted), counts)
+            inserted = np.flatnonzero(new) if coming is None else merged.inserted[:0]
+            yield _Part(base, numbers, replace(merged, inserted=inserted), counts)
             counts = counts.of_rest
 
     def _over_buckets(
@@ -252,8 +254,8 @@ class MergedSlices:
         for runs, rows in buckets.parts(empty):
             newer = fold(runs, RECORD_KEY, rule)
             base = rows.drop_columns([ROW])
-            laid = apply_updates(base, newer, RECORD_KEY, rule, mixed_anew=True)
-            yield _Part(base, np.asarray(rows[ROW]), laid, replace(counts, keys=len(newer)), spilled=True)
+            merged = apply_updates(base, newer, RECORD_KEY, rule, mixed_anew=True)
+            yield _Part(base, np.asarray(rows[ROW]), merged, replace(counts, keys=len(newer)), spilled=True)
             counts = counts.of_rest
 
     @property
@@ -350,25 +352,25 @@ _ORC_SWELLS = 4
 """Approximate ratio of the size of Arrow columns to ORC bytes."""
 
 
-def _staying(base: pa.Table, laid: MergeResult) -> np.ndarray:
+def _staying(base: pa.Table, merged: MergeResult) -> np.ndarray:
     """Return which base rows stay unchanged."""
     stays = np.zeros(base.num_rows, dtype=bool)
-    stays[laid.base_rows[laid.taken < 0]] = True
+    stays[merged.base_rows[merged.taken < 0]] = True
     return stays
 
 
-def _winners(laid: MergeResult) -> pa.Table:
+def _winners(merged: MergeResult) -> pa.Table:
     """Return the versions that replace base rows, and new records."""
-    places = np.concatenate([laid.taken[laid.taken >= 0], laid.inserted])
-    return laid.rows.take(pa.array(places))
+    places = np.concatenate([merged.taken[merged.taken >= 0], merged.inserted])
+    return merged.rows.take(pa.array(places))
 
 
-def _gather(base: pa.Table, laid: MergeResult, wanted: Sequence[str]) -> pa.Table:
+def _gather(base: pa.Table, merged: MergeResult, wanted: Sequence[str]) -> pa.Table:
     """Return columns of merged records: unchanged and replaced base rows in order, then new records."""
     names = list(wanted) or base.column_names[:1]
-    replaced = np.where(laid.taken < 0, laid.base_rows, base.num_rows + laid.taken)
-    places = np.concatenate([replaced, base.num_rows + laid.inserted])
-    rows = laid.rows.select(base.column_names)
+    replaced = np.where(merged.taken < 0, merged.base_rows, base.num_rows + merged.taken)
+    places = np.concatenate([replaced, base.num_rows + merged.inserted])
+    rows = merged.rows.select(base.column_names)
     if not base.num_rows and len(places) == rows.num_rows:
         return rows
     return pa.concat_tables([base, rows]).select(names).take(pa.array(places))

@@ -92,13 +92,13 @@ class RecordStaging:
 
 def _changed_keys(written: WrittenBase) -> tuple[pa.Array, pa.Array]:
     """Return the keys of a file's new rows, and of rows beside removed ones with the same key; and those removed."""
-    laid = written.laid
-    new = whole(written.rows[RECORD_KEY].take(pa.array(laid.inserted)))
+    merged = written.merged
+    new = whole(written.rows[RECORD_KEY].take(pa.array(merged.inserted)))
     gone = new.slice(0, 0)
-    if laid.deleted:
+    if merged.deleted:
         keys = whole(written.old([RECORD_KEY])[RECORD_KEY])
         leaves = np.ones(len(keys), dtype=bool)
-        leaves[laid.base_rows] = False
+        leaves[merged.base_rows] = False
         gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
         new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
     return new, gone

@@ -48,13 +48,13 @@ class RewrittenFile:
     Attributes:
         content: the file.
         num_rows: its rows.
-        laid: the outcome for old rows that may have keys of the new versions.
+        merged: the outcome for old rows that may have keys of the new versions.
         old: reads columns of these rows.
     """
 
     content: pa.Buffer
     num_rows: int
-    laid: Overlay
+    merged: Overlay
     old: Columns
 
 
@@ -133,19 +133,19 @@ class FileRewriter:
         met = candidate_groups(self.reader, span) if span else []
         ordering = [name for name in spec.rule.ordering_fields if spec.rule.compares and name in spec.schema.names]
         self._compared = self._read(self.reader, [RECORD_KEY, *ordering], met)
-        laid = overlay(
+        merged = overlay(
             self._compared, rows, RECORD_KEY, spec.rule, unconditional_delete=spec.operation is Operation.DELETE
         )
-        if not laid.matched and not len(laid.inserted):
+        if not merged.matched and not len(merged.inserted):
             return None
-        bloom = self._bloom_filter(laid)
+        bloom = self._bloom_filter(merged)
         self.reader.prefetch()
-        parts = self._parts(self._groups(met, laid), rows, laid.inserted)
+        parts = self._parts(self._groups(met, merged), rows, merged.inserted)
         if not parts:
             raise NotMovableError("no row is left", path=self.reader.path)
         content = self._file.rewritten(parts, spec.avro_schema, bloom)
         return RewrittenFile(
-            content, sum(part.rows.num_rows for part in parts), laid, partial(self._compared_rows, met)
+            content, sum(part.rows.num_rows for part in parts), merged, partial(self._compared_rows, met)
         )
 
     def _compared_rows(self, met: Sequence[int], names: Sequence[str]) -> pa.Table:
@@ -158,16 +158,16 @@ class FileRewriter:
                 rows = rows.append_column(self._schema.field(name), read[name])
         return rows.select(list(names))
 
-    def _bloom_filter(self, laid: Overlay) -> BloomFilter | None:
-        if self.spec.files.parquet.bloom is not None and (len(laid.inserted) or laid.deleted):
+    def _bloom_filter(self, merged: Overlay) -> BloomFilter | None:
+        if self.spec.files.parquet.bloom is not None and (len(merged.inserted) or merged.deleted):
             raise NotMovableError("the bloom filter changes, which all keys make", path=self.reader.path)
         return self._file.bloom_filter()
 
-    def _groups(self, met: Sequence[int], laid: Overlay) -> list[_Group]:
+    def _groups(self, met: Sequence[int], merged: Overlay) -> list[_Group]:
         keep = np.zeros(self._compared.num_rows, dtype=bool)
-        keep[laid.base_rows] = True
+        keep[merged.base_rows] = True
         taken = np.full(self._compared.num_rows, -1)
-        taken[laid.base_rows] = laid.taken_from
+        taken[merged.base_rows] = merged.taken_from
         groups, start, compared = [], 0, set(met)
         for number in range(self.reader.num_groups):
             rows = self.reader.group_rows(number)

@@ -105,12 +105,12 @@ class SecondaryStaging:
 
     def _changes(self, written: WrittenBase) -> tuple[pa.Array, pa.Array]:
         """Return the added keys and the removed keys."""
-        laid, wanted = written.laid, [RECORD_KEY, self.column.split(".", 1)[0]]
+        merged, wanted = written.merged, [RECORD_KEY, self.column.split(".", 1)[0]]
         old = written.old(wanted)
         stays = np.zeros(old.num_rows, dtype=bool)
-        stays[laid.base_rows[laid.taken_from < 0]] = True
+        stays[merged.base_rows[merged.taken_from < 0]] = True
         left = old.filter(pa.array(~stays))
-        numbers = np.concatenate([written.replacing, laid.inserted])
+        numbers = np.concatenate([written.replacing, merged.inserted])
         fresh = written.rows.select(wanted).take(pa.array(numbers)) if len(numbers) else left.slice(0, 0)
         new, gone = _keys_of(fresh, self.column).unique(), _keys_of(left, self.column).unique()
         # further rows with the keys of those that change: copies, and rows that an older version didn't replace

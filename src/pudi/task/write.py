@@ -158,7 +158,7 @@ class _Change:
     """How a file differs from the version before; see `WrittenBase`."""
 
     rows: pa.Table
-    laid: Overlay
+    merged: Overlay
     old: Columns
 
 
@@ -180,8 +180,8 @@ class SliceWriter:
 
     def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
-        laid = Overlay.appending(0, rows.num_rows)
-        change = _Change(rows, laid, rows.slice(0, 0).select)
+        merged = Overlay.appending(0, rows.num_rows)
+        change = _Change(rows, merged, rows.slice(0, 0).select)
         return self._write(self.rows_of(rows), Counts(rows.num_rows, rows.num_rows), None, change)
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
@@ -204,33 +204,33 @@ class SliceWriter:
                 pass
         old = self._read(reader, base)
         if not self.spec.meets_by_key:
-            laid = Overlay.appending(old.num_rows, rows.num_rows)
+            merged = Overlay.appending(old.num_rows, rows.num_rows)
         elif self.spec.rule.mixes:
             shared = old.select([name for name in old.column_names if name in rows.column_names])
             mixed = apply_updates(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
-            laid, rows = mixed.numbers, mixed.rows
+            merged, rows = mixed.numbers, mixed.rows
         else:
-            laid = overlay(
+            merged = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
             )
-        if not laid.matched and not len(laid.inserted):
+        if not merged.matched and not len(merged.inserted):
             return FileResult(self.task.number, 0, None)
-        return self.replace(old, rows, laid, base)
+        return self.replace(old, rows, merged, base)
 
     def _copy_on_write(self, rows: pa.Table, base: BaseFile, reader: BaseFileReader) -> FileResult:
         """Like `rewrite`, but copies what stays the same as it is stored; raises NotMovableError if it can't."""
         made = FileRewriter(reader, self.spec, self._new_meta).rewritten(rows)
         if made is None:
             return FileResult(self.task.number, 0, None)
-        laid = made.laid
-        counts = Counts(made.num_rows, len(laid.inserted), laid.updated, laid.deleted)
-        return self._store(made.content, None, counts, base, _Change(rows, laid, made.old))
+        merged = made.merged
+        counts = Counts(made.num_rows, len(merged.inserted), merged.updated, merged.deleted)
+        return self._store(made.content, None, counts, base, _Change(rows, merged, made.old))
 
-    def replace(self, old: pa.Table, rows: pa.Table, laid: Overlay, base: BaseFile) -> FileResult:
-        """Write the next version of a file group from base rows and newer versions, as merged in `laid`."""
-        table = self._merge(old, rows, laid)
-        counts = Counts(table.num_rows, len(laid.inserted), laid.updated, laid.deleted)
-        return self._write(table, counts, base, _Change(rows, laid, old.select))
+    def replace(self, old: pa.Table, rows: pa.Table, merged: Overlay, base: BaseFile) -> FileResult:
+        """Write the next version of a file group from base rows and newer versions, as merged in `merged`."""
+        table = self._merge(old, rows, merged)
+        counts = Counts(table.num_rows, len(merged.inserted), merged.updated, merged.deleted)
+        return self._write(table, counts, base, _Change(rows, merged, old.select))
 
     def read(self, base: BaseFile) -> pa.Table:
         """Return the base file's rows in the table's types, without columns that are constant in the new file."""
@@ -254,14 +254,16 @@ class SliceWriter:
         rows = reader.read([name for name in stored if name is not None and name in present])
         return conform_read(rows, wanted, path=base.path, names=names)
 
-    def _merge(self, old: pa.Table, rows: pa.Table, laid: Overlay) -> pa.Table:
+    def _merge(self, old: pa.Table, rows: pa.Table, merged: Overlay) -> pa.Table:
         """Return old and new versions in the order of the new file; new ones get meta fields, all the file's name."""
-        replaced = laid.taken_from >= 0
-        fresh = rows.take(pa.array(np.concatenate([laid.taken_from[replaced], laid.inserted])))
+        replaced = merged.taken_from >= 0
+        fresh = rows.take(pa.array(np.concatenate([merged.taken_from[replaced], merged.inserted])))
         # row numbers in the concatenation of old rows and new versions
-        source = laid.base_rows.copy()
+        source = merged.base_rows.copy()
         source[replaced] = old.num_rows + np.arange(np.count_nonzero(replaced))
-        source = np.concatenate([source, old.num_rows + np.arange(fresh.num_rows - len(laid.inserted), fresh.num_rows)])
+        source = np.concatenate(
+            [source, old.num_rows + np.arange(fresh.num_rows - len(merged.inserted), fresh.num_rows)]
+        )
         unchanged = len(source) == old.num_rows and not fresh.num_rows
         columns = []
         for name in (*META_FIELDS, *self.spec.schema.names):
@@ -302,7 +304,7 @@ class SliceWriter:
         size = int(content.size)
         columns = partial(columns_of_base, content, table, self.spec.schema)
         file = BaseFile(partition, self.name, size)
-        written = WrittenBase(file, change.rows, change.laid, change.old, columns)
+        written = WrittenBase(file, change.rows, change.merged, change.old, columns)
         staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
         stat = WriteStat(
             file_id=self.task.file_id,

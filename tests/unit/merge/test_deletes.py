@@ -29,10 +29,10 @@ def test_markers_are_compared_as_text(column: list[object], marker: str) -> None
 def test_marked_deletes_obey_the_order() -> None:
     base = pa.table({"key": ["a", "c"], "x": [5, 5], "op": ["I", "I"]})
     incoming = pa.table({"key": ["a", "c", "h"], "x": [5, 4, 1], "op": ["D", "D", "D"]})
-    laid = overlay(base, incoming, "key", MARKED, unconditional_delete=False)
-    assert laid.base_rows.tolist() == [1]
-    assert laid.taken_from.tolist() == [-1]
-    assert not len(laid.inserted)
+    merged = overlay(base, incoming, "key", MARKED, unconditional_delete=False)
+    assert merged.base_rows.tolist() == [1]
+    assert merged.taken_from.tolist() == [-1]
+    assert not len(merged.inserted)
 
 
 def test_columns_that_mark_deletes() -> None:

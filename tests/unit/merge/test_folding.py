@@ -1,4 +1,4 @@
-"""Versions folded and laid over a base, against the rules of merging applied record by record."""
+"""Versions folded and applied to a base, against the rules of merging applied record by record."""
 
 from __future__ import annotations
 
@@ -228,16 +228,16 @@ def test_logs_over_a_base(logs: list[Run], stored: dict[str, dict[str, Any]], na
 
     columns = {n: pa.array([v[n] for v in stored.values()], kind) for n, kind in KINDS.items()}
     base = pa.table({key: pa.array(list(stored), pa.string()), **columns})
-    laid = apply_updates(base, folded, key, rule)
-    taken = pa.Table.from_pylist(laid.rows.to_pylist(), schema=laid.rows.schema)
+    merged = apply_updates(base, folded, key, rule)
+    taken = pa.Table.from_pylist(merged.rows.to_pylist(), schema=merged.rows.schema)
     found = [
         (base if new < 0 else taken).slice(old if new < 0 else new, 1).to_pylist()[0]
-        for old, new in zip(laid.base_rows.tolist(), laid.taken.tolist(), strict=True)
+        for old, new in zip(merged.base_rows.tolist(), merged.taken.tolist(), strict=True)
     ]
-    found += taken.take(pa.array(laid.inserted)).to_pylist()
+    found += taken.take(pa.array(merged.inserted)).to_pylist()
     assert [(row[key], shown({n: row.get(n) for n in KINDS})) for row in found] == [(k, shown(v)) for k, v in table]
-    assert laid.matched == len(set(stored) & set(expected))
-    assert laid.deleted == len(stored) - len(laid.base_rows)
+    assert merged.matched == len(set(stored) & set(expected))
+    assert merged.deleted == len(stored) - len(merged.base_rows)
 
 
 @given(rows, st.sampled_from(sorted(RULES)))
@@ -303,10 +303,10 @@ def test_a_late_record_that_fills_nothing(deletes_win: bool) -> None:
     rule = replace(RULES["ignore"], deletes_win=deletes_win)
     base = pa.table({"k": ["x", "y", "z"], "t": [5, 5, 5], "a": ["a", None, "b"]})
     late = pa.table({"k": ["x", "y", "z"], "t": [4, 4, 4], "a": [None, None, "c"], DELETED: [False, False, True]})
-    laid = apply_updates(base, Versions.of(late, rule), "k", rule)
-    stays = [number < 0 for number in laid.taken.tolist()]
+    merged = apply_updates(base, Versions.of(late, rule), "k", rule)
+    stays = [number < 0 for number in merged.taken.tolist()]
     assert stays == ([False, False] if deletes_win else [True, False, True])  # null is a gap, filled or not
-    assert laid.deleted == int(deletes_win)
+    assert merged.deleted == int(deletes_win)
     light, anew = (
         apply_updates(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, mixed_anew=True)
         for names in (["k", "t"], ["k", "t", "a"])

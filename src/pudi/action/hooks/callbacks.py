@@ -1,4 +1,4 @@
-"""Commit callbacks: functions and an HTTP endpoint that are told about each completed commit.
+"""Commit callbacks: functions and an HTTP endpoint that are called after each completed commit.
 
 Source: HoodieWriteCommitCallback, called by BaseHoodieWriteClient.commitStats.
 """
@@ -26,7 +26,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """What a commit callback is told (HoodieWriteCommitCallbackMessage).
+    """What a commit callback gets (HoodieWriteCommitCallbackMessage).
 
     Attributes:
         commit_time: requested time of the commit, as `CommitResult.instant`.

@@ -10,7 +10,7 @@ def checked_name(hook: str, name: str, function: object) -> str:
 
     Args:
         hook: what it is registered as, for the message.
-        name: the name in an option, of which several are separated by commas.
+        name: the name in an option; an option separates several names by commas.
         function: the function.
 
     Raises:

@@ -184,7 +184,7 @@ def open_reporter(options: MetricsOptions, context: Context) -> Reporter:
 def close_reporters() -> None:
     """Close all reporters of this process, as its end does: what wasn't pushed yet is, and ports are free again.
 
-    Actions that begin later open them anew.
+    Actions that begin later open them again.
     """
     with _opening:
         doomed = list(_OPEN.values())

@@ -120,7 +120,7 @@ class Validation:
 
 
 def touched(written: CommitMetadata) -> frozenset[str]:
-    """Return the partitions that a commit writes to, or of which it replaces file groups."""
+    """Return the partitions that a commit writes to, or where it replaces file groups."""
     return frozenset({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
 
 

@@ -48,7 +48,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
     except CorruptError as error:
         raise CorruptError(
             f"the metadata table's properties are damaged: {error.message}; restore them from a copy, or write with "
-            f"{MetadataOptions.enabled}=false, which takes the metadata table away, and it's made anew by the next "
+            f"{MetadataOptions.enabled}=false, which drops the metadata table; the next "
             "write with true",
             table=meta.storage.root,
             path=f"{METADATA_DIR}/{PROPERTIES}",

@@ -76,7 +76,7 @@ def commit_changes(
         discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
         timeline = with_inflight_builds(listed, building)
-    of_indexes = {} if logs is None else logs.verified(mdt, timeline, maintained)
+    of_indexes = {} if logs is None else logs.verify(mdt, timeline, maintained)
     slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
     parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
     if logs is None:
@@ -97,7 +97,7 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
     if not slices:
         raise CorruptError(
             f"partition {partition} of the metadata table has no file groups; write with "
-            f"{MetadataOptions.enabled}=false, which takes the metadata table away",
+            f"{MetadataOptions.enabled}=false, which drops the metadata table",
             table=mdt.storage.root,
         )
     shards, gone = shard_of(changes.keys, len(slices)), shard_of(changes.gone, len(slices))

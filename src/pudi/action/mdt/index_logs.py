@@ -1,7 +1,7 @@
 """Log files of record-level indexes: a commit writes them before it takes the table's lock, and verifies them under it.
 
 The engine's jobs may take long, so no other writer waits for them. The metadata table's deltacommit is requested before
-the jobs run: readers ignore its log files until it completes, and whoever rolls the commit back finds them. Below
+the jobs run: readers ignore its log files until it completes, and a rollback of the commit finds them. Below
 version 8 a log file belongs to the slice that was the latest one when the file was named, so a slice that changed
 meanwhile refuses the commit.
 """
@@ -132,7 +132,7 @@ class IndexLogs:
     works: tuple[ShardWork, ...]
     stats: Stats
 
-    def verified(self, mdt: MetaClient, own: Timeline, maintained: Collection[str]) -> Stats:
+    def verify(self, mdt: MetaClient, own: Timeline, maintained: Collection[str]) -> Stats:
         """Return the statistics of the log files that count, under the table's lock; delete the others.
 
         Log files of an index that another process dropped don't count, nor those of an index whose entries were rolled
@@ -148,7 +148,7 @@ class IndexLogs:
         """
         current = own.find(self.instant.requested, Action.DELTACOMMIT)
         if current is None or current.state is not State.INFLIGHT:
-            raise self._changed(mdt, "the metadata table was made anew")
+            raise self._changed(mdt, "the metadata table was rebuilt")
         counted = {}
         for work in self.works:
             partition = work.staged.partition
@@ -162,7 +162,7 @@ class IndexLogs:
             if not {stat.path for stat in stats} <= {info.path for info in files} or (
                 own.rules.logs_name_their_slice and moved
             ):
-                raise self._changed(mdt, f"the index {partition} was made anew or compacted")
+                raise self._changed(mdt, f"the index {partition} was rebuilt or compacted")
             counted[partition] = stats
         return counted
 

@@ -105,7 +105,7 @@ def _needed_by_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions
     """Return how many commits stay for cleans: those that they retain and two more.
 
     By hours they count back from the newest commit. By commits the number counts from the start, which it doesn't in
-    Hudi: where archiving begins before so many commits are there, Hudi never cleans.
+    Hudi: if archiving begins before that number of commits is reached, Hudi never cleans.
     """
     commits = timeline.commits
     if options.policy == CleanPolicy.VERSIONS or not commits:

@@ -258,8 +258,8 @@ def _partitions(
     last = last_clean(meta, timeline)
     before = last.get("earliestCommitToRetain") or ""
     extra = last.get("extraMetadata") or {}
-    told = extra.get(_SAVEPOINTS) or ""
-    ended = {each for each in told.split(",") if each} - savepoints.keys()
+    listed = extra.get(_SAVEPOINTS) or ""
+    ended = {each for each in listed.split(",") if each} - savepoints.keys()
     start = timeline.start
     whole = not options.incremental or _FILTERED in extra or bool(ended) or not before
     if retained is None or whole or start is None or before < start:

@@ -132,7 +132,7 @@ class Clustering(PlannedService):
         return bool(pending) and consistent_buckets(target, timeline) is not None
 
     def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
-        """After a commit by somebody who ignored the plan: the slices that it names are no longer the latest ones."""
+        """Whether another writer ignored the plan: its slices are no longer the latest ones."""
         return bool(_outdated(target.meta, timeline, _read_plan(target.meta, instant)))
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ClusteringRun:

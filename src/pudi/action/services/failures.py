@@ -81,14 +81,14 @@ def failures(storage: Storage) -> dict[str, ServiceFailure]:
     return {name: failure for name, failure in found.items() if failure is not None}
 
 
-def resting(target: ServiceTarget, failure: ServiceFailure | None) -> bool:
+def is_resting(target: ServiceTarget, failure: ServiceFailure | None) -> bool:
     """Return whether a service is not tried now."""
     return failure is not None and target.meta.context.clock.now_ms() < failure.rests_until_ms
 
 
 @contextmanager
-def remembered(target: ServiceTarget, service: str, before: ServiceFailure | None) -> Iterator[None]:
-    """Note the failure of an attempt at a service, or forget the failures before it once it succeeds.
+def note_outcome(target: ServiceTarget, service: str, before: ServiceFailure | None) -> Iterator[None]:
+    """Note the failure of an attempt at a service; clear the earlier failures if it succeeds.
 
     A plan that another process runs is no failure. A note that can't be written is logged: the attempt's own error
     counts.
@@ -108,12 +108,12 @@ def remembered(target: ServiceTarget, service: str, before: ServiceFailure | Non
         _note(target, ServiceFailure(service, _text_of(error), times, since_ms, now_ms))
         raise
     if before is not None:
-        forget(target, service)
+        clear_failure(target, service)
 
 
-def forget(target: ServiceTarget, service: str) -> None:
-    """Forget the failures of a service."""
-    with suppress(PudiError):  # the next success forgets them
+def clear_failure(target: ServiceTarget, service: str) -> None:
+    """Delete the note that a service failed."""
+    with suppress(PudiError):  # the next success deletes it
         target.meta.storage.delete([service_failure_path(service)])
 
 

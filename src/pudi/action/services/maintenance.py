@@ -20,7 +20,7 @@ from pudi.action.orphans import find_orphans, remove_orphans
 from pudi.action.rebuild import finish_rebuild
 from pudi.action.rollback import dead_writes, refuse_pending_restore, repair
 from pudi.action.services import registry
-from pudi.action.services.failures import ServiceFailure, failures, forget, remembered, resting
+from pudi.action.services.failures import ServiceFailure, clear_failure, failures, is_resting, note_outcome
 from pudi.action.services.lease import PlanTakenError, is_available
 from pudi.action.services.runner import PENDING, run, run_instant
 from pudi.action.services.service import DirectService, PlannedService, TableService
@@ -51,7 +51,7 @@ class Outcome(str, Enum):
     NOTHING = "nothing to do"
     """It was due, and there was nothing to do."""
     LEFT = "left"
-    """It isn't due, somebody else is at it, or it rests after failures."""
+    """It isn't due, another process runs it, or it rests after failures."""
     FAILED = "failed"
     """It was due, and failed; the other steps were done."""
 
@@ -225,7 +225,7 @@ class _Work:
         for pending in target.load_timeline().of(service.action, *PENDING):
             if not is_available(target.meta, pending, target.write_options):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))
-            elif before is not None and resting(target, before):
+            elif before is not None and is_resting(target, before):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, str(before), pending.requested))
                 whole = False
             else:
@@ -234,14 +234,14 @@ class _Work:
         return whole
 
     def _run_due(self, service: TableService, target: ServiceTarget, on: str, before: ServiceFailure | None) -> None:
-        if before is not None and resting(target, before):
+        if before is not None and is_resting(target, before):
             self._say(MaintenanceStep(service.name, on, Outcome.LEFT, str(before)))
             return
         try:
             need = service.need(target, target.load_timeline())
         except Exception as error:
             if not self.dry_run:
-                with suppress(Exception), remembered(target, service.name, before):
+                with suppress(Exception), note_outcome(target, service.name, before):
                     raise
             self._say(MaintenanceStep(service.name, on, Outcome.FAILED, _told(error)))
             return
@@ -251,7 +251,7 @@ class _Work:
         if need is not None:
             self._say(MaintenanceStep(service.name, on, Outcome.LEFT, need.text, need.blocked_by))
         if before is not None and not self.dry_run:
-            forget(target, service.name)
+            clear_failure(target, service.name)
 
     def _say(self, step: MaintenanceStep) -> bool:
         self.steps.append(step)
@@ -263,7 +263,7 @@ class _Work:
         service: TableService, target: ServiceTarget, before: ServiceFailure | None, pending: Instant | None = None
     ) -> object:
         """Run a pending plan of a service, or the service, and remember whether that failed."""
-        with remembered(target, service.name, before):
+        with note_outcome(target, service.name, before):
             if isinstance(service, DirectService):
                 return service.run(target)
             assert isinstance(service, PlannedService)

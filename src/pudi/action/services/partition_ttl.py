@@ -87,7 +87,7 @@ class PartitionTtl(DirectService):
 
         Raises:
             NotSupportedError: a strategy that pudi doesn't know, or a table that it can't write.
-            ConflictError: somebody wrote to one of them meanwhile; nothing is deleted.
+            ConflictError: another process wrote to one of them meanwhile; nothing is deleted.
         """
         meta = target.meta
         phases = Phases.of(meta, self.name)

@@ -20,8 +20,8 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, sweep
-from pudi.action.services import beside, registry
-from pudi.action.services.failures import forget, read_failure, remembered, resting
+from pudi.action.services import async_services, registry
+from pudi.action.services.failures import clear_failure, is_resting, note_outcome, read_failure
 from pudi.action.services.lease import PlanTakenError, ServiceLease, is_available, lease
 from pudi.action.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
@@ -103,14 +103,14 @@ def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timelin
     return last
 
 
-def run_asked_for(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
+def run_on_request(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
     """Run a service because a user asks for it: also while it rests after failures, which a success ends.
 
     Arguments, result and errors as of `run`.
     """
     done = run(service, target, when_due=when_due)
     if read_failure(target.meta.storage, service.name) is not None:
-        forget(target, service.name)
+        clear_failure(target, service.name)
     return done
 
 
@@ -237,13 +237,13 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
     except Exception as raised:  # noqa: BLE001 - raised again, unless it was before and the service rests
         error = raised
     before = read_failure(target.meta.storage, service.name)
-    if before is not None and resting(target, before):
+    if before is not None and is_resting(target, before):
         _log.info("table %s: the %s rests: it %s", target.meta.storage.root, service.name, before)
         return False
     if how is Inline.RUN_ASYNC or (pending and how.is_async):
         _begin(service, target)
         return False
-    with remembered(target, service.name, before):
+    with note_outcome(target, service.name, before):
         if error is not None:
             raise error
         if isinstance(service, DirectService):
@@ -259,7 +259,7 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
 
 def _begin(service: TableService, target: ServiceTarget) -> None:
     """Run a service beside the following writes."""
-    beside.begin(
+    async_services.begin(
         target.meta, service.name, lambda: _run_beside(service, target), target.options[CompactionOptions.exit_seconds]
     )
 
@@ -269,7 +269,7 @@ def _run_beside(service: TableService, target: ServiceTarget) -> None:
     meta = target.meta.now()
     own = ServiceTarget.of_table(meta, target.engine, target.options)
     try:
-        with remembered(own, service.name, read_failure(meta.storage, service.name)):
+        with note_outcome(own, service.name, read_failure(meta.storage, service.name)):
             if isinstance(service, DirectService):
                 service.run(own)
             elif isinstance(service, PlannedService) and service.inline(own) is Inline.RUN_ASYNC:

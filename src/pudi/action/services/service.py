@@ -25,8 +25,8 @@ from pudi.timeline import Instant, Timeline
 class Inline(Enum):
     """The part of a service that runs after every commit.
 
-    `SCHEDULE_AND_RUN_ASYNC` plans it at once and runs the plan beside the following writes; `RUN_ASYNC` does both
-    beside them.
+    `SCHEDULE_AND_RUN_ASYNC` plans it right after the commit and runs the plan beside the following writes;
+    `RUN_ASYNC` does both beside them.
     """
 
     NOTHING = "nothing"
@@ -107,7 +107,7 @@ class TableService(ABC):
 
 
 class DirectService(TableService):
-    """A service without a plan: whoever finds it due does its work at once."""
+    """A service without a plan: the process that finds it due does its work immediately."""
 
     @abstractmethod
     def run(self, target: ServiceTarget) -> int | CommitResult | None:

@@ -1,4 +1,4 @@
-"""What keeps each file slice from being cleaned, told by the rules of the clean itself."""
+"""Find what keeps each file slice from being cleaned, by the rules of the clean itself."""
 
 from __future__ import annotations
 

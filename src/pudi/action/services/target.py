@@ -38,7 +38,7 @@ class ServiceTarget:
         data: the data table; equal to `meta` unless the service works on the metadata table.
         engine: runs the jobs.
         options: the table's options; for a metadata table see `metadata_table_options`.
-        timeline: its timeline, where it isn't loaded anew each time: nothing is changed then.
+        timeline: its timeline, if it must not be loaded again; then nothing is changed.
     """
 
     meta: MetaClient

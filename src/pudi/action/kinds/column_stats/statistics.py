@@ -138,8 +138,8 @@ class FileStatistics:
         held = pa.concat_tables([self.files, self._older(table, _files_of(live))])
         whole = of_whole_partitions(held, live, self.schema)
         stubs = deleted_stats([(partition, "") for partition in touched], self.spec.columns, partitions=True)
-        told = pc.is_in(_pairs(stubs, "partition", "column"), value_set=_pairs(whole, "partition", "column"))
-        return pa.concat_tables([whole, stubs.filter(pc.invert(told))])
+        known = pc.is_in(_pairs(stubs, "partition", "column"), value_set=_pairs(whole, "partition", "column"))
+        return pa.concat_tables([whole, stubs.filter(pc.invert(known))])
 
     def _live(self, now: Timeline, table: MetadataTable, touched: Iterable[str]) -> list[FileSlice]:
         """Return the latest slices of some partitions, as readers see them after the instant completes."""
@@ -208,8 +208,8 @@ def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa
     known = stats.filter(counts)
     whole = partition_stats(known, schema)
     files = _counted(names["partition"].combine_chunks(), whole["partition"].combine_chunks())
-    told = _counted(_pairs(known, "partition", "column"), _pairs(whole, "partition", "column"))
-    return whole.filter(pa.array(files == told))
+    counted = _counted(_pairs(known, "partition", "column"), _pairs(whole, "partition", "column"))
+    return whole.filter(pa.array(files == counted))
 
 
 def _files_of(slices: Iterable[FileSlice]) -> pa.Table:

@@ -67,7 +67,7 @@ class RecordIndex(IndexKind):
         try:
             return record_index_spec(partitioned=is_partitioned(meta, slices))
         except CorruptError:
-            _log.warning("table %s: no definition says of which kind its record index is", meta.storage.root)
+            _log.warning("table %s: no definition states the kind of its record index", meta.storage.root)
             return record_index_spec(partitioned=False)
 
     def must_change(self, written: CommitMetadata) -> bool:

@@ -134,7 +134,7 @@ class StagedIndex:
             there = known.ranges.get(partition)
             if there is not None and there[1] != number:
                 raise IndexesChangedError(
-                    "the record index was made anew while this write was under way; retry",
+                    "the record index was rebuilt while this write was under way; retry",
                     table=self.meta.storage.root,
                     instant=self.instant,
                 )

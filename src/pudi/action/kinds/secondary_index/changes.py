@@ -43,8 +43,8 @@ def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]
     for spec in specs:
         if len(spec.columns) != 1:
             raise CorruptError(
-                f"nothing says what the index {spec.partition} is over; write with {MetadataOptions.drop}="
-                f"{spec.partition}, which takes it away, and make it anew",
+                f"the definition of the index {spec.partition} doesn't name its column; write with "
+                f"{MetadataOptions.drop}={spec.partition}, which drops it, and create it again",
                 table=meta.storage.root,
             )
     return specs
@@ -83,7 +83,7 @@ class StagedSecondary:
         groups = Shards.of(self.partition, mdt.view(own, sizes=False).slices(self.partition)).all
         if len(groups) != self.count:
             raise IndexesChangedError(
-                f"the index {self.partition} was made anew while this write was under way; retry",
+                f"the index {self.partition} was rebuilt while this write was under way; retry",
                 table=self.meta.storage.root,
                 instant=self.instant,
             )
