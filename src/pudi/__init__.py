@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
     from pudi.table.create import create
+    from pudi.table.import_table import import_table
     from pudi.table.table import Table
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "ValidationError",
     "__version__",
     "create",
+    "import_table",
     "register_commit_callback",
     "register_merger",
     "register_validator",
@@ -81,6 +83,7 @@ _SOURCES = {
     "Scan": "pudi.scan",
     "Table": "pudi.table",
     "create": "pudi.table",
+    "import_table": "pudi.table.import_table",
     "register_commit_callback": "pudi.action.hooks",
     "register_merger": "pudi.merge",
     "register_validator": "pudi.action.hooks",

@@ -19,12 +19,13 @@ from pudi.record import check_key_types
 from pudi.schema import META_FIELDS, arrow_to_avro, normalise
 from pudi.storage import local_path, open_storage, system_error
 
-_TYPES = {
+TABLE_TYPES = {
     "cow": "COPY_ON_WRITE",
     "mor": "MERGE_ON_READ",
     "COPY_ON_WRITE": "COPY_ON_WRITE",
     "MERGE_ON_READ": "MERGE_ON_READ",
 }
+"""What a table's type is called, by what `table_type` may say."""
 
 
 def create_table(
@@ -50,7 +51,7 @@ def create_table(
     """
     context = context or Context()
     storage = open_storage(path, storage_options, context=context)
-    if table_type not in _TYPES:
+    if table_type not in TABLE_TYPES:
         raise InvalidArgumentError(f"table_type={table_type!r}: it is 'cow' or 'mor'", table=storage.root)
     columns = normalise(schema)
     _check_columns(
@@ -64,7 +65,7 @@ def create_table(
         record_key=record_key,
         partition_by=partition_by,
         ordering=ordering,
-        table_type=_TYPES[table_type],
+        table_type=TABLE_TYPES[table_type],
         options=resolved,
         table=storage.root,
     )

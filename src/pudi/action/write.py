@@ -117,7 +117,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     """Repair what dead writers left, then write and commit; None where there's nothing to do."""
     meta, resolved = write.meta, write.request.resolved
     uncounted = partial(is_uncounted, write.operation, write.index, write.engine)
-    bulk = uncounted(write.timeline)
+    bulk = not write.recipe.is_planned and uncounted(write.timeline)
     if not bulk:
         with write.phases.phase("count"):
             if write.recipe.is_noop(write, records):
@@ -192,6 +192,8 @@ def _write_files(write: WriteSnapshot, placed: Placement, spec: WriteSpec) -> Se
     meta, engine, plan = write.meta, write.engine, placed.plan
     if placed.replaced:
         write_rings(meta, spec.instant, placed.index.buckets, replaced_partitions(placed.replaced))
+    if placed.by_jobs is not None:
+        return placed.by_jobs(spec)
     if plan is None:
         return engine.bulk_write(placed.records, meta.storage, spec, meta.context)
     if not isinstance(plan, WritePlan):

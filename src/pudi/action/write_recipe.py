@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,11 +22,11 @@ from pudi.format import CommitMetadata
 from pudi.index import Index
 from pudi.merge import MergeRule
 from pudi.plan import Change, LogOptions, Operation, PartitionTask, WritePlan
-from pudi.plan.write import with_flag
+from pudi.plan.write import WriteSpec, with_flag
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.schema.internal import SchemaHistory
-from pudi.task import Engine
+from pudi.task import Engine, FileResult
 from pudi.task.engine import InputSpec
 from pudi.timeline import Timeline
 
@@ -142,6 +142,7 @@ class Placement:
         change: the change of the records that are there; None if the write brings records.
         requested: content of the requested file.
         inflight: content of the inflight file.
+        by_jobs: writes the files, if neither records nor a change do; None otherwise.
     """
 
     records: Any
@@ -152,6 +153,7 @@ class Placement:
     change: Change | None = None
     requested: bytes = b""
     inflight: bytes | CommitMetadata = b""
+    by_jobs: Callable[[WriteSpec], Sequence[FileResult]] | None = None
 
     @property
     def replaces_some(self) -> bool:
@@ -224,6 +226,7 @@ class WriteRecipe:
         is_noop: tells by the records whether there is nothing to do; raises if they don't fit the verb.
         flagged: whether records come with a flag for deletes, see `WriteSpec`.
         evolves: whether the records' columns may extend the table's schema.
+        is_planned: whether a placement is always made; otherwise a bulk insert may do without.
     """
 
     operation: Operation
@@ -232,3 +235,4 @@ class WriteRecipe:
     is_noop: _IsNoop = without_records
     flagged: bool = False
     evolves: bool = True
+    is_planned: bool = False

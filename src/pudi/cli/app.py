@@ -11,6 +11,7 @@ from rich.table import Table as Report
 import pudi
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
 from pudi.cli.health import check, doctor, maintain, repair
+from pudi.cli.imports import export, import_table
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.mergers import register
 from pudi.cli.overview import files, history
@@ -191,6 +192,9 @@ for command in (check, maintain, services, repair, doctor, savepoint, rollback, 
 
 for shows in (show, head, history, files):
     app.command()(shows)
+
+app.command(name="import")(import_table)
+app.command()(export)
 
 
 @app.command()

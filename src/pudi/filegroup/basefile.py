@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.context import Storage
-from pudi.errors import CorruptError, naming
+from pudi.errors import CorruptError
 from pudi.filegroup.basefile_encode import (
     ParquetOptions,
     encode_base_file,
@@ -23,6 +23,7 @@ from pudi.filegroup.basefile_encode import (
     nan_free,
     parquet_writer,
 )
+from pudi.filegroup.chunk_reading import read_chunk_footer, read_ranges
 from pudi.filegroup.opening import open_whole
 from pudi.filegroup.slices import BaseFile
 from pudi.format import (
@@ -36,7 +37,7 @@ from pudi.format import (
     read_key_range,
 )
 from pudi.format.parquet import column_places
-from pudi.format.parquet_chunks import FOOTER_TAIL, ParquetFooter, decode_footer, footer_length
+from pudi.format.parquet_chunks import ParquetFooter
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
 from pudi.schema import RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
@@ -247,25 +248,17 @@ class BaseFileReader:
 
     def chunk_footer(self) -> ParquetFooter:
         """The footer, for column chunks to be moved to other files; raises as `decode_footer`."""
-        size = self._source.seek(0, os.SEEK_END)
-        with naming(self._base.path, self._storage.root):
-            length = footer_length(self.read_bytes([(size - FOOTER_TAIL, FOOTER_TAIL)])[0])
-            start = size - FOOTER_TAIL - length
-            if start < 0:
-                raise CorruptError(f"a footer of {length} bytes in a file of {size}")
-            return decode_footer(self.read_bytes([(start, length)])[0], size)
+        try:
+            return read_chunk_footer(self._source, self._base.path, self._storage.root)
+        except OSError as error:
+            raise self.corrupt(error) from error
 
     def read_bytes(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Byte ranges `(start, length)` of the file, near ones fetched together; raises `CorruptError`."""
         try:
-            prefetch(self._source, ranges)
-            found = []
-            for start, length in ranges:
-                self._source.seek(start)
-                found.append(bytes(self._source.read(length)))
+            return read_ranges(self._source, ranges)
         except OSError as error:
             raise self.corrupt(error) from error
-        return found
 
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""

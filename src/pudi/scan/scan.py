@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,9 @@ from pudi.task import SliceReader
 
 if TYPE_CHECKING:
     from pudi.engine.spark import reader as spark_reader
+    from pudi.scan import export
 else:
+    export = lazy_module("pudi.scan.export")
     spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
@@ -94,6 +98,24 @@ class Scan(LazyRows):
         """
         frame = spark_reader.read_frame(self._meta.storage, self.plan, spark)
         return frame if self._fields is None else self._fields.of_frame(frame)
+
+    def to_files(
+        self, out: str | os.PathLike[str], *, format: str = "parquet", storage_options: Mapping[str, str] | None = None
+    ) -> export.Exported:
+        """Write the rows as plain files `part-00000.parquet`, …; `_SUCCESS` comes last and says that all are there.
+
+        Memory holds as much as `to_batches` and one file need. On Spark, write `to_spark(spark)` by its own writer.
+
+        Args:
+            out: an empty folder, or one that isn't there.
+            format: `parquet`, `orc`, `csv`, `json` (one row a line) or `arrow`.
+            storage_options: credentials and settings of the folder's storage.
+
+        Raises:
+            InvalidArgumentError: another format, or the folder has files.
+            SchemaError: the format has no such columns: CSV has no lists and structs.
+        """
+        return export.export(self.to_batches(), self.schema, os.fspath(out), format, storage_options)
 
     def explain(self) -> str:
         """What will be read, and what was pruned, as text: partitions, files, row groups, bytes.

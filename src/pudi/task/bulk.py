@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
-from pudi.schema import PARTITION_PATH
+from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task.groups import groups_of
 from pudi.task.write import stored_bytes
 
 FILE_BYTES = 128 << 20
 """Maximum Arrow bytes of records that a bulk insert buffers for one file."""
 
+_HELD_BYTES = 256 << 20
+"""Arrow bytes of records that one task holds of all partitions."""
 
 _SAMPLE_ROWS = 20_000
 """Number of records to encode to estimate their size in a file."""
@@ -54,3 +58,73 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Return the row numbers of each partition path in `rows`, ascending, by partition."""
     for (partition,), places in groups_of(rows, [PARTITION_PATH]):
         yield partition, places
+
+
+@dataclass(slots=True)
+class HeldRecords:
+    """The records of one task that have not been written yet, by partition, in bounded memory.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    _held: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _bytes: dict[str, int] = field(default_factory=dict)
+    _limit: int | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there are records."""
+        return bool(self._held)
+
+    def add(self, data: pa.Table, keys: pa.ChunkedArray, partitions: pa.DictionaryArray) -> None:
+        """Take in records.
+
+        Args:
+            data: the table's columns.
+            keys: their record keys.
+            partitions: their partition paths.
+        """
+        rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
+        parts = list(split_by_partition(rows))
+        for partition, places in parts:
+            part = rows if len(parts) == 1 else rows.take(places)
+            self._held.setdefault(partition, []).append(part)
+            self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
+
+    def full(self) -> str | None:
+        """Return the partition whose file is due; None without one."""
+        if not self._bytes:
+            return None
+        largest = max(self._bytes, key=self._bytes.__getitem__)
+        due = self._bytes[largest] >= self._file_bytes(largest) or sum(self._bytes.values()) >= _HELD_BYTES
+        return largest if due else None
+
+    def next(self) -> str:
+        """Return the first partition with records."""
+        return min(self._held)
+
+    def take(self, partition: str) -> pa.Table:
+        """Return the records of the next file of a partition, as `write_file` takes them."""
+        limit = self._file_bytes(partition)
+        rows = pa.concat_tables(self._held.pop(partition))
+        size = self._bytes.pop(partition)
+        most = max(1, int(limit * rows.num_rows / max(1, size)))
+        if rows.num_rows > most and not self.spec.deduplicate:
+            rest = rows.slice(most)
+            self._held[partition], self._bytes[partition] = [rest], rest.nbytes
+            rows = rows.slice(0, most)
+        place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
+        return rows.drop_columns([PARTITION_PATH]).add_column(1, PARTITION_PATH, place)
+
+    def _file_bytes(self, partition: str) -> int:
+        """Arrow bytes at which a file is closed; measured once."""
+        if self._limit is None:
+            rows = pa.concat_tables(self._held[partition])
+            found = file_bytes(self.storage, self.spec, rows)
+            if rows.nbytes < found:  # too few to tell
+                return found
+            self._limit = found
+        return self._limit

@@ -186,9 +186,24 @@ class SliceWriter:
 
     def rows_of(self, rows: pa.Table) -> pa.Table:
         """Return the rows of a file of new records."""
-        columns = [self._new_meta(name, 0, rows.num_rows, rows[RECORD_KEY]) for name in META_FIELDS]
-        columns += [rows[name] for name in self.spec.schema.names]
-        return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
+        meta = self.meta_fields(rows[RECORD_KEY], 0)
+        return pa.table(
+            [*meta.columns, *(rows[name] for name in self.spec.schema.names)],
+            names=[*META_FIELDS, *self.spec.schema.names],
+        )
+
+    def meta_fields(self, keys: pa.Array | pa.ChunkedArray, first: int) -> pa.Table:
+        """Return the meta fields of new records, which are numbered from `first` on."""
+        return pa.table([self._new_meta(name, first, len(keys), keys) for name in META_FIELDS], names=META_FIELDS)
+
+    def store(self, content: pa.Buffer, records: int) -> FileResult:
+        """Create the first base file of a file group from its content; a commit reads the entries of indexes from it.
+
+        Args:
+            content: the file.
+            records: number of its records.
+        """
+        return FileResult(self.task.number, records, self._create(content, None, Counts(records, records), None))
 
     def rewrite(self, rows: pa.Table, base: BaseFile) -> FileResult:
         """Write the next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
@@ -297,16 +312,20 @@ class SliceWriter:
         self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None, change: _Change
     ) -> FileResult:
         """Create the file, and stage the entries of indexes; `table` is its rows, where they're at hand."""
+        stat = self._create(content, table, counts, prev)
+        columns = partial(columns_of_base, content, table, self.spec.schema)
+        file = BaseFile(self.task.partition, self.name, int(content.size))
+        written = WrittenBase(file, change.rows, change.merged, change.old, columns)
+        staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
+        return FileResult(self.task.number, 0, stat, staged=staged)
+
+    def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
         self.storage.create(path, content)
         size = int(content.size)
-        columns = partial(columns_of_base, content, table, self.spec.schema)
-        file = BaseFile(partition, self.name, size)
-        written = WrittenBase(file, change.rows, change.merged, change.old, columns)
-        staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
-        stat = WriteStat(
+        return WriteStat(
             file_id=self.task.file_id,
             path=path,
             prev_commit=prev.instant if prev else NO_COMMIT,
@@ -321,7 +340,6 @@ class SliceWriter:
             file_size_in_bytes=size,
             column_stats=stats_of_base(content, table, self.spec.stats),
         )
-        return FileResult(self.task.number, 0, stat, staged=staged)
 
 
 def _combined(spec: WriteSpec, task: FileTask, rows: pa.Table) -> pa.Table:

@@ -23,7 +23,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, write_file
-from pudi.task.bulk import file_bytes, split_by_partition
+from pudi.task.bulk import HeldRecords
 from pudi.task.partition import write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
@@ -44,8 +44,7 @@ _RESULT_SCHEMA = pa.schema(
 )
 
 _STEP_BYTES = 64 << 20
-_HELD_BYTES = 256 << 20
-"""Memory limits of a bulk insert, in bytes of Arrow data: for incoming batches; for all open files."""
+"""Arrow bytes of incoming batches that a bulk insert takes in together."""
 
 
 _seen: set[tuple[str, str]] = set()
@@ -208,12 +207,13 @@ class BulkTask:
     keys: KeyGenerator
     job: str
     check: WorkerCheck
-    _held: dict[str, list[pa.Table]] = field(default_factory=dict)
-    _bytes: dict[str, int] = field(default_factory=dict)
+    _held: HeldRecords = field(init=False)
     _files: int = 0
     _rows: int = 0
-    _limit: int | None = None
     _hashes: Fingerprint = NO_RECORDS
+
+    def __post_init__(self) -> None:
+        self._held = HeldRecords(self.storage, self.spec)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns, and `HASH` where they're to be counted."""
@@ -223,10 +223,10 @@ class BulkTask:
                     self.check.run()
                 self._take_in(step)
                 del step
-                while not self.spec.deduplicate and (full := self._full()) is not None:
+                while not self.spec.deduplicate and (full := self._held.full()) is not None:
                     yield self._write(full)
             while self._held:
-                yield self._write(min(self._held))
+                yield self._write(self._held.next())
         except PudiError as error:
             yield failure(error)
 
@@ -236,45 +236,11 @@ class BulkTask:
             self._hashes = self._hashes.plus(Fingerprint.of(taken[HASH]))
             taken = taken.drop_columns([HASH])
         data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
-        keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
+        self._held.add(data, self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data))
         self._rows += data.num_rows
-        rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
-        parts = list(split_by_partition(rows))
-        for partition, places in parts:
-            part = rows if len(parts) == 1 else rows.take(places)
-            self._held.setdefault(partition, []).append(part)
-            self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
-
-    def _full(self) -> str | None:
-        """Return the partition whose file is due; None without one."""
-        if not self._bytes:
-            return None
-        largest = max(self._bytes, key=self._bytes.__getitem__)
-        due = self._bytes[largest] >= self._file_bytes(largest) or sum(self._bytes.values()) >= _HELD_BYTES
-        return largest if due else None
-
-    def _file_bytes(self, partition: str) -> int:
-        """Arrow bytes at which a file is closed; measured once."""
-        if self._limit is None:
-            rows = pa.concat_tables(self._held[partition])
-            found = file_bytes(self.storage, self.spec, rows)
-            if rows.nbytes < found:  # too few to tell
-                return found
-            self._limit = found
-        return self._limit
 
     def _write(self, partition: str) -> pa.RecordBatch:
-        limit = self._file_bytes(partition)
-        rows = pa.concat_tables(self._held.pop(partition))
-        size = self._bytes.pop(partition)
-        most = max(1, int(limit * rows.num_rows / max(1, size)))
-        if rows.num_rows > most and not self.spec.deduplicate:
-            rest = rows.slice(most)
-            self._held[partition], self._bytes[partition] = [rest], rest.nbytes
-            rows = rows.slice(0, most)
-        rows = rows.drop_columns([PARTITION_PATH])
-        place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
-        rows = rows.add_column(1, PARTITION_PATH, place)
+        rows = self._held.take(partition)
         spark_partition, stage, attempt = task_ids()
         number = (spark_partition << 20) | self._files
         task = FileTask(number, partition, new_file_id(unique_id(self.job, ""), self._files))

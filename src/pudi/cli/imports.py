@@ -1,0 +1,83 @@
+"""The commands `pudi import` and `pudi export`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import pudi
+from pudi.cli.common import Path, StorageOption, WriteOption, errors, opened, pairs, say
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", "-c", help="Columns, with commas between them; more than once for more."),
+]
+
+
+def split(given: list[str] | None) -> list[str] | None:
+    """Names as typed, with commas between them; None where none are."""
+    return [name.strip() for text in given or () for name in text.split(",")] or None
+
+
+def import_table(
+    source: Annotated[str, typer.Argument(help="A folder of Parquet files, Hive-style or not; it stays as it is.")],
+    target: Annotated[str, typer.Argument(help="The new table's root.")],
+    record_key: Annotated[
+        list[str] | None, typer.Option(help="Columns of the record key, with commas between them. Default: generated.")
+    ] = None,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns that partition the table. Default: those of Hive-style folders."),
+    ] = None,
+    ordering: Annotated[list[str] | None, typer.Option(help="Columns that order versions of a record.")] = None,
+    table_type: Annotated[str, typer.Option(help="cow or mor.")] = "cow",
+    name: Annotated[str | None, typer.Option(help="The table's name. Default: the folder's.")] = None,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Rewrite all files; copy no column chunks.")] = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+    source_option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
+    ] = None,
+) -> None:
+    """Make a Hudi table of a folder of Parquet files, in one commit."""
+    with errors():
+        table = pudi.import_table(
+            source,
+            target,
+            record_key=split(record_key),
+            partition_by=split(partition_by),
+            ordering=split(ordering),
+            table_type=table_type,
+            name=name,
+            copy=not rewrite,
+            options=pairs("--option", option),
+            storage_options=pairs("--storage-option", storage_option) or None,
+            source_options=pairs("--source-option", source_option) or None,
+        )
+        commits = table.timeline.commits
+        files = len(table.file_slices())
+        say(
+            f"imported {files} files by {commits[-1].requested}" if commits else "imported no rows: the files have none"
+        )
+
+
+def export(
+    path: Path,
+    out: Annotated[str, typer.Argument(help="The folder to write to; it must be empty or not be there.")],
+    format: Annotated[str, typer.Option("--format", "-f", help="parquet, orc, csv, json or arrow.")] = "parquet",
+    columns: Columns = None,
+    where: Annotated[str | None, typer.Option(help="SQL predicate over the records.")] = None,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="The moment to read at: an instant or a time.")] = None,
+    meta_fields: Annotated[bool, typer.Option("--meta-fields", help="Hudi's own columns too.")] = False,
+    storage_option: StorageOption = None,
+    out_option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the other storage, where it differs, as KEY=VALUE.")
+    ] = None,
+) -> None:
+    """Write the rows of a table as plain files."""
+    with errors():
+        scan = opened(path, storage_option).scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
+        storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
+        done = scan.to_files(out, format=format, storage_options=storage)
+        say(f"wrote {done.rows:,} rows to {done.files} files")
