@@ -18,6 +18,7 @@ from pudi.testing import SimulatedCrash
 from support.disk import base_files
 
 ROWS = 60
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 TYPES = pa.schema(
     [
         ("id", pa.string()),
@@ -251,7 +252,7 @@ def test_what_is_no_import_is_refused_by_name(source: Path, tmp_path: Path) -> N
     text = refused(source, tmp_path / "t", pudi.SchemaError)
     assert "'b'" in text and ".parquet" in text
     (source / "city=la" / "d.parquet").unlink()
-    text = refused(source, tmp_path / "t", pudi.NotSupportedError, options={"hoodie.index.type": "BUCKET"})
+    text = refused(source, tmp_path / "t", pudi.NotSupportedError, options=BUCKETS)
     assert "bucket" in text
     (source / "city=la" / "link.parquet").symlink_to("/etc/passwd")
     refused(source, tmp_path / "t", pudi.PudiError)

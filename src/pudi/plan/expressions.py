@@ -69,7 +69,7 @@ def skip_by_expressions(plan: ReadPlan, indexes: Sequence[ExpressionIndex], read
         read: reads the metadata table.
     """
     for index in indexes:
-        where = plan.where
+        where = plan.narrowed
         if where is None or not plan.slices or plan.history is not None:
             return plan
         if index.by_bloom:

@@ -11,6 +11,7 @@ import pyarrow.types as pt
 
 from pudi.expr import depends_on_zone
 from pudi.expr.tree import And, Call, Column, Compare, Expr, In, Literal, Or, type_of
+from pudi.plan.read import ReadPlan
 
 MOST_VALUES = 10_000
 """Values that are looked up at most; a predicate that asks for more is none about single records."""
@@ -36,6 +37,21 @@ def asked_values(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _
         None where the predicate says nothing of the kind; no values where no row can match.
     """
     return _asked(where, lambda side: _is(side, column, of))
+
+
+def values_read(plan: ReadPlan, column: str, of: Callable[[pa.DataType], bool] = _is_plain) -> Values | None:
+    """Return the values that a column has in all rows that a read wants; None if unknown, or more than `MOST_VALUES`.
+
+    Args:
+        plan: the read.
+        column: a top-level column.
+        of: see `asked_values`.
+    """
+    if plan.keys is not None and column in plan.keys.rows.column_names and of(plan.schema.field(column).type):
+        distinct = plan.keys.rows[column].unique()
+        if len(distinct) <= MOST_VALUES:
+            return frozenset(distinct.to_pylist())
+    return None if plan.where is None else asked_values(plan.where, column, of)
 
 
 def asked_results(where: Expr, value: Expr) -> pa.Array | None:

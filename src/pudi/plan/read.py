@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr import BoundsArrays, Expr, bind, columns, parse, prune_many
+from pudi.expr.tree import conjunction
 from pudi.filegroup import FileSlice
+from pudi.plan.keys import WantedKeys
 from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator, partition_columns
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
@@ -35,6 +37,7 @@ class ReadPlan:
         history: the schemas of older files, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
         limit: greatest number of rows that come back, of those that pass the filters; None for all.
+        keys: rows that the wanted ones are joined with; None for no join.
     """
 
     table: str
@@ -49,6 +52,13 @@ class ReadPlan:
     history: SchemaHistory | None = None
     merging: Merging | None = None
     limit: int | None = None
+    keys: WantedKeys | None = None
+
+    @property
+    def narrowed(self) -> Expr | None:
+        """A bound predicate that is true for all wanted rows, by which files are pruned; None if it is for all rows."""
+        implied = None if self.keys is None else self.keys.implied
+        return conjunction(each for each in (self.where, implied) if each is not None)
 
     def names(self, instant: str) -> FieldNames | None:
         """What columns are called in files of a commit; None where they are called the same."""
@@ -66,7 +76,7 @@ class ReadPlan:
 
     def with_slices(self, slices: Sequence[FileSlice], keys: KeyGenerator) -> ReadPlan:
         """Return the plan with those of `slices` whose partition may contain matching rows."""
-        if self.where is None or not keys.partition_fields:
+        if self.narrowed is None or not keys.partition_fields:
             return replace(self, slices=tuple(slices))
         wanted = frozenset(self.prune_partitions({s.partition for s in slices}, keys))
         kept = tuple(s for s in slices if s.partition in wanted)
@@ -80,11 +90,12 @@ class ReadPlan:
             keys: the table's key generator.
         """
         paths = list(partitions)
-        if self.where is None or not keys.partition_fields or not paths:
+        where = self.narrowed
+        if where is None or not keys.partition_fields or not paths:
             return paths
         values = partition_columns(pa.array(paths, pa.string()), keys, self.schema)
         bounds = {name: BoundsArrays(column, column) for name, column in values.items()}
-        return list(compress(paths, prune_many(self.where, bounds, len(paths))))
+        return list(compress(paths, prune_many(where, bounds, len(paths))))
 
 
 def plan_read(
@@ -99,6 +110,7 @@ def plan_read(
     history: SchemaHistory | None = None,
     merging: Merging | None = None,
     limit: int | None = None,
+    keys: pa.Table | None = None,
 ) -> ReadPlan:
     """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
 
@@ -113,6 +125,7 @@ def plan_read(
         history: see `ReadPlan`.
         merging: see `ReadPlan`.
         limit: see `ReadPlan`.
+        keys: rows that wanted rows are joined with by all their columns.
 
     Raises:
         InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean,
@@ -131,7 +144,17 @@ def plan_read(
         names = list(wanted)
         _check_columns(table, names, full)
     bound = None if where is None else bind(parse(where), full)
-    return ReadPlan(table, full, tuple(names), bound, commit_times, history=history, merging=merging, limit=limit)
+    return ReadPlan(
+        table,
+        full,
+        tuple(names),
+        bound,
+        commit_times,
+        history=history,
+        merging=merging,
+        limit=limit,
+        keys=None if keys is None else WantedKeys.of(keys, full, table),
+    )
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:
@@ -139,6 +162,8 @@ def needed_columns(plan: ReadPlan) -> list[str]:
     needed = set(plan.columns)
     if plan.where is not None:
         needed |= columns(plan.where)
+    if plan.keys is not None:
+        needed |= set(plan.keys.rows.column_names)
     if plan.commit_times is not None:
         needed.add(META_FIELDS[0])
     return [name for name in plan.schema.names if name in needed]

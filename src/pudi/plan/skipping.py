@@ -65,7 +65,7 @@ def skip_slices(plan: ReadPlan, source: IndexSource) -> ReadPlan:
         plan: a read with its slices.
         source: the metadata table.
     """
-    where = plan.where
+    where = plan.narrowed
     if where is None or not plan.slices or plan.history is not None:  # a history's old files may call columns otherwise
         return plan
     asked = {".".join(column.path): column for column in leaf_columns(where) if _tellable(column, source)}
@@ -92,8 +92,9 @@ def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -
         assert column.type is not None
         found = ranges_by_key(records, keys, column.type)
         bounds[name] = bounds_of(united(found, files.slices, len(plan.slices)))
-    assert plan.where is not None
-    kept = prune_many(plan.where, bounds, len(plan.slices)) | made_by_merger(plan)
+    where = plan.narrowed
+    assert where is not None
+    kept = prune_many(where, bounds, len(plan.slices)) | made_by_merger(plan)
     return without(plan, kept, COLUMN_STATS)
 
 

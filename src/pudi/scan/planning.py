@@ -61,7 +61,7 @@ class Planner:
         Raises:
             NotFoundError: a file is gone, cleaned since the scan was made.
         """
-        if self.skipper is None or plan.where is None:
+        if self.skipper is None or plan.narrowed is None:
             return plan.with_slices(self.slices(), self.meta.keys)
         table = self.skipper.open(plan)
         if table is None:
@@ -91,7 +91,7 @@ class Planner:
         Args:
             plan: the plan without slices.
         """
-        where, meta = plan.where, self.meta
+        where, meta = plan.narrowed, self.meta
         done = None if where is None or self.seen is None else clustering_gain.last_clustering(meta, self.seen)
         if done is None:
             return

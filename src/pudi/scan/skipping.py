@@ -54,7 +54,7 @@ class Skipper:
     def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
         """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
         try:
-            if plan.where is None or not self.newest or not table.tells_of(self.timeline):
+            if plan.narrowed is None or not self.newest or not table.tells_of(self.timeline):
                 return None
             read = self._read(table)
             return next((found for kind in registry.KINDS if (found := kind.locate(read, plan)) is not None), None)
@@ -64,7 +64,7 @@ class Skipper:
 
     def skip(self, plan: ReadPlan, table: MetadataTable) -> ReadPlan:
         """Return the plan with only those slices that may contain matching rows."""
-        if plan.where is None or not plan.slices:
+        if plan.narrowed is None or not plan.slices:
             return plan
         try:
             read = self._read(table)

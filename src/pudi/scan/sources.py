@@ -39,11 +39,13 @@ def snapshot_scan(
     read_optimized: bool = False,
     options: Options | None = None,
     limit: int | None = None,
+    keys: pa.Table | None = None,
 ) -> Scan:
     """The table as it is, or as it was at a requested time (spec 'time travel'); base files alone if read-optimized.
 
     Raises:
-        InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time, a limit below 0.
+        InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time, a limit below 0,
+            `keys` that don't fit.
         NotFoundError: the cleaner has removed what the table was then.
         NotSupportedError: the table has a merger that this release doesn't know.
     """
@@ -67,6 +69,7 @@ def snapshot_scan(
         history=read_history(meta, seen, timeline),
         merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
         limit=limit,
+        keys=keys,
     )
     base_only = read_optimized and meta.merges_on_read
     # indexes say where records are with their log files; a base file alone may hold what has moved or gone since

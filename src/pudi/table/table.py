@@ -25,7 +25,7 @@ from pudi.table.overview import Overview
 from pudi.table.recovery import Recovery
 from pudi.table.retention import Retention
 from pudi.table.services import Services
-from pudi.table.verbs import Verbs, engine_of
+from pudi.table.verbs import Verbs, engine_of, small_side
 from pudi.table.versions import Versions
 from pudi.timeline import Timeline
 
@@ -208,6 +208,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
         read_optimized: bool = False,
         meta_fields: bool = True,
         limit: int | None = None,
+        keys: Any = None,
     ) -> Scan:
         """A read of the table as it is, or as it was.
 
@@ -220,14 +221,21 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
             read_optimized: base files only, without what log files hold; no difference for a copy-on-write table.
             meta_fields: whether the meta fields come with all columns.
             limit: how many rows come back at most, whichever are found first; reading ends with them.
+            keys: the small side of a join: rows in a form that `insert` takes, with columns of the table. Only rows
+                come back that equal one of them in all these columns, each once; null equals nothing. Files that
+                can't match aren't read: by the record index, bloom filters, secondary indexes, partitions and
+                statistics. At most a million distinct rows, which are brought to this process.
 
         Raises:
-            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time, a limit below 0.
-            NotSupportedError: the predicate uses SQL beyond the subset.
+            InvalidArgumentError: an unknown column, a wrong predicate, `as_of` no point in time, a limit below 0,
+                columns of `keys` that the table doesn't have or can't compare, or too many.
+            NotSupportedError: the predicate uses SQL beyond the subset, or a column of `keys` has fractions or is
+                nested.
             NotFoundError: the cleaner has removed what the table was then.
         """
         resolved = resolve(self._options)
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolved, limit)
+        side = None if keys is None else small_side(keys, self.path)
+        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolved, limit, side)
 
     def changes(
         self,

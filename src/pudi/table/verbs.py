@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from pudi.action import OPENING_OPTIONS, CommitResult, MetaClient
 from pudi.config import Options, resolve, resolve_only
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
+from pudi.engine.local.records import to_arrow
 from pudi.plan import Operation
+from pudi.plan.keys import MOST_KEYS
 from pudi.task import Engine, InputSpec
 
 if TYPE_CHECKING:
@@ -18,12 +22,14 @@ if TYPE_CHECKING:
     from pudi.action import merge as merge_action
     from pudi.action import replace_partitions as replace_action
     from pudi.engine.spark import engine as spark_engine
+    from pudi.engine.spark import small as spark_small
     from pudi.table import merge as merge_builder
 else:
     change_action = lazy_module("pudi.action.change_where")
     merge_action = lazy_module("pudi.action.merge")
     replace_action = lazy_module("pudi.action.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
+    spark_small = lazy_module("pudi.engine.spark.small")
     merge_builder = lazy_module("pudi.table.merge")
 
 
@@ -220,6 +226,21 @@ class Verbs:
         if options and resolve_only(options, OPENING_OPTIONS).given:
             meta = meta.for_verb({**self._options, **options})
         return meta, resolved
+
+
+def small_side(rows: Any, table: str) -> pa.Table:
+    """Return the distinct rows of the small side of a join, brought to this process.
+
+    Args:
+        rows: a Spark DataFrame, or anything that offers an Arrow stream.
+        table: location of the table, for errors.
+
+    Raises:
+        InvalidArgumentError: the type of the data is not supported, or there are too many rows.
+    """
+    if is_spark_frame(rows):
+        return spark_small.collect_distinct(rows, table, MOST_KEYS)
+    return to_arrow(rows, table)
 
 
 def engine_of(data: Any, spark: Any = None) -> Engine:

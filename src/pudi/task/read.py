@@ -84,7 +84,7 @@ class SliceReader:
             names: the names of the columns in the file; None if they are the same.
         """
         groups = list(range(file.num_groups))
-        where, times = self.plan.where, self.plan.commit_times
+        where, times = self.plan.narrowed, self.plan.commit_times
         if where is None and times is None:
             return groups
         bounds = self._bounds(file, names)
@@ -99,7 +99,8 @@ class SliceReader:
         """Return statistics of the filtered columns by row group; none for columns stored in another type."""
         bounds: list[dict[str, ColumnStatistics]] = [{} for _ in range(file.num_groups)]
         physical = file.schema
-        filtered = set() if self.plan.where is None else set(columns(self.plan.where))
+        where = self.plan.narrowed
+        filtered = set() if where is None else set(columns(where))
         if self.plan.commit_times is not None:
             filtered.add(COMMIT_TIME)
         for name in filtered:
@@ -118,6 +119,8 @@ class SliceReader:
             table = table.filter(pc.is_in(table[COMMIT_TIME], value_set=chosen))
         if self.plan.where is not None:
             table = table.filter(evaluate(self.plan.where, table))
+        if self.plan.keys is not None:
+            table = table.filter(self.plan.keys.matches(table))
         return table.select(list(self.plan.columns))
 
 

@@ -75,9 +75,9 @@ class BloomFilters(IndexKind):
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose filters contain none of the requested record keys."""
-        if BLOOM_FILTERS not in read.table.partitions or plan.where is None or plan.history is not None:
+        if BLOOM_FILTERS not in read.table.partitions or plan.narrowed is None or plan.history is not None:
             return plan
-        keys = keys_asked(plan.where, read.meta, plan.schema)
+        keys = keys_asked(plan, read.meta)
         if keys is None or len(keys) > MOST_VALUES or not plan.slices:
             return plan
         return skip_by_keys(plan, BLOOM_FILTERS, keys, read.by_keys)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pudi.action.meta_client import MetaClient
 from pudi.action.table_keys import key_generator
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.expr import Expr
 from pudi.metadata import MetadataTable
+from pudi.plan import ReadPlan
 from pudi.plan.lookup import asked_keys, asked_values
 from pudi.schema import RECORD_KEY
 
@@ -55,15 +55,20 @@ class LookupResult:
     groups: frozenset[tuple[str, str]]
 
 
-def keys_asked(where: Expr, meta: MetaClient, schema: pa.Schema) -> pa.Array | None:
-    """Return the record keys that a predicate names; None if it names none."""
-    named = None if RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
+def keys_asked(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
+    """Return the record keys that all rows of a read have; None if these are unknown."""
+    where, joined, schema = plan.where, plan.keys, plan.schema
+    if joined is not None and RECORD_KEY in joined.rows.column_names:
+        return joined.rows[RECORD_KEY].combine_chunks().unique()
+    named = None if where is None or RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
     if named is not None:
         return pa.array(sorted(map(str, named)), pa.string())
     config = meta.config
     if not config.record_key_fields:
         return None
-    rows = asked_keys(where, config.record_key_fields, schema)
+    rows = None if where is None else asked_keys(where, config.record_key_fields, schema)
+    if joined is not None and set(config.record_key_fields) <= set(joined.rows.column_names):
+        rows = joined.rows.select(list(config.record_key_fields))
     if rows is None:
         return None
     # below version 9 no property states whether a single-column key includes the column's name

@@ -30,7 +30,7 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
     """
     reader = SliceReader(storage, plan)
     memory = MergeMemory() if plan.merging is None else plan.merging.memory
-    few = plan.limit is not None and plan.where is None  # then the first slices have enough rows
+    few = plan.limit is not None and plan.narrowed is None  # then the first slices have enough rows
     batches = executor_of(storage).read_ahead(
         (partial(reader.read, file_slice) for file_slice in plan.slices),
         limit=1 if few else threads or os.cpu_count() or 1,

@@ -7,20 +7,24 @@ anti-join, and the records that replace them or are new.
 
 from __future__ import annotations
 
+import json
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE, PLACE, ROW_NUMBER
 from pudi.engine.spark.files import NativeFiles
-from pudi.engine.spark.read_tasks import GROUP_BITS, WinnerTasks, task_count
-from pudi.engine.spark.session import functions, in_workers
+from pudi.engine.spark.read_tasks import GROUP_BITS, TableTask, WinnerTasks, task_count
+from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.expr import to_spark_sql
 from pudi.filegroup import FileSlice
 from pudi.plan import ReadPlan
+from pudi.plan.keys import WantedKeys
 from pudi.plan.read import needed_columns
-from pudi.schema import COMMIT_TIME
+from pudi.schema import COMMIT_TIME, arrow_to_spark_json
 from pudi.schema.spark_types import quote
 
 _BROADCAST_LOG_BYTES = 2 << 30
@@ -63,6 +67,19 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     return [staying, in_workers(numbers, tasks.winners, schema)]
 
 
+def _joined(frame: Any, keys: WantedKeys) -> Any:
+    """The rows that match some keys: by a predicate if it says all, else by a join with a broadcast frame of them."""
+    if keys.exact and keys.rows.num_rows:
+        return frame.where(to_spark_sql(keys.implied))
+    sql, spark = functions(frame), frame.sparkSession
+    names = [f"_pudi_key_{number}" for number in range(keys.rows.num_columns)]
+    rows = keys.rows.rename_columns(names)
+    schema = struct_type(json.loads(arrow_to_spark_json(rows.schema)))
+    side = sql.broadcast(in_workers(spark.range(0, 1, 1, 1), TableTask(rows).run, schema))
+    same = [frame[quote(name)] == side[own] for name, own in zip(keys.rows.column_names, names, strict=True)]
+    return frame.join(side, reduce(operator.and_, same), "left_semi")
+
+
 def _place(sql: Any, file: str, group: Any) -> Any:
     """A long for file and number of a group of its rows: different within a file, and almost always beyond it."""
     return sql.xxhash64(sql.col(file)).bitwiseXOR(group)
@@ -80,4 +97,6 @@ def chosen(frame: Any, plan: ReadPlan) -> Any:
         frame = frame.where(functions(frame).col(COMMIT_TIME).isin(sorted(plan.commit_times)))
     if plan.where is not None:
         frame = frame.where(to_spark_sql(plan.where))
+    if plan.keys is not None:
+        frame = _joined(frame, plan.keys)
     return frame.selectExpr(*map(quote, plan.columns))  # as texts: for each column object Spark is asked once

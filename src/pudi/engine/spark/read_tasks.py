@@ -72,6 +72,23 @@ class SplitTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class TableTask:
+    """Gives the rows of a small table.
+
+    Args:
+        rows: the rows.
+    """
+
+    rows: pa.Table
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return the rows once for each row that comes in."""
+        for batch in batches:
+            for _ in range(batch.num_rows):
+                yield from self.rows.to_batches()
+
+
+@dataclass(frozen=True, slots=True)
 class WinnerTasks:
     """Merges file slices in Python as far as their log files go, where Spark reads the base files.
 

@@ -99,9 +99,9 @@ class RecordIndex(IndexKind):
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
         """Ask the index for the record keys that a predicate names."""
-        if plan.where is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
+        if plan.narrowed is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
             return None
-        keys = keys_asked(plan.where, read.meta, plan.schema)
+        keys = keys_asked(plan, read.meta)
         groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
         return None if groups is None else LookupResult(RECORD_INDEX, groups)
 

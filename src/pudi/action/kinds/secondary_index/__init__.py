@@ -88,10 +88,10 @@ class SecondaryIndexes(IndexKind):
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
         """Look up the record keys of a predicate's values in a secondary index, and these in the record index."""
-        if plan.where is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
+        if plan.narrowed is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
             return None
         indexes = [defined_index(read.meta, name) for name in read.table.partitions if self.type.includes(name)]
-        index, keys = keys_of_values(plan.where, indexes, read.table, plan.schema)
+        index, keys = keys_of_values(plan, indexes, read.table)
         groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
         return None if groups is None else LookupResult(index, groups)
 

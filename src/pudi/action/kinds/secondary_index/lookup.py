@@ -7,30 +7,28 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pudi.action.kinds.secondary_index.changes import hashes_whole_keys
-from pudi.expr import Expr
 from pudi.metadata import MetadataTable
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
 from pudi.metadata.secondary import certain_texts, may_be_looked_up
-from pudi.plan.lookup import MOST_VALUES, asked_values
+from pudi.plan import ReadPlan
+from pudi.plan.lookup import MOST_VALUES, values_read
 
 
-def keys_of_values(
-    where: Expr, indexes: Iterable[IndexSpec], table: MetadataTable, schema: pa.Schema
-) -> tuple[str, pa.Array | None]:
-    """Return the keys of the records with a predicate's values, and the index that found them.
+def keys_of_values(plan: ReadPlan, indexes: Iterable[IndexSpec], table: MetadataTable) -> tuple[str, pa.Array | None]:
+    """Return the keys of the records with the values that a read asks for, and the index that found them.
 
     Args:
-        where: the predicate.
+        plan: the read.
         indexes: the table's secondary indexes.
         table: its metadata table.
-        schema: its columns.
     """
+    schema = plan.schema
     for index in indexes:
         column = index.columns[0] if len(index.columns) == 1 else None
         if column is None or column not in schema.names:
             continue
-        values = asked_values(where, column, may_be_looked_up)
+        values = values_read(plan, column, may_be_looked_up)
         if values is None or len(values) > MOST_VALUES:
             continue
         texts = certain_texts(values, schema.field(column).type)
