@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
+import pyarrow as pa
+
 from pudi.action import (
     MetaClient,
     files_written,
