@@ -1,4 +1,4 @@
-"""Keep the instant of an action alive while it runs, and undo the action if it fails."""
+"""Keep the instant of a running action alive, and undo the action if it fails; find out whether other writers live."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from contextlib import contextmanager, suppress
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.meta_client import MetaClient
-from pudi.concurrency import Heartbeat
-from pudi.errors import PudiError
+from pudi.concurrency import Heartbeat, Liveness, liveness
+from pudi.config import WriteOptions
+from pudi.errors import NotFoundError, PudiError
+from pudi.filegroup import Markers
+from pudi.timeline import Instant
 
 
 @contextmanager
@@ -44,6 +47,32 @@ def keep_alive(
     with after_commit(CLEAN_UP, meta.storage.root, failed):
         for heart in hearts:
             heart.stop()
+
+
+def liveness_of(meta: MetaClient, requested: str, options: WriteOptions, last_seen_ms: int) -> Liveness:
+    """Return whether the process of a pending instant is alive.
+
+    Args:
+        meta: the table.
+        requested: requested time of the instant.
+        options: the heartbeat's limits.
+        last_seen_ms: when its files were last touched, for a process without heartbeat; see `last_touched_ms`.
+    """
+    return liveness(
+        meta.storage,
+        requested,
+        meta.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=last_seen_ms,
+    )
+
+
+def last_touched_ms(meta: MetaClient, instant: Instant) -> int:
+    """Return when the process of a pending instant last wrote a marker or the instant, in ms since 1970; else 0."""
+    times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
+    with suppress(NotFoundError):
+        times.append(meta.store.modified_ms(instant))
+    return max(times, default=0)
 
 
 def _stop(hearts: Sequence[Heartbeat]) -> None:

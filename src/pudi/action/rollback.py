@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pudi.action.hash_rings import discard_rings
+from pudi.action.heartbeats import last_touched_ms, liveness_of
 from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
-from pudi.concurrency import Liveness, liveness
+from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
 from pudi.context.lazy import lazy_module
-from pudi.errors import BlockedError, CorruptError, NotFoundError, NotSupportedError
+from pudi.errors import BlockedError, CorruptError, NotSupportedError
 from pudi.filegroup import Markers, unmarked_files, unmarked_logs
 from pudi.format import (
     HEARTBEAT_DIR,
@@ -106,7 +106,7 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
 def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:
     """Return the pending instants of the timeline, each with the liveness of its process."""
     pending = meta.store.load().pending
-    return [(each, _liveness(meta, each.requested, options, _last_touched(meta, each))) for each in pending]
+    return [(each, liveness_of(meta, each.requested, options, last_touched_ms(meta, each))) for each in pending]
 
 
 def sweep(meta: MetaClient, options: WriteOptions) -> None:
@@ -191,7 +191,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     """Delete what a writer left that died before its instant was requested, or after it completed or was removed."""
     instant = _name(beat)
     known = timeline.commit(instant) is not None or (timeline.start is not None and instant < timeline.start)
-    if timeline.is_pending(instant) or _liveness(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:
+    if timeline.is_pending(instant) or liveness_of(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:
         return
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())
@@ -227,7 +227,7 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
     if options.failed_writes_policy == "NEVER":
         return False
     eager = options.failed_writes_policy == "EAGER"
-    found = Liveness.DEAD if eager else _liveness(meta, instant.requested, options, _last_touched(meta, instant))
+    found = Liveness.DEAD if eager else liveness_of(meta, instant.requested, options, last_touched_ms(meta, instant))
     if found is not Liveness.ALIVE:
         refuse_to_undo(meta, timeline, instant)
     if found is Liveness.UNKNOWN:
@@ -239,23 +239,6 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
             instant=instant.requested,
         )
     return found is Liveness.DEAD
-
-
-def _liveness(meta: MetaClient, requested: str, options: WriteOptions, last_seen_ms: int) -> Liveness:
-    return liveness(
-        meta.storage,
-        requested,
-        meta.context,
-        expires_after_ms=options.heartbeat_expiry_ms,
-        last_seen_ms=last_seen_ms,
-    )
-
-
-def _last_touched(meta: MetaClient, instant: Instant) -> int:
-    times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
-    with contextlib.suppress(NotFoundError):
-        times.append(meta.store.modified_ms(instant))
-    return max(times, default=0)
 
 
 def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:

@@ -19,6 +19,7 @@ from pudi.filegroup.log_scan import (
 )
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import OrcFileReader
+from pudi.filegroup.portions import in_portions
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
 from pudi.filegroup.unmarked import unmarked_files, unmarked_logs
@@ -51,6 +52,7 @@ __all__ = [
     "compaction_plan",
     "encode_parquet",
     "has_above_ffff",
+    "in_portions",
     "open_base_file",
     "read_all_blocks",
     "read_blocks",

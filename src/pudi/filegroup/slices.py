@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -142,6 +142,10 @@ class FileSlice:
         if base is not None and base.path in sizes:
             base = replace(base, size=sizes[base.path])
         return replace(self, base=base, logs=tuple(replace(log, stated=sizes.get(log.path)) for log in self.logs))
+
+    def with_logs(self, logs: Iterable[LogFile]) -> FileSlice:
+        """Return the slice with further log files."""
+        return replace(self, logs=(*self.logs, *logs))
 
     @property
     def instant(self) -> str:

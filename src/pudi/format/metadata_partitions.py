@@ -108,3 +108,14 @@ def group_prefix(partition: str) -> str:
     known = find_partition_type(partition)
     own = None if known is None else known.group_prefix
     return f"{partition.replace('_', '-')}-" if own is None else own
+
+
+def group_id(partition: str, number: int, owner: str = "") -> str:
+    """Return the file id of a file group of the metadata table (HoodieTableMetadataUtil.getFileIDForFileGroup).
+
+    Args:
+        partition: the metadata table's partition.
+        number: the file group's number.
+        owner: for an index per partition of the data table, that partition's path, escaped and followed by a dash.
+    """
+    return f"{group_prefix(partition)}{owner}{number:04}-0"

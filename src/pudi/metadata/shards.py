@@ -21,7 +21,7 @@ from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
-from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix
+from pudi.format.metadata_partitions import RECORD_INDEX, group_id
 from pudi.metadata.groups import Shards
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import decode_locations
@@ -47,7 +47,7 @@ def shard_id(number: int, partition: str | None = WHOLE_TABLE) -> str:
         partition: path of the data table's partition; None if the index is over the whole table.
     """
     part = "" if partition is None else f"{_escape(partition)}-"
-    return f"{group_prefix(RECORD_INDEX)}{part}{number:04}-0"
+    return group_id(RECORD_INDEX, number, part)
 
 
 def _escape(partition: str) -> str:

@@ -79,8 +79,8 @@ class WrittenLogs:
     @property
     def after(self) -> FileSlice:
         """The file slice after the write."""
-        base, logs = (None, ()) if self.before is None else (self.before.base, self.before.logs)
-        return FileSlice(self.partition, self.file_id, base, (*logs, *(each.file for each in self.files)))
+        before = self.before or FileSlice(self.partition, self.file_id, None)
+        return before.with_logs(each.file for each in self.files)
 
 
 class StagedEntries(Protocol):

@@ -31,7 +31,7 @@ from pudi.config.option import Value
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind, columns, evaluate, parse
-from pudi.filegroup import BaseFile, LogFile, StorageListing
+from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions
 from pudi.format import METADATA_DIR, LogFileName, parse_data_file
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields
@@ -276,16 +276,7 @@ def _strange(path: str) -> Held:
 
 
 def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
-    held: list[BaseFile | LogFile] = []
-    size = 0
-    for file in files:
-        if held and size + file.size > _PORTION:
-            yield tuple(held)
-            held, size = [], 0
-        held.append(file)
-        size += file.size
-    if held:
-        yield tuple(held)
+    return in_portions(files, lambda file: file.size, _PORTION)
 
 
 def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -12,7 +12,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.schema_history import read_history
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, in_portions
 from pudi.format import staging_dir
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.shards import RecordShards
@@ -183,16 +183,7 @@ def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> R
 
 def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:
     """Group slices by number; small ones share a group."""
-    held: list[tuple[int, FileSlice]] = []
-    size = 0
-    for number, each in enumerate(slices):
-        if held and size + each.size > _STAGE_BYTES:
-            yield tuple(held)
-            held, size = [], 0
-        held.append((number, each))
-        size += each.size
-    if held:
-        yield tuple(held)
+    return in_portions(enumerate(slices), lambda numbered: numbered[1].size, _STAGE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pudi.action.kinds.check_jobs import CheckRun, KeyCheck
 from pudi.action.kinds.difference import Difference
 from pudi.action.meta_client import MetaClient
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.filegroup import BaseFile, FileSlice, LogFile, in_portions
 from pudi.metadata import MetadataTable
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.shards import RecordShards
@@ -84,17 +84,8 @@ class IndexCheck:
 
     def portions(self) -> Iterator[tuple[BaseFile | LogFile, ...]]:
         """The files of the slices, in groups of several."""
-        held: list[BaseFile | LogFile] = []
-        size = 0
-        for each in self.slices:
-            for file in (*(() if each.base is None else (each.base,)), *each.logs):
-                if held and (size + file.size > _FILE_BYTES or len(held) == _MOST_FILES):
-                    yield tuple(held)
-                    held, size = [], 0
-                held.append(file)
-                size += file.size
-        if held:
-            yield tuple(held)
+        files = (file for each in self.slices for file in (each.base, *each.logs) if file is not None)
+        return in_portions(files, lambda file: file.size, _FILE_BYTES, _MOST_FILES)
 
 
 def unreadable(index: str, error: Exception) -> Difference:

@@ -31,7 +31,7 @@ from pudi.format import (
     WriteStat,
     parse_data_file,
 )
-from pudi.format.metadata_partitions import FILES, group_prefix
+from pudi.format.metadata_partitions import FILES, group_id
 from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
@@ -195,7 +195,7 @@ def _names(mdt: MetaClient, instant: Instant, partitions: Collection[str]) -> bo
 
 def group_ids(partition: str, groups: int) -> list[str]:
     """Return the ids of a partition's file groups, if keys alone decide between them."""
-    return [f"{group_prefix(partition)}{number:04}-0" for number in range(groups)]
+    return [group_id(partition, number) for number in range(groups)]
 
 
 def write_bases(

@@ -96,8 +96,7 @@ def changed_groups(
         if base is not None:
             after = FileSlice(partition, file_id, base)
         else:
-            held = (None, ()) if older is None else (older.base, older.logs)
-            after = FileSlice(partition, file_id, held[0], (*held[1], *logs))
+            after = (older or FileSlice(partition, file_id, None)).with_logs(logs)
         yield ChangedGroup(partition, file_id, tuple(of_group), older, after, logs)
     for partition, file_id in sorted(gone):
         if (partition, file_id) in before:

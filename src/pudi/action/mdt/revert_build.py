@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
+from pudi.action.heartbeats import liveness_of
 from pudi.action.mdt.build import drop_partitions, set_partitions
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.inflight_builds import partitions_of, plan_of
 from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import MetaClient
-from pudi.concurrency import Liveness, liveness
+from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
 from pudi.format.index_plan import IndexedPartition, encode_index_commit
@@ -34,14 +35,7 @@ def is_dead_building(meta: MetaClient, instant: Instant, options: WriteOptions) 
         options: the heartbeat's limits.
     """
     seen = meta.context.clock.now_ms() if instant.state is State.INFLIGHT else 0
-    found = liveness(
-        meta.storage,
-        instant.requested,
-        meta.context,
-        expires_after_ms=options.heartbeat_expiry_ms,
-        last_seen_ms=seen,
-    )
-    return found is Liveness.DEAD
+    return liveness_of(meta, instant.requested, options, seen) is Liveness.DEAD
 
 
 def revert_index_build(meta: MetaClient, instant: Instant) -> Instant | None:

@@ -63,11 +63,12 @@ class Clustering(PlannedService):
         """By the options for inline and async clustering, and hoodie.clustering.schedule.inline; in Hudi's order."""
         if target.is_metadata:
             return Inline.NOTHING
-        if target.options[ClusteringOptions.inline]:
-            return Inline.RUN
-        if target.options[ClusteringOptions.run_async]:
-            return Inline.SCHEDULE_AND_RUN_ASYNC
-        return Inline.SCHEDULE if target.options[ClusteringOptions.schedule_inline] else Inline.NOTHING
+        options = target.options
+        return Inline.of(
+            run=options[ClusteringOptions.inline],
+            run_async=bool(options[ClusteringOptions.run_async]),
+            schedule=options[ClusteringOptions.schedule_inline],
+        )
 
     def check(self, target: ServiceTarget) -> None:
         """Refuse tables that pudi can't write, and wrong options."""

@@ -72,11 +72,12 @@ class Compaction(PlannedService):
         """By the options for inline and async compaction, and hoodie.compact.schedule.inline; in Hudi's order."""
         if not target.meta.merges_on_read:
             return Inline.NOTHING
-        if target.options[CompactionOptions.inline]:
-            return Inline.RUN
-        if target.options[CompactionOptions.run_async]:
-            return Inline.SCHEDULE_AND_RUN_ASYNC
-        return Inline.SCHEDULE if target.options[CompactionOptions.schedule_inline] else Inline.NOTHING
+        options = target.options
+        return Inline.of(
+            run=options[CompactionOptions.inline],
+            run_async=bool(options[CompactionOptions.run_async]),
+            schedule=options[CompactionOptions.schedule_inline],
+        )
 
     def check(self, target: ServiceTarget) -> None:
         """Refuse copy-on-write tables and wrong options; see `PlannedService.check`."""

@@ -6,18 +6,17 @@ process runs the plan again (BaseHoodieTableServiceClient.compact).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pudi.action.heartbeats import keep_alive
+from pudi.action.heartbeats import keep_alive, last_touched_ms, liveness_of
 from pudi.action.hooks.measure import count_failures
 from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
-from pudi.concurrency import Heartbeat, Liveness, liveness
+from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, NotFoundError
+from pudi.errors import ConflictError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, write_token
 from pudi.storage import delete_for_good
@@ -84,19 +83,8 @@ def is_available(meta: MetaClient, instant: Instant, options: WriteOptions) -> b
         instant: the service's instant.
         options: the failed-writes policy and the heartbeat's limits.
     """
-    last_seen = 0
-    if instant.state is State.INFLIGHT:
-        times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
-        with contextlib.suppress(NotFoundError):
-            times.append(meta.store.modified_ms(instant))
-        last_seen = max(times, default=0)
-    found = liveness(
-        meta.storage,
-        instant.requested,
-        meta.context,
-        expires_after_ms=options.heartbeat_expiry_ms,
-        last_seen_ms=last_seen,
-    )
+    last_seen = last_touched_ms(meta, instant) if instant.state is State.INFLIGHT else 0
+    found = liveness_of(meta, instant.requested, options, last_seen)
     if found is Liveness.UNKNOWN:  # inflight, by a writer that gives no heartbeat, as Hudi's single writers
         return options.failed_writes_policy == "EAGER"
     return found is Liveness.DEAD

@@ -35,6 +35,15 @@ class Inline(Enum):
     SCHEDULE_AND_RUN_ASYNC = "schedule and run async"
     RUN_ASYNC = "run async"
 
+    @classmethod
+    def of(cls, *, run: bool, run_async: bool, schedule: bool) -> Inline:
+        """Return the part that three options of a service ask for, in the order in which Hudi looks at them."""
+        if run:
+            return cls.RUN
+        if run_async:
+            return cls.SCHEDULE_AND_RUN_ASYNC
+        return cls.SCHEDULE if schedule else cls.NOTHING
+
     @property
     def is_async(self) -> bool:
         """Whether the service runs beside writes."""

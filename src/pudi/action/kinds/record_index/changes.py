@@ -175,7 +175,7 @@ def stage_keys(
     if not isinstance(staging, RecordStaging):
         staging = record_staging(meta, timeline, instant.requested, options, index)
     held = emitted.keys(RECORD_INDEX)
-    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys()).all())
+    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys(), staging).all())
     jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
     found = tuple(staged_of(results)) + tuple(each for each in held.values() if each.shards)
@@ -225,7 +225,7 @@ def _revives(index: Index) -> bool:
     return not index.records
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Tasks:
     """The jobs that read the changed keys of one commit."""
 
@@ -235,14 +235,15 @@ class _Tasks:
     timeline: Timeline
     index: Index
     staged: Collection[tuple[str, str]]
+    staging: RecordStaging
 
     def all(self) -> Iterator[KeyTask]:
         """Return a job for each file group whose keys may have changed; they are not numbered yet."""
         groups = changed_groups(self.meta, self.written, self.timeline, self._matters, _needs_before)
         for place, group in enumerate(groups):
-            location = encode_location(group.partition, group.file_id, self._millis)
+            location = encode_location(group.partition, group.file_id, self.staging.millis)
             path = f"{staging_dir(self.instant)}/{place}"
-            task = KeyTask(0, self._reading, group.partition, location, 1, path, group.before, group.after)
+            task = KeyTask(0, self.staging.reading, group.partition, location, 1, path, group.before, group.after)
             yield self._narrowed(task, group)
 
     def _narrowed(self, task: KeyTask, group: ChangedGroup) -> KeyTask:
@@ -267,10 +268,6 @@ class _Tasks:
         return bool(stat.num_inserts or stat.num_deletes) or (
             _is_log(stat) and (_logs_add(self.index) or _revives(self.index))
         )
-
-    def __post_init__(self) -> None:
-        self._millis = instant_to_millis(self.instant, self.meta.config.timezone)
-        self._reading = key_reading(self.meta, self.timeline).with_instant(self.instant)
 
 
 def _needs_before(stat: WriteStat) -> bool:
