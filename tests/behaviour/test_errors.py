@@ -102,7 +102,6 @@ def test_a_timeline_without_its_table(tmp_path: Path) -> None:
         ({"table_type": "row"}, pudi.InvalidArgumentError, "row"),
         ({"options": {"hoodie.write.table.version": "7"}}, pudi.NotSupportedError, "version"),
         ({"options": {"hoodie.write.table.version": "10"}}, pudi.NotSupportedError, "version"),
-        ({"options": {"hoodie.table.cdc.enabled": "true"}}, pudi.NotSupportedError, "cdc"),
         ({"options": {"hoodie.table.base.file.format": "ORC"}}, pudi.NotSupportedError, "ORC"),
         ({"options": {"hoodie.tabel.name": "x"}}, pudi.InvalidArgumentError, r"hoodie\.table\.name"),
         (
@@ -314,7 +313,7 @@ def test_a_table_with_an_index_of_a_later_hudi_is_read_and_not_written(golden_fo
 
 
 def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
-    for name in ("cow_v9_nometa", "cow_v9_cdc_op_key_only", "cow_v9_orc"):
+    for name in ("cow_v9_nometa", "cow_v9_orc"):
         path = tmp_path / name
         shutil.copytree(Golden(name).unpack(golden_folder), path)
         before = tree(path)

@@ -12,7 +12,6 @@ from pudi.format import decode_table_properties
 from support.archiving import archive
 from support.disk import base_files, tree
 from support.engines import Engine, LocalEngine, per_engine
-from support.golden import Golden
 from support.layouts import Layout
 from support.model import Model
 from support.pudi_table import PudiTable
@@ -138,14 +137,7 @@ def test_versions_that_contradict_each_other_make_no_table(tmp_path: Path, optio
         pudi.create(str(tmp_path / "t"), SCHEMA, record_key="uuid", options=options)
 
 
-def test_bootstrap_tables_and_writing_change_data_are_refused(tmp_path: Path) -> None:
-    with_changes = pudi.Table(str(Golden("cow_v8_cdc_data_before_after").unpack(tmp_path)))
-    assert with_changes.scan().to_arrow().num_rows == 33
-    before = tree(Path(with_changes.path))
-    rows = with_changes.scan(meta_fields=False).to_arrow().slice(0, 1)
-    with pytest.raises(pudi.NotSupportedError, match=r"hoodie\.table\.cdc\.enabled=true can't be written"):
-        with_changes.upsert(rows, options={"hoodie.metadata.enable": "false"})
-    assert tree(Path(with_changes.path)) == before
+def test_bootstrap_tables_are_refused(tmp_path: Path) -> None:
     made, _ = _written(LocalEngine(), tmp_path / "trips", Layout(version=6), 1)
     file = made.path / ".hoodie" / "hoodie.properties"
     file.write_text(file.read_text() + "hoodie.bootstrap.base.path=/elsewhere\n")

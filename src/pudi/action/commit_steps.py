@@ -25,7 +25,7 @@ def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteS
     """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers)."""
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
-    extra = sorted(set(named) - {stat.path for stat in stats if stat.path})
+    extra = sorted(set(named) - {path for stat in stats for path in stat.paths})
     delete_for_good(meta.storage, extra)
 
 

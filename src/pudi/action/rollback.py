@@ -272,7 +272,7 @@ def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
     requests = []
     for partition, stats in sorted(written.items()):
         prefix = f"{partition}/" if partition else ""
-        names = {path.rpartition("/")[2] for stat in stats for path in (stat.path or "", *(stat.cdc_stats or {}))}
+        names = {path.rpartition("/")[2] for stat in stats for path in stat.paths}
         if by_slice:
             groups = {stat.file_id for stat in stats}
             names |= _logs_of(meta, partition, groups, target.requested)

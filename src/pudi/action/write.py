@@ -38,7 +38,7 @@ from pudi.action.unchanged_since import planned, unchanged_since
 from pudi.action.verify_commit import SchemaSeen, verify
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, looks_up_globally
 from pudi.action.write_rule import rule_of
-from pudi.action.write_settings import combines, file_options, next_schema, writable_schema
+from pudi.action.write_settings import change_logging, combines, file_options, next_schema, writable_schema
 from pudi.concurrency import ConflictCheck
 from pudi.config import (
     ArchiveOptions,
@@ -237,4 +237,5 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         stats=indexed_columns(meta, schema),
         deleted=merging_of_deletes(meta, write.timeline, write.operation),
         staging=tuple(staging),
+        changes=change_logging(meta, options, write.schema_after),
     )

@@ -14,8 +14,10 @@ from pudi.config import WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileOptions, HFileOptions, ParquetOptions
 from pudi.format import BloomOptions
+from pudi.format.change_data import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
 from pudi.plan import LogOptions, Operation
+from pudi.plan.changes import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
 from pudi.timeline import Timeline
@@ -118,6 +120,20 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
         positions=options.record_positions and meta.store.rules.has_record_positions and not hfiles,
         partial=options.partial_updates and meta.store.rules.has_record_positions,
     )
+
+
+def change_logging(meta: MetaClient, options: WriteOptions, schema_json: str) -> ChangeLogging | None:
+    """Return how the table logs changes of base files; None if it doesn't.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        schema_json: the table's Avro schema after the write, without meta fields.
+    """
+    if not meta.config.cdc_enabled:
+        return None
+    mode = LoggingMode(meta.config.cdc_logging_mode)
+    return ChangeLogging(mode, change_record_schema(schema_json, mode), options.log_block_max_size)
 
 
 def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_bytes: float | None) -> Sizing:

@@ -103,7 +103,6 @@ _WRITE_LIMITS = (
         lambda config: config.base_file_format in {"PARQUET", "HFILE"},
         f"pudi writes PARQUET and HFILE; {_WITH_HUDI}",
     ),
-    _Limit(TableConfig.cdc_enabled, lambda config: not config.cdc_enabled),
     _Limit(TableConfig.populate_meta_fields, lambda config: config.populate_meta_fields),
     _Limit(
         TableConfig.key_generator,

@@ -225,7 +225,6 @@ class TableOptions(OptionsView):
         "hoodie.table.cdc.enabled",
         "Whether writers log changes in addition to the data (change data capture).",
         default=False,
-        unsupported=("true",),
     )
     cdc_logging_mode = _option(
         "hoodie.table.cdc.supplemental.logging.mode",

@@ -73,6 +73,11 @@ class WriteStat:
     num_updates: int = 0
     column_stats: pa.Table | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Paths of the file and of CDC files beside it, relative to the table's root."""
+        return (*([self.path] if self.path else []), *(self.cdc_stats or ()))
+
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:

@@ -6,7 +6,6 @@ makes of a row (InternalRowToJsonStringConverter), which gives records from data
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,10 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pudi.schema.avro_write import decimal_bytes
+
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CONTROL = tuple(chr(code) for code in range(0x20) if chr(code) not in _SHORT)
 _AVRO_ONLY = tuple(chr(code) for code in (*range(0x7F, 0xA0), *range(0x2000, 0x2100)))
 """Characters that Avro escapes and Jackson doesn't."""
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 _NUMBER = r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<part>\d+))?(?:e(?P<power>[+-]?\d+))?$"
 
 
@@ -212,14 +214,42 @@ def _avro_bytes(values: pa.Array) -> pa.Array:
 
 
 def _avro_fixed(values: pa.Array) -> pa.Array:
-    """Return decimals as Avro writes values of a fixed size: the numbers of their bytes, signed."""
-    return values.cast(pa.string())
+    """Return decimals as Avro writes values of a fixed size: the numbers of their bytes, highest first, signed."""
+    size = decimal_bytes(values.type.precision)
+    stored = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    cells = np.frombuffer(stored.buffers()[1], np.int8).reshape(-1, 16)[stored.offset : stored.offset + len(stored)]
+    digits = pa.array(np.ascontiguousarray(cells[:, :size][:, ::-1]).ravel()).cast(pa.string())
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1, dtype=np.int32) * size), digits)
+    return _wrapped(lists, values, ", ", "[", "]")
 
 
 def _base64(values: pa.Array) -> pa.Array:
-    """Return bytes in Base64."""
-    made = pa.array([None if v is None else base64.b64encode(v).decode() for v in values.to_pylist()], pa.string())
-    return pc.binary_join_element_wise('"', made, '"', "")
+    """Return bytes in Base64, three bytes at a time as numbers, without a loop over values."""
+    whole = values.cast(pa.large_binary())
+    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    lengths = np.diff(offsets)
+    data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)
+    groups = (lengths + 2) // 3
+    first = np.concatenate([[0], np.cumsum(groups)])
+    padded = np.zeros(int(first[-1]) * 3, dtype=np.uint8)
+    source = np.arange(int(lengths.sum()))
+    padded[source + np.repeat(first[:-1] * 3 - (np.cumsum(lengths) - lengths), lengths)] = data[
+        source + np.repeat(offsets[:-1] - (np.cumsum(lengths) - lengths), lengths)
+    ]
+    three = padded.reshape(-1, 3).astype(np.uint32)
+    word = (three[:, 0] << 16) | (three[:, 1] << 8) | three[:, 2]
+    letters = _BASE64[np.stack([(word >> shift) & 63 for shift in (18, 12, 6, 0)], axis=1)]
+    if len(letters):
+        ends, rest = first[1:][groups > 0] - 1, (lengths % 3)[groups > 0]
+        letters[ends[rest > 0], 3] = ord("=")
+        letters[ends[rest == 1], 2] = ord("=")
+    text = pa.Array.from_buffers(
+        pa.large_string(),
+        len(values),
+        [None, pa.py_buffer((first * 4).astype(np.int64)), pa.py_buffer(letters.ravel())],
+    )
+    made = pc.binary_join_element_wise('"', text.cast(pa.string()), '"', "")
+    return pc.if_else(values.is_valid(), made, pa.scalar(None, pa.string())) if values.null_count else made
 
 
 def _number(values: pa.Array) -> pa.Array:

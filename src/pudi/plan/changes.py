@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pudi.expr import Expr
 from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format.change_data import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator
 from pudi.schema import without_meta_fields
@@ -71,22 +72,19 @@ class ChangeSplit:
         return before + len(self.logs) + len(self.cdc) + (self.after is not None)
 
 
-class LoggingMode(str, Enum):
-    """What CDC files hold (HoodieCDCSupplementalLoggingMode).
+@dataclass(frozen=True, slots=True)
+class ChangeLogging:
+    """How a write logs the changes that it makes to base files; picklable.
 
-    OP_KEY_ONLY: operation and record key. DATA_BEFORE: also the record before. DATA_BEFORE_AFTER: operation, instant,
-    the record before and after.
+    Attributes:
+        mode: what CDC files hold.
+        avro_schema: Avro schema of their records, JSON text.
+        max_block_bytes: bytes in memory of the changes of one block.
     """
 
-    OP_KEY_ONLY = "OP_KEY_ONLY"
-    DATA_BEFORE = "DATA_BEFORE"
-    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
-
-
-OP, TS_MS, BEFORE, AFTER = "op", "ts_ms", "before", "after"
-"""Columns of change data (HoodieCDCUtils)."""
-CDC_RECORD_KEY = "record_key"
-"""Column of CDC files that hold no records, or only those before."""
+    mode: LoggingMode
+    avro_schema: str
+    max_block_bytes: int = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
+from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.merging import Merging
 from pudi.schema.internal import SchemaHistory
@@ -92,6 +93,7 @@ class WriteSpec:
         deleted: how deletes by key read stored records to copy their ordering values into log files; None if deletes
             have no ordering value.
         staging: how tasks stage the entries of indexes with the files that they write.
+        changes: how changes of base files are logged; None in a table that logs none.
     """
 
     instant: str
@@ -113,6 +115,7 @@ class WriteSpec:
     stats: StatsSpec | None = None
     deleted: Merging | None = None
     staging: tuple[EntryStaging, ...] = ()
+    changes: ChangeLogging | None = None
 
     @property
     def meets_by_key(self) -> bool:

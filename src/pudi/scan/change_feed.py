@@ -16,7 +16,8 @@ from pudi.context.lazy import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.expr import bind, parse
-from pudi.plan.changes import ChangeCase, ChangePlan, LoggingMode, change_schema
+from pudi.format.change_data import LoggingMode
+from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.scan.change_splits import SplitFinder
 from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.ranges import bounds_of, day_of, schema_at

@@ -11,7 +11,8 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.past import PastSlices
 from pudi.format import CommitMetadata, LogFileName, WriteStat, parse_data_file
-from pudi.plan.changes import ChangeCase, ChangeSplit, LoggingMode
+from pudi.format.change_data import LoggingMode
+from pudi.plan.changes import ChangeCase, ChangeSplit
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
 NO_CHANGES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT", "ALTER_SCHEMA", "BUCKET_RESCALE"})

@@ -199,13 +199,16 @@ class LogAppender:
         file = LogFile(task.partition, parsed, len(content), len(content))
         schema = with_meta_fields(self.spec.schema)
         log = WrittenLog(file, frozenset(schema.names), partial(_columns, rows, schema))
-        new = over.slice is None
+        new, prev_commit, by_slice = over.slice is None, base_instant, rules_of(options.layout).logs_name_their_slice
+        if over.slice is not None and self.spec.changes is not None and not by_slice:
+            # readers of changes compare log records with the slice before, which the statistics name for them
+            prev_commit, by_slice = over.slice.instant, True
         stat = WriteStat(
             file_id=task.file_id,
             path=path,
-            prev_commit=base_instant,
-            base_file=over.base_file if rules_of(options.layout).logs_name_their_slice else "",
-            log_files=(*over.logs, name) if rules_of(options.layout).logs_name_their_slice else (name,),
+            prev_commit=prev_commit,
+            base_file=over.base_file if by_slice else "",
+            log_files=(*over.logs, name) if by_slice else (name,),
             log_version=version,
             log_offset=0,
             num_writes=written,

@@ -12,16 +12,14 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.expr import evaluate
 from pudi.filegroup import BaseFile, FileSlice, LogFile, read_blocks
+from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.json_text import avro_text, plain_text
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_data
-from pudi.merge import apply_updates
-from pudi.plan.changes import AFTER, BEFORE, CDC_RECORD_KEY, OP, TS_MS, ChangeCase, ChangePlan, ChangeSplit, LoggingMode
+from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
+from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
-
-INSERT, UPDATE, DELETE = "i", "u", "d"
-"""Operations of changes (HoodieCDCOperation)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class ChangeReader:
             yield self._of_block(split, block, decode_data(block))
 
     def _of_block(self, split: ChangeSplit, block: LogBlock, stored: pa.Table) -> _Changes:
-        lacking = [name for name in _columns(self.plan.mode) if name not in stored.column_names]
+        lacking = [name for name in self.plan.mode.columns if name not in stored.column_names]
         if lacking:
             raise block.corrupt(f"has no field {lacking[0]!r}, which change data of mode {self.plan.mode.value} has")
         operations = _one(stored[OP])
@@ -161,19 +159,14 @@ class ChangeReader:
         own = frozenset({split.instant})
         scope = replace(self.plan.merging.scope, completed=split.completed | own, among=own)
         newer = replace(self._merged(split), merging=replace(self.plan.merging, scope=scope))
-        target = pa.schema([field.with_nullable(True) for field in self.plan.schema])
-        for versions, _ in newer.folded(FileSlice(split.partition, split.file_id, None, split.logs), target):
-            keys = _one(versions.rows[RECORD_KEY])
-            held = self._empty
-            if split.before is not None:
-                parts = [r.filter(pc.is_in(r[RECORD_KEY], value_set=keys)) for r in self._rows(split.before, split)]
-                held = pa.concat_tables(parts)
-            laid = apply_updates(held, versions, RECORD_KEY, self.plan.merging.rule)
-            gone = np.ones(held.num_rows, dtype=bool)
-            gone[laid.base_rows] = False
-            removed, updated = np.flatnonzero(gone), laid.base_rows[laid.taken >= 0]
-            taken = laid.taken[laid.taken >= 0]
-            yield self._paired(held, laid.rows, removed, updated, taken, laid.inserted)
+        rule, group = self.plan.merging.rule, (split.partition, split.file_id)
+        for found in changes_by_logs(newer, split.logs, lambda: self._before(split), rule, group):
+            yield _paired(found)
+
+    def _before(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        yield self._empty
+        if split.before is not None:
+            yield from self._rows(split.before, split)
 
     def _compared(self, split: ChangeSplit) -> _Changes:
         """Return what a base file has and the slice before has not, and the other way round.
@@ -195,23 +188,8 @@ class ChangeReader:
         partner = _partners(_one(before[RECORD_KEY]), _one(after[RECORD_KEY]))
         updated = np.flatnonzero(partner >= 0)
         inserted = np.setdiff1d(np.arange(after.num_rows), partner)
-        return self._paired(before, after, np.flatnonzero(partner < 0), updated, partner[updated], inserted)
-
-    def _paired(
-        self,
-        old: pa.Table,
-        new: pa.Table,
-        removed: np.ndarray,
-        updated: np.ndarray,
-        taken: np.ndarray,
-        inserted: np.ndarray,
-    ) -> _Changes:
-        """Return changes of rows by number: deletes, updates by old and new row, inserts."""
-        counts = (len(inserted), len(updated), len(removed))
-        operations = np.repeat(np.array([INSERT, UPDATE, DELETE]), counts)
-        before = np.concatenate([np.full(counts[0], -1), updated, removed]).astype(np.int64)
-        after = np.concatenate([inserted, taken, np.full(counts[2], -1)]).astype(np.int64)
-        return _Changes(pa.array(operations, pa.string()), Images.of(old, before), Images.of(new, after))
+        found = KeyChanges(before, after, np.flatnonzero(partner < 0), updated, partner[updated], inserted)
+        return _paired(found)
 
     @property
     def _data(self) -> pa.Schema:
@@ -273,11 +251,10 @@ class ChangeReader:
         return avro_text(records) if images.logged else plain_text(records)
 
 
-def _columns(mode: LoggingMode) -> tuple[str, ...]:
-    """Return the fields of CDC blocks (HoodieCDCUtils.schemaBySupplementalLoggingMode)."""
-    if mode is LoggingMode.DATA_BEFORE_AFTER:
-        return (OP, TS_MS, BEFORE, AFTER)
-    return (OP, CDC_RECORD_KEY) if mode is LoggingMode.OP_KEY_ONLY else (OP, CDC_RECORD_KEY, BEFORE)
+def _paired(found: KeyChanges) -> _Changes:
+    counts = (len(found.inserted), len(found.updated), len(found.removed))
+    operations = pa.array(np.repeat(np.array([INSERT, UPDATE, DELETE]), counts), pa.string())
+    return _Changes(operations, Images.of(found.old, found.before), Images.of(found.new, found.after))
 
 
 def _slice_of(base: BaseFile) -> FileSlice:

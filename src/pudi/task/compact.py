@@ -33,10 +33,13 @@ from pudi.format import (
     write_token,
 )
 from pudi.metadata import StatsSpec
+from pudi.plan.changes import ChangeLogging
 from pudi.plan.merging import Merging
-from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, without_meta_fields
 from pudi.schema.internal import SchemaHistory
+from pudi.task.change_log import rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
+from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult
@@ -58,6 +61,7 @@ class CompactSpec:
         verify: whether to read each written file back and compare it.
         stats: the columns that get statistics; None if the table has none.
         layout: the timeline's layout, which determines the names of log files.
+        changes: how changes of base files are logged; None in a table that logs none.
     """
 
     instant: str
@@ -70,6 +74,7 @@ class CompactSpec:
     verify: bool = False
     stats: StatsSpec | None = None
     layout: Layout = 2
+    changes: ChangeLogging | None = None
 
 
 @dataclass(slots=True)
@@ -142,8 +147,37 @@ class CompactTask:
             if spec.files.sorted:
                 expected = [pa.concat_tables(expected).sort_by(RECORD_KEY)]
             check_same(expected, found, table=storage.root, path=path)
-        stat = replace(self._stat(done, file_slice, path, size), column_stats=stats_of_base(content, None, spec.stats))
+        stat = replace(
+            self._stat(done, file_slice, path, size),
+            cdc_stats=self._log_changes(storage, file_slice, name),
+            column_stats=stats_of_base(content, None, spec.stats),
+        )
         return FileResult(self.number, done.logs.records, stat)
+
+    def _log_changes(self, storage: Storage, file_slice: FileSlice, name: BaseFileName) -> dict[str, int] | None:
+        """Write how the new base file differs from the one before; None in a table that logs no changes.
+
+        Hudi's compaction logs it too; its queries read it only where they are asked for the changes of compactions
+        instead of those of the delta commits (`consumeChangesFromCompaction`, in Flink).
+        """
+        spec, operation = self.spec, self.operation
+        if spec.changes is None:
+            return None
+        reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
+        names = [field.name for field in without_meta_fields(spec.schema)]
+        group = (operation.partition_path, operation.file_id)
+
+        def held() -> Iterator[pa.Table]:
+            yield pa.schema([field.with_nullable(True) for field in spec.schema]).empty_table()
+            if file_slice.base is not None:
+                for part in reader.parts(replace(file_slice, logs=()), spec.schema.names):
+                    yield pa.Table.from_arrays(part.rows.columns, names=part.rows.column_names)
+
+        found = changes_by_logs(reader, file_slice.logs, held, spec.merging.rule, group)
+        changes = [rows_of_changes(each, names) for each in found]
+        nothing = rows_of_changes(KeyChanges.nothing(), names)
+        args = (spec.instant, *group, name.write_token)
+        return write_changes(storage, spec.changes, *args, changes or [nothing])
 
     def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:
         """Return the write statistics, as FileGroupReaderBasedMergeHandle makes them."""

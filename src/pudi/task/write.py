@@ -15,6 +15,7 @@ from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, open_
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
+from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import generated_prefix
@@ -29,6 +30,7 @@ from pudi.schema import (
     with_meta_fields,
 )
 from pudi.task.append import Appended, LogAppender
+from pudi.task.change_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base
 from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
@@ -317,7 +319,15 @@ class SliceWriter:
         file = BaseFile(self.task.partition, self.name, int(content.size))
         written = WrittenBase(file, change.rows, change.merged, change.old, columns)
         staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
+        if prev is not None and self.spec.changes is not None:  # every record of a first base file is an insert
+            stat = replace(stat, cdc_stats=self._log_changes(written, self.spec.changes))
         return FileResult(self.task.number, 0, stat, staged=staged)
+
+    def _log_changes(self, written: WrittenBase, logging: ChangeLogging) -> dict[str, int]:
+        """Write the CDC file of a base file."""
+        spec, token, partition = self.spec, self.name.write_token, self.task.partition
+        changes = [changes_of(written, logging, spec.schema.names)]
+        return write_changes(self.storage, logging, spec.instant, partition, self.task.file_id, token, changes)
 
     def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition

@@ -57,7 +57,6 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.keygen.datetime.parser.class", "com.example.Parser"),

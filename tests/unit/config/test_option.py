@@ -131,7 +131,6 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.datasource.hive_sync.enable", "true"),
         ("hoodie.datasource.meta.sync.enable", "true"),
         ("hoodie.index.type", "INMEMORY"),
-        ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.write.table.version", "7"),
         ("as.of.instant", "20260101000000000"),
         ("hoodie.datasource.write.operation", "cluster"),

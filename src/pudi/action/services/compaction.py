@@ -26,7 +26,7 @@ from pudi.action.services.backlog import compaction_backlog
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget
-from pudi.action.write_settings import file_options
+from pudi.action.write_settings import change_logging, file_options
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError
@@ -252,6 +252,7 @@ class CompactionRun(WritingRun):
             verify=CompactionOptions.of(options).verify,
             stats=indexed_columns(meta, avro_to_arrow(schema_json)),
             layout=meta.store.layout,
+            changes=change_logging(meta, self.target.write_options, schema_json),
         )
         task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
         return lambda number, operation, sizes: task(spec, number, operation, sizes)

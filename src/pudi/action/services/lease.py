@@ -160,7 +160,7 @@ def _undo(held: ServiceLease) -> None:
         own = set(held.own_files())
         if done is not None:  # by this run, if the answer was lost, or by another run of the plan
             stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
-            own -= {stat.path or "" for group in stats for stat in group}
+            own -= {path for group in stats for stat in group for path in stat.paths}
         delete_for_good(meta.storage, sorted(own))
         found = timeline.find(instant.requested, instant.action)
         others = set(Markers(meta.storage, instant.requested).all_files()) - own

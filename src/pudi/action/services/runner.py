@@ -323,7 +323,7 @@ class _Execution:
                 results = target.run_jobs(held.instant.requested, run.jobs(), run.operations)
             stats = [stat for result in results for stat in result.stats]
             with phases.phase("commit"):
-                held.keep([stat.path or "" for stat in stats])
+                held.keep([path for stat in stats for path in stat.paths])
                 metadata = run.metadata(stats)
                 run.before_commit()
                 done = self._complete(held, run, metadata, run.content())

@@ -1,0 +1,168 @@
+"""Write CDC files: what a task changed in a base file, beside the new base file (HoodieCDCLogger)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.context import Storage
+from pudi.filegroup import Markers
+from pudi.format import IOType, LogFileName
+from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
+from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.log_data import encode_avro
+from pudi.plan.changes import ChangeLogging
+from pudi.plan.entry_staging import WrittenBase
+from pudi.schema import RECORD_KEY, avro_to_arrow
+from pudi.task.log_changes import KeyChanges
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Changes of records: numbers of rows before and after, -1 for none.
+
+    Attributes:
+        old: rows before; data columns as far as the logging mode needs them.
+        new: rows after, likewise.
+        before: for each change the row before.
+        after: for each change the row after.
+        keys: for each change the record key.
+    """
+
+    old: pa.Table
+    new: pa.Table
+    before: np.ndarray
+    after: np.ndarray
+    keys: pa.Array
+
+    @property
+    def operations(self) -> pa.Array:
+        """For each change its operation."""
+        names = np.where(self.before < 0, INSERT, np.where(self.after < 0, DELETE, UPDATE))
+        return pa.array(names, pa.string())
+
+
+def changes_of(written: WrittenBase, logging: ChangeLogging, names: list[str]) -> ChangedRows:
+    """Return how a base file differs from the version before.
+
+    Args:
+        written: the file.
+        logging: what is logged.
+        names: the table's columns.
+    """
+    merged, rows = written.merged, written.rows
+    old_keys = _one(written.old([RECORD_KEY])[RECORD_KEY])
+    gone = np.ones(len(old_keys), dtype=bool)
+    gone[merged.base_rows] = False
+    replaced = merged.taken_from >= 0
+    touched = np.concatenate([merged.base_rows[replaced], np.flatnonzero(gone)])
+    before = np.concatenate([np.arange(len(touched)), np.full(len(merged.inserted), -1)])
+    after = np.concatenate([written.replacing, np.full(int(gone.sum()), -1), merged.inserted]).astype(np.int64)
+    keys = [old_keys.take(pa.array(touched)).cast(pa.string())]
+    if len(merged.inserted):
+        keys.append(_one(rows[RECORD_KEY].take(pa.array(merged.inserted))).cast(pa.string()))
+    nothing = pa.table({})
+    with_old = logging.mode is not LoggingMode.OP_KEY_ONLY and len(touched)
+    with_new = logging.mode is LoggingMode.DATA_BEFORE_AFTER and bool(np.any(after >= 0))
+    return ChangedRows(
+        old=written.old(names).take(pa.array(touched)) if with_old else nothing,
+        new=rows.select(names) if with_new else nothing,
+        before=before,
+        after=after,
+        keys=pa.concat_arrays(keys),
+    )
+
+
+def rows_of_changes(found: KeyChanges, names: list[str]) -> ChangedRows:
+    """Return the changes that log files make.
+
+    Args:
+        found: the changes.
+        names: the table's columns.
+    """
+    before, after = found.before, found.after
+    old_keys, new_keys = (_one(rows[RECORD_KEY]).cast(pa.string()) for rows in (found.old, found.new))
+    of_old = old_keys.take(pa.array(before, mask=before < 0))
+    keys = pc.coalesce(of_old, new_keys.take(pa.array(after, mask=after < 0)))
+    there = [name for name in names if name in found.old.column_names]
+    return ChangedRows(found.old.select(there), found.new.select(there), before, after, keys)
+
+
+def write_changes(
+    storage: Storage,
+    logging: ChangeLogging,
+    instant: str,
+    partition: str,
+    file_id: str,
+    token: str,
+    changes: Iterable[ChangedRows],
+) -> dict[str, int]:
+    """Write the CDC file of one base file; one without changes too, as Hudi does.
+
+    Args:
+        storage: the table's files.
+        logging: what is logged.
+        instant: requested time of the write.
+        partition: partition path.
+        file_id: the file group.
+        token: write token of the base file.
+        changes: the changes.
+
+    Returns:
+        The file's size by its path, as write statistics name it (`cdcStats`).
+    """
+    name = LogFileName(file_id, instant, 1, token, cdc=True).name
+    path = f"{partition}/{name}" if partition else name
+    headers = {Header.INSTANT_TIME: instant, Header.SCHEMA: logging.avro_schema}
+    records = [part for each in changes for part in _records(each, logging, instant)]
+    filled = [part for part in records if part.num_rows] or records[:1]
+    blocks = [encode_block(BlockKind.CDC, headers, encode_avro(part, logging.avro_schema)) for part in filled]
+    Markers(storage, instant).create(partition, name, IOType.CREATE)
+    content = b"".join(blocks)
+    storage.create(path, content)
+    return {path: len(content)}
+
+
+def _records(changes: ChangedRows, logging: ChangeLogging, instant: str) -> Iterator[pa.Table]:
+    """Yield the records of CDC blocks, some at a time."""
+    schema = avro_to_arrow(logging.avro_schema)
+    count = len(changes.keys)
+    size = (changes.old.nbytes + changes.new.nbytes + changes.keys.nbytes) // max(1, count) + 1
+    step = max(1, logging.max_block_bytes // size)
+    operations = changes.operations
+    for start in range(0, max(1, count), step):
+        part = slice(start, start + step)
+        columns = {
+            OP: operations[part],
+            TS_MS: pa.repeat(pa.scalar(instant, pa.string()), len(operations[part])),
+            CDC_RECORD_KEY: changes.keys[part],
+        }
+        for image, rows, places in ((BEFORE, changes.old, changes.before), (AFTER, changes.new, changes.after)):
+            if image in schema.names:
+                columns[image] = _image(rows, places[part], schema.field(image).type)
+        yield pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _image(rows: pa.Table, places: np.ndarray, kind: pa.StructType) -> pa.StructArray:
+    """Return rows as records; a place below 0 is null."""
+    none = places < 0
+    if none.all():
+        return pa.nulls(len(places), kind)
+    chosen = rows.take(pa.array(places, mask=none))
+    fields = list(kind)
+    columns = [_typed(_one(chosen[field.name]), field.type) for field in fields]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(none))
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type.equals(kind):
+        return column
+    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(kind)
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
