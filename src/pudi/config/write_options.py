@@ -126,6 +126,11 @@ class WriteOptions(IndexOptions):
         "repeated batch.",
         default="default_single_writer",
     )
+    stream_query = _option(
+        "pudi.streaming.query.id",
+        "Id of the streaming query that writes, which must stay the same as long as its checkpoint does. By default "
+        "the id that Spark keeps in the checkpoint. pudi refuses batches of another query under the same identifier.",
+    )
     partitions_to_delete = _option(
         "hoodie.datasource.write.partitions.to.delete",
         "Partition paths, separated by commas, that the operation delete_partition deletes; `*` matches any text. By "

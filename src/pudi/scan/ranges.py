@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from pudi.action import MetaClient
 from pudi.errors import InvalidArgumentError
+from pudi.format import Action
 from pudi.timeline import Timeline, day_before, parse_time
 
 
@@ -30,6 +31,11 @@ def day_of(timeline: Timeline, low: str | None) -> str | None:
     Like Hudi's, that takes it that no commit lasts longer than a day (CompletionTimeQueryViewV2).
     """
     return day_before(low) if low is not None and timeline.rules.has_completion_times else low
+
+
+def cleaned_after(timeline: Timeline, time: str) -> bool:
+    """Return whether a clean completed after a time: file slices of that time may be gone."""
+    return any(timeline.order(clean) > time for clean in timeline.of(Action.CLEAN))
 
 
 def schema_at(meta: MetaClient, timeline: Timeline, newest: Timeline) -> pa.Schema:

@@ -26,7 +26,7 @@ from pudi.plan import plan_read
 from pudi.scan.fields import chosen_columns
 from pudi.scan.merging import base_files_only
 from pudi.scan.planning import Groups, Planner
-from pudi.scan.ranges import bounds_of, day_of, schema_at
+from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at
 from pudi.scan.scan import Scan
 from pudi.scan.skipping import skipper
 from pudi.timeline import Instant, Timeline, parse_time
@@ -104,11 +104,12 @@ def changes_scan(
         raise NotSupportedError("the table has no meta fields, so pudi can't find its changes", table=meta.storage.root)
     timeline = meta.store.load()
     low, high = bounds_of(meta, since, until)
-    reaches = _reaches_archive(meta, timeline, low)
-    everything = reaches and low is None and high is None
+    reaches = reaches_archive(meta, timeline, low)
+    end = timeline if high is None else timeline.completed_until(high)
+    everything = low is None and (reaches if high is None else bool(end.commits) and not cleaned_after(timeline, high))
     if reaches and not everything:
         timeline = timeline.with_archived(meta.store.archived(day_of(timeline, low)))
-    end = timeline if high is None else timeline.completed_until(high)
+        end = timeline if high is None else timeline.completed_until(high)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
     commit_times = None if everything else frozenset(i.requested for i in chosen)
     schema = schema_at(meta, end, timeline)
@@ -131,7 +132,7 @@ def changes_scan(
     return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown, fields)
 
 
-def _reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
+def reaches_archive(meta: MetaClient, timeline: Timeline, low: str | None) -> bool:
     """Whether commits that readers see after `low`, None for all, may have been archived."""
     if not timeline.instants:
         return False

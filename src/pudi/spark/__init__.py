@@ -2,7 +2,19 @@
 
 from pudi.engine.spark.session import require_spark
 from pudi.spark.source import register
-from pudi.spark.stream import batch_writer
+from pudi.spark.streaming.runner import ChangeStream, stream_changes
+from pudi.spark.streaming.sink import batch_writer
+from pudi.spark.streaming.stream_writer import StreamWriter, stream_writer
 from pudi.spark.writer import FrameWriter, write
 
-__all__ = ["FrameWriter", "batch_writer", "register", "require_spark", "write"]
+__all__ = [
+    "ChangeStream",
+    "FrameWriter",
+    "StreamWriter",
+    "batch_writer",
+    "register",
+    "require_spark",
+    "stream_changes",
+    "stream_writer",
+    "write",
+]

@@ -12,7 +12,8 @@ from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError
 from pudi.spark.job import SaveMode, WriteJob
 
-_FORMATS = {"hudi", "org.apache.hudi", "pudi"}
+FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
+"""What a Hudi job calls the format."""
 
 
 class FrameWriter:
@@ -36,7 +37,7 @@ class FrameWriter:
         Raises:
             InvalidArgumentError: another format.
         """
-        if source not in _FORMATS:
+        if source not in FORMATS:
             raise InvalidArgumentError(f"format {source!r}: pudi.spark.write writes Hudi tables only")
         return self
 

@@ -1,0 +1,148 @@
+"""A table's changes in batches: from the offset that a reader has reached to the next one.
+
+An offset is a completion time, below table version 8 a requested time, as in `changes_scan`. No commit completes later
+at an earlier offset, so two reads between the same offsets give the same rows, whatever was committed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pudi.action import MetaClient
+from pudi.action.meta_client import SERVICE_OPERATIONS
+from pudi.errors import InvalidArgumentError
+from pudi.format import Action, WriteStat
+from pudi.scan.ranges import cleaned_after, day_of
+from pudi.scan.sources import reaches_archive
+from pudi.timeline import Instant, Timeline
+
+EARLIEST = "0" * 14
+"""The offset before a table's first commit (HoodieSourceOffset.INIT_OFFSET, HoodieTimeline.INIT_INSTANT_TS)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much a batch takes at most; always at least one commit. None for no limit.
+
+    Attributes:
+        commits: number of commits.
+        records: records that they inserted and updated.
+        files: files that they wrote.
+        size: bytes that they wrote.
+    """
+
+    commits: int | None = None
+    records: int | None = None
+    files: int | None = None
+    size: int | None = None
+
+    @property
+    def some(self) -> bool:
+        """Whether there is a limit."""
+        return any(most is not None for most in (self.commits, self.records, self.files, self.size))
+
+    def exceeded(self, commits: int, stats: list[WriteStat]) -> bool:
+        """Whether that many commits, which wrote these files, are more than a batch takes."""
+        taken = (
+            (self.commits, commits),
+            (self.records, sum(s.num_inserts + s.num_update_writes for s in stats)),
+            (self.files, len(stats)),
+            (self.size, sum(s.total_write_bytes for s in stats)),
+        )
+        return any(most is not None and count > most for most, count in taken)
+
+
+NO_LIMITS = BatchLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """The commits after an offset that come next.
+
+    Attributes:
+        since: the offset that they come after.
+        until: the offset of the last of them.
+        brings_records: whether one of them may have changed records; table services change none.
+    """
+
+    since: str
+    until: str
+    brings_records: bool
+
+
+def newest_offset(meta: MetaClient) -> str:
+    """Return the offset that all commits that a reader sees now are at or before."""
+    timeline = meta.store.load()
+    return max((timeline.order(each) for each in _visible(timeline)), default=EARLIEST)
+
+
+def next_batch(
+    meta: MetaClient, since: str, limits: BatchLimits = NO_LIMITS, *, until: str | None = None
+) -> ChangeBatch | None:
+    """Return the next batch after an offset; None if no commit has completed since.
+
+    From `EARLIEST` it's the whole table. A batch isn't limited if a clean has run after the limit's offset: the file
+    slices of that time may be gone, those of the newest commit are there, and hold the last version of each record.
+
+    Args:
+        meta: the table.
+        since: the offset that is reached.
+        limits: how much a batch takes.
+        until: the offset beyond which no batch goes; None for no such offset.
+
+    Raises:
+        InvalidArgumentError: the table hasn't come to `since` yet: it was created again, or restored from a copy.
+    """
+    timeline = meta.store.load()
+    _refuse_ahead(meta, timeline, since)
+    is_first = set(since) == {"0"}
+    if not is_first and reaches_archive(meta, timeline, since):
+        timeline = timeline.with_archived(meta.store.archived(day_of(timeline, since)))
+    new = [each for each in _visible(timeline) if timeline.order(each) > since]
+    new = [each for each in new if until is None or timeline.order(each) <= until]
+    if not new:
+        return None
+    new.sort(key=timeline.order)
+    if is_first:
+        return ChangeBatch(since, timeline.order(new[-1]), brings_records=True)
+    taken = list(_within(meta, new, limits)) if limits.some else new
+    if len(taken) < len(new) and cleaned_after(timeline, timeline.order(taken[-1])):
+        taken = new
+    return ChangeBatch(since, timeline.order(taken[-1]), any(_brings_records(meta, each) for each in taken))
+
+
+def _visible(timeline: Timeline) -> list[Instant]:
+    """The commits that have an offset; in layout 1 only those before the oldest pending write, which may be next."""
+    if timeline.layout != 1:
+        return list(timeline.commits)
+    open_from = min((i.requested for i in timeline.pending if i.is_write), default=None)
+    return [each for each in timeline.commits if open_from is None or each.requested < open_from]
+
+
+def _within(meta: MetaClient, new: list[Instant], limits: BatchLimits) -> Iterator[Instant]:
+    stats: list[WriteStat] = []
+    for number, instant in enumerate(new, start=1):
+        if _brings_records(meta, instant):
+            by_partition = meta.store.read_commit_metadata(instant).partition_to_write_stats
+            stats += [stat for group in by_partition.values() for stat in group]
+        if number > 1 and limits.exceeded(number, stats):
+            return
+        yield instant
+
+
+def _brings_records(meta: MetaClient, instant: Instant) -> bool:
+    if meta.merges_on_read and instant.action is Action.COMMIT:  # a compaction
+        return False
+    return meta.store.read_commit_metadata(instant).operation_type not in SERVICE_OPERATIONS
+
+
+def _refuse_ahead(meta: MetaClient, timeline: Timeline, since: str) -> None:
+    newest = timeline.newest_time
+    if set(since) == {"0"} or (newest is not None and since <= newest):
+        return
+    raise InvalidArgumentError(
+        f"the offset {since} is later than anything on the table's timeline ({newest or 'it is empty'}): the table was "
+        "created again or restored from a copy since; begin again with a new checkpoint",
+        table=meta.storage.root,
+    )

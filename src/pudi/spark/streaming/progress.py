@@ -1,0 +1,142 @@
+"""What streaming queries have written to a table: the last batch of each, as commits state it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pudi.action import MetaClient
+from pudi.errors import ConflictError, CorruptError
+from pudi.timeline import Instant, Timeline
+
+CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
+"""Key in a commit's extra metadata: a JSON map from identifier to batch (HoodieStreamingSink.SINK_CHECKPOINT_KEY)."""
+
+QUERY_KEY = "pudi.streaming.query"
+"""Key in a commit's extra metadata, which Hudi's sink doesn't write: a JSON map from identifier to the query's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBatch:
+    """The last batch that a query wrote.
+
+    Attributes:
+        batch: its number.
+        query: the query's id; None if another writer, or Hudi's, didn't state it.
+        instant: the commit.
+    """
+
+    batch: int
+    query: str | None
+    instant: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """Finds the last batch of one identifier; it reads each commit's metadata once.
+
+    Args:
+        identifier: `hoodie.datasource.write.streaming.checkpoint.identifier`.
+    """
+
+    identifier: str
+    _last: WrittenBatch | None = field(default=None, init=False)
+    _seen: frozenset[str] | None = field(default=None, init=False)
+
+    def __getstate__(self) -> str:
+        return self.identifier
+
+    def __setstate__(self, identifier: str) -> None:
+        self.identifier, self._last, self._seen = identifier, None, None
+
+    def last(self, meta: MetaClient) -> WrittenBatch | None:
+        """The last batch that was committed (CommitUtils.getValidCheckpointForCurrentWriter); None without one.
+
+        Hudi reads only the active timeline. Here the archive is searched too, at the first look.
+
+        Raises:
+            CorruptError: a commit states no numbers.
+        """
+        timeline = meta.store.load()
+        if self._last is not None and _is_rolled_back(timeline, self._last.instant):
+            self._seen = self._last = None
+        first = self._seen is None
+        seen = self._seen or frozenset()
+        found = self._newest(meta, (i for i in _newest_first(meta, timeline) if i.requested not in seen))
+        if found is None and first and meta.store.has_history():
+            found = self._newest(meta, _newest_first(meta, Timeline(meta.store.archived(), timeline.layout)))
+        self._last = found or self._last
+        self._seen = frozenset(i.requested for i in timeline.commits)
+        return self._last
+
+    def _newest(self, meta: MetaClient, instants: Iterator[Instant]) -> WrittenBatch | None:
+        for instant in instants:
+            extra = meta.store.read_commit_metadata(instant).extra_metadata or {}
+            if CHECKPOINT_KEY not in extra:
+                continue
+            try:
+                batches, queries = json.loads(extra[CHECKPOINT_KEY] or "{}"), json.loads(extra.get(QUERY_KEY) or "{}")
+                if self.identifier in batches:
+                    query = queries.get(self.identifier)
+                    return WrittenBatch(int(batches[self.identifier]), query, instant.requested)
+            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+                raise CorruptError(
+                    f"the commit's {CHECKPOINT_KEY} is no JSON map of batch numbers: {extra[CHECKPOINT_KEY][:100]!r}",
+                    table=meta.storage.root,
+                    instant=instant.requested,
+                ) from error
+        return None
+
+
+def stated(identifier: str, batch: int, query: str | None) -> dict[str, str]:
+    """Return what a commit states in its extra metadata."""
+    found = {CHECKPOINT_KEY: _map({identifier: str(batch)})}
+    return found if query is None else found | {QUERY_KEY: _map({identifier: query})}
+
+
+def is_written(last: WrittenBatch | None, batch: int, query: str | None, identifier: str, table: str) -> bool:
+    """Return whether a batch was committed already.
+
+    A query that is restarted begins with its last batch at the earliest. So an earlier number, or another query's
+    identity, is that of a query with a new checkpoint: its batches are others, and must not be taken for those that
+    were written.
+
+    Args:
+        last: the last batch that was committed under the identifier.
+        batch: the batch.
+        query: its query's id; None outside of a query.
+        identifier: the identifier.
+        table: location of the table.
+
+    Raises:
+        ConflictError: another query wrote under the identifier.
+    """
+    if last is None:
+        return False
+    another = query is not None and last.query is not None and last.query != query
+    unknown = query is not None and last.query is None and batch < last.batch
+    if another or unknown:
+        wrote = f"query {last.query}" if last.query else "another query"
+        raise ConflictError(
+            f"{wrote} has written batches up to {last.batch} of the streaming identifier {identifier!r}, and this is "
+            f"batch {batch} of query {query}: it has a new checkpoint, or both have one identifier. Skipping its "
+            "batches would lose them. Start it with the old checkpoint; or, if its source begins where the old query "
+            "ended, with a new hoodie.datasource.write.streaming.checkpoint.identifier",
+            table=table,
+            instant=last.instant,
+        )
+    return batch <= last.batch
+
+
+def _is_rolled_back(timeline: Timeline, requested: str) -> bool:
+    """Whether a commit is neither active nor so old that it may be archived."""
+    return timeline.commit(requested) is None and (timeline.start is None or requested > timeline.start)
+
+
+def _map(values: Mapping[str, str]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _newest_first(meta: MetaClient, timeline: Timeline) -> Iterator[Instant]:
+    return reversed(meta.commits_by_completion(timeline))

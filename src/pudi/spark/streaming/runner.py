@@ -1,0 +1,295 @@
+"""`pudi.spark.stream_changes`: a table's changes to a function, batch by batch, each once, also after a crash."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from pudi.action import MetaClient
+from pudi.config import CleanOptions
+from pudi.context import Background
+from pudi.engine.spark.session import check_session
+from pudi.errors import InvalidArgumentError, NotFoundError
+from pudi.scan import Scan
+from pudi.scan.feed import EARLIEST, BatchLimits, ChangeBatch, newest_offset, next_batch
+from pudi.spark.streaming.checkpoint import Checkpoint, NumberedBatch
+from pudi.spark.streaming.identity import of_stream
+from pudi.storage import canonical_root, open_storage
+from pudi.table import Table
+from pudi.timeline import parse_time
+
+_log = logging.getLogger("pudi.spark")
+
+BatchFunction = Callable[[Any, int], object]
+"""Takes a batch's frame and number, as the function of `foreachBatch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRequest:
+    """What of a table's changes is read.
+
+    Attributes:
+        columns: the columns; None for all.
+        where: a SQL predicate.
+        format: `latest` or `cdc`.
+        meta_fields: whether the meta fields come with all columns.
+        fail_on_data_loss: whether a batch that the cleaner has removed is an error.
+    """
+
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    format: str = "latest"
+    meta_fields: bool = True
+    fail_on_data_loss: bool = True
+
+    def scan(self, table: Table, batch: ChangeBatch) -> Scan:
+        """The changes of a batch, planned.
+
+        Raises:
+            NotFoundError: files of it are gone.
+        """
+        since = None if set(batch.since) == {"0"} else batch.since
+        scan = table.changes(
+            since,
+            batch.until,
+            columns=self.columns,
+            where=self.where,
+            format=self.format,
+            meta_fields=self.meta_fields,
+        )
+        _ = scan.plan
+        return scan
+
+    def scan_what_is_left(self, table: Table, meta: MetaClient, batch: ChangeBatch) -> tuple[Scan, ChangeBatch] | None:
+        """The changes of a batch, or of a longer one if the cleaner has removed its files.
+
+        Returns:
+            The scan and its batch. None if the cleaner has removed all of it, and that is no error.
+
+        Raises:
+            NotFoundError: files are gone, and that is an error.
+        """
+        try:
+            return self.scan(table, batch), batch
+        except NotFoundError as error:
+            if self.fail_on_data_loss:
+                raise NotFoundError(
+                    f"the changes after {batch.since} up to {batch.until} can't be read any more: {error.message}. "
+                    f"Keep more commits than readers are behind ({CleanOptions.commits_retained}). To go on with what "
+                    "is left, set fail_on_data_loss=False (failOnDataLoss of the named format)",
+                    table=error.table,
+                    path=error.path,
+                    instant=error.instant,
+                ) from error
+            _log.warning(
+                "table %s: changes after %s up to %s are gone: %s", table.path, batch.since, batch.until, error
+            )
+        longer = replace(batch, until=newest_offset(meta))
+        try:
+            return self.scan(table, longer), longer
+        except NotFoundError as error:
+            _log.warning("table %s: changes up to %s are skipped: %s", table.path, longer.until, error)
+            return None
+
+
+@dataclass(slots=True)
+class ChangeStream:
+    """A running stream of changes; named as Spark's `StreamingQuery`.
+
+    Attributes:
+        lastProgress: number, offsets and duration of the last batch that is done; None before the first one.
+    """
+
+    _spark: Any
+    _meta: MetaClient
+    _options: Mapping[str, str]
+    _request: ChangesRequest
+    _limits: BatchLimits
+    _function: BatchFunction
+    _checkpoint: Checkpoint
+    _interval: float
+    _available_now: bool
+    lastProgress: dict[str, Any] | None = None  # noqa: N815 - Spark's name
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _error: BaseException | None = None
+    _thread: Background | None = None
+
+    @property
+    def id(self) -> str:
+        """The identity of the stream, kept in its checkpoint."""
+        return self._checkpoint.id
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether it runs."""
+        return self._thread is not None and not self._thread.wait(0)
+
+    def exception(self) -> BaseException | None:
+        """The error that ended it; None without one."""
+        return self._error
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - Spark's name
+        """Wait for its end; return whether it has ended.
+
+        Args:
+            timeout: seconds; None for as long as it takes.
+
+        Raises:
+            Exception: the error that ended it.
+        """
+        ended = self._thread is None or self._thread.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def stop(self) -> None:
+        """End it. A batch that is running is finished first."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.wait()
+
+    def start(self) -> ChangeStream:
+        """Begin in the background."""
+        self._thread = self._meta.context.executor.begin(self._run, "stream-changes", exit_seconds=0.0)
+        return self
+
+    def _run(self) -> None:
+        try:
+            with of_stream(self.id):
+                self._run_batches()
+        except BaseException as error:  # noqa: BLE001 - raised where somebody waits
+            self._error = error
+            _log.error("the stream of changes of %s has failed: %s", self._meta.storage.root, error)
+
+    def _run_batches(self) -> None:
+        last, done = self._checkpoint.last()
+        offset = self._checkpoint.start
+        if last is not None:
+            offset = last.batch.until if done else self._process(last, begun=True)
+        number = 0 if last is None else last.number + 1
+        until = newest_offset(self._meta) if self._available_now else None
+        while not self._stopping.is_set():
+            batch = next_batch(self._meta, offset, self._limits, until=until)
+            if batch is None:
+                if self._available_now:
+                    return
+                self._stopping.wait(self._interval)
+                self._meta = self._meta.reopen(self._options)
+            elif batch.brings_records:
+                offset = self._process(NumberedBatch(number, batch), begun=False)
+                number += 1
+            else:
+                offset = batch.until
+
+    def _process(self, batch: NumberedBatch, *, begun: bool) -> str:
+        """Do a batch; return the offset that is reached."""
+        clock = self._meta.context.clock
+        began = clock.monotonic()
+        found = self._request.scan_what_is_left(Table.of(self._meta, self._options), self._meta, batch.batch)
+        scan, read = (None, batch.batch) if found is None else found
+        if not begun or read != batch.batch:
+            self._checkpoint.begin(replace(batch, batch=read), again=begun)
+        started = clock.monotonic()
+        if scan is not None:
+            self._function(scan.to_spark(self._spark), batch.number)
+        self._checkpoint.finish(replace(batch, batch=read))
+        self.lastProgress = {
+            "id": self.id,
+            "batchId": batch.number,
+            "startOffset": read.since,
+            "endOffset": read.until,
+            "planMs": round((started - began) * 1000),
+            "durationMs": round((clock.monotonic() - began) * 1000),
+        }
+        return read.until
+
+
+def stream_changes(
+    spark: Any,
+    path: str | os.PathLike[str],
+    function: BatchFunction,
+    *,
+    checkpoint: str | os.PathLike[str],
+    since: str | datetime = "earliest",
+    format: str = "latest",
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    meta_fields: bool = True,
+    available_now: bool = False,
+    interval: float = 1.0,
+    max_commits: int | None = None,
+    max_records: int | None = None,
+    fail_on_data_loss: bool = True,
+    options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> ChangeStream:
+    """Give a table's changes to a function, batch by batch, beside the caller: `readStream` and `foreachBatch` in one.
+
+    The function gets a lazy DataFrame, read by Spark's own Parquet reader, and the batch's number, counted from 0. What
+    a batch reads is written to the checkpoint before the function is called, and that it's done afterwards: after a
+    crash the same batch comes again, with the same number and the same rows. So the effect is exactly once if the
+    function does nothing for a number that it has done already; `pudi.spark.batch_writer` does that.
+
+    Args:
+        spark: a session, 3.5 or newer, classic or Connect.
+        path: the table's root.
+        function: gets each batch's frame and number. Its error ends the stream.
+        checkpoint: a folder of the stream's own, in any storage that a table can be in.
+        since: where a new checkpoint begins: `earliest`, the whole table first; `latest`, only what is committed from
+            now on; or a completion time to begin after, as of `Table.changes`.
+        format: `latest`, the last version of each changed record; or `cdc`.
+        columns: as in `Table.changes`.
+        where: as in `Table.changes`.
+        meta_fields: as in `Table.changes`.
+        available_now: whether to end when all is read that the table has now.
+        interval: seconds between two looks at the timeline, while there is nothing new.
+        max_commits: the commits of a batch; None for no limit. The first batch from `earliest` has no limit.
+        max_records: the records that commits of a batch bring, but for its first commit; None for no limit.
+        fail_on_data_loss: whether it's an error if a cleaner has removed what a batch reads.
+        options: Hudi's option keys, for the reads.
+        storage_options: credentials and settings of the storage, for table and checkpoint.
+
+    Raises:
+        InvalidArgumentError: an argument is wrong, or the checkpoint belongs to another table.
+        TableNotFoundError: there is no table.
+        CorruptError: the checkpoint can't be read.
+    """
+    check_session(spark)
+    given = dict(options or {})
+    if interval <= 0:
+        raise InvalidArgumentError(f"interval={interval}: it's a number of seconds above 0")
+    for name, most in (("max_commits", max_commits), ("max_records", max_records)):
+        if most is not None and most < 1:
+            raise InvalidArgumentError(f"{name}={most}: it is 1 or more")
+    request = ChangesRequest(columns, where, format, meta_fields, fail_on_data_loss)
+    table = Table(path, given, storage_options)
+    meta = MetaClient.open(os.fspath(path), storage_options, given)
+    table.changes(columns=columns, where=where, format=format, meta_fields=meta_fields)  # refuses what is wrong
+    stream = {"table": canonical_root(meta.storage.root), "format": format}
+    folder = open_storage(checkpoint, storage_options)
+    opened = Checkpoint.open(folder, meta.context, stream, start_offset(meta, since))
+    opened.last()
+    limits = BatchLimits(commits=max_commits, records=max_records)
+    return ChangeStream(spark, meta, given, request, limits, function, opened, interval, available_now).start()
+
+
+def start_offset(meta: MetaClient, since: str | datetime) -> str:
+    """Return the offset that a new stream begins after.
+
+    Args:
+        meta: the table.
+        since: `earliest`, `latest`, or a point in time.
+
+    Raises:
+        InvalidArgumentError: it's none of these.
+    """
+    if since == "earliest":
+        return EARLIEST
+    if since == "latest":
+        return newest_offset(meta)
+    return parse_time(since, meta.config.timezone, what="since")

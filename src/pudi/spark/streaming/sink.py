@@ -1,0 +1,104 @@
+"""`pudi.spark.batch_writer`: what `foreachBatch` of a streaming query takes; a batch that comes again is skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pudi.action import CommitResult, MetaClient
+from pudi.config import CompactionOptions, WriteOptions, resolve
+from pudi.config.option import text_of
+from pudi.errors import InvalidArgumentError, TableNotFoundError
+from pudi.spark.job import SaveMode, WriteJob
+from pudi.spark.streaming.identity import is_connect, query_of
+from pudi.spark.streaming.progress import Progress, is_written, stated
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWriter:
+    """Writes each batch of a query in one commit.
+
+    Args:
+        job: the write.
+        progress: finds the last batch that was written.
+        query: the query's id, where the options state it.
+    """
+
+    job: WriteJob
+    progress: Progress
+    query: str | None = None
+
+    def __call__(self, frame: Any, batch_id: int) -> CommitResult | None:
+        """Write one batch, unless it was committed already."""
+        query = self._query_of(frame)
+        identifier = self.progress.identifier
+        if self.is_written(batch_id, query):
+            return None
+        return self.job.run(frame, SaveMode.APPEND, stated(identifier, batch_id, query))
+
+    def is_written(self, batch_id: int, query: str | None) -> bool:
+        """Whether a batch of a query was committed already; raises ConflictError as `progress.is_written`."""
+        try:
+            meta = MetaClient.open(self.job.path, self.job.storage_options, self.job.options)
+        except TableNotFoundError:
+            return False
+        last = self.progress.last(meta)
+        return is_written(last, batch_id, query, self.progress.identifier, meta.storage.root)
+
+    def _query_of(self, frame: Any) -> str | None:
+        query = self.query or query_of(frame)
+        if query is None and is_connect(frame):
+            raise InvalidArgumentError(
+                "Spark Connect doesn't tell which query a batch belongs to: use pudi.spark.stream_writer(df), which "
+                f"finds it by the checkpoint, or set {WriteOptions.stream_query} to an id that stays with it",
+                table=self.job.path,
+            )
+        return query
+
+
+def batch_writer(
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    **options: str | bool | int | float,
+) -> Callable[[Any, int], CommitResult | None]:
+    """A function for `foreachBatch`: `df.writeStream.foreachBatch(pudi.spark.batch_writer(path, **hudi)).start()`.
+
+    Each batch is one commit that stores the batch id, as Apache Hudi's streaming sink does, and the id of the query. A
+    batch that is repeated after a restart is skipped, whichever of the two wrote it. A batch of another query under
+    the same identifier is an error. An empty batch makes no commit. The first batch creates the table if it does not
+    exist. Compactions of merge-on-read tables run beside the batches, unless the options say otherwise;
+    `Table.wait_for_services` waits for them after the end of the query.
+
+    Args:
+        path: the table's root.
+        storage_options: credentials and settings of the storage.
+        options: Hudi's option keys; several queries that write one table need
+            `hoodie.datasource.write.streaming.checkpoint.identifier`, each its own.
+
+    Raises:
+        InvalidArgumentError: an option is wrong.
+        NotSupportedError: an option asks for what this release lacks.
+    """
+    return make_writer(path, {key: text_of(value) for key, value in options.items()}, storage_options)
+
+
+def make_writer(
+    path: str | os.PathLike[str], options: Mapping[str, str], storage_options: Mapping[str, str] | None
+) -> BatchWriter:
+    """Return the writer of a query's batches; arguments and errors as `batch_writer`."""
+    given = _with_compaction(options)
+    resolved = resolve(given)
+    job = WriteJob(os.fspath(path), given, storage_options)
+    return BatchWriter(job, Progress(resolved[WriteOptions.stream_identifier]), resolved[WriteOptions.stream_query])
+
+
+def _with_compaction(given: Mapping[str, str]) -> dict[str, str]:
+    """Options with those by which streams compact beside their batches (HoodieStreamingSink, ASYNC_COMPACT_ENABLE)."""
+    resolved = resolve(given)
+    compacts = resolved[CompactionOptions.services] and not resolved[CompactionOptions.not_in_streams]
+    asked = resolved.explicit(CompactionOptions.run_async)
+    wanted = compacts if asked is None else asked and not resolved[CompactionOptions.not_in_streams]
+    return {**given, CompactionOptions.run_async.key: text_of(wanted)}
