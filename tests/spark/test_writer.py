@@ -235,26 +235,43 @@ def test_the_batch_is_named_in_the_commit_as_hudi_names_it(tmp_path: Path, spark
 
 def test_a_stream_started_twice_writes_each_record_once(tmp_path: Path, spark: Any) -> None:
     path, source = tmp_path / "t", tmp_path / "in"
-    for number in range(3):
-        _frame(spark, range(number * 10, number * 10 + 10)).coalesce(1).write.mode("append").parquet(str(source))
     stream = spark.readStream.schema("id long, place string, ts long").option("maxFilesPerTrigger", 1)
-    writer = pudi.spark.batch_writer(path, **HUDI, **{"hoodie.datasource.write.operation": "insert"})
-    for checkpoint in ("one", "two"):  # the second has lost what the first knew of its progress
-        query = stream.parquet(str(source)).writeStream.foreachBatch(writer).trigger(availableNow=True)
-        query.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
-    assert _ids(path) == list(range(30))
-    assert len(pudi.Table(path).timeline.commits) == 3
+    options = {**HUDI, "hoodie.datasource.write.operation": "insert"}
+
+    def run(checkpoint: str, **more: str) -> None:
+        writer = pudi.spark.stream_writer(stream.parquet(str(source))).format("hudi").options(**options, **more)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
+        writer.outputMode("append").queryName("trips").start(path).awaitTermination()
+
+    for number in range(2):
+        _frame(spark, range(number * 10, number * 10 + 10)).coalesce(1).write.mode("append").parquet(str(source))
+        run("one")
+    assert _ids(path) == list(range(20))
+    assert len(pudi.Table(path).timeline.commits) == 2
+    with pytest.raises(Exception, match="new checkpoint"):  # has lost what the first knew of its progress
+        run("two")
+    run("three", **{"hoodie.datasource.write.streaming.checkpoint.identifier": "other"})
+    assert _ids(path) == sorted([*range(20), *range(20)])
 
 
-def test_the_read_format_needs_spark_4(tmp_path: Path, spark: Any) -> None:
-    path = tmp_path / "t"
-    _save(_frame(spark, range(6)), path)
-    if spark.version.startswith("3."):
-        with pytest.raises(NotSupportedError, match="to_spark"):
-            pudi.spark.register(spark)
-        return
-    pudi.spark.register(spark)
-    reader = spark.read.format("pudi").option("columns", "id, place").option("where", "id > 2")
-    assert sorted(map(tuple, reader.load(str(path)).collect())) == [(3, "p1"), (4, "p0"), (5, "p1")]
-    with pytest.raises(Exception, match=r"pudi\.spark\.write"):
-        _frame(spark, range(6)).write.format("pudi").mode("append").save(str(path))
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, InvalidArgumentError, "checkpointLocation"),
+        ({"checkpointLocation": "c", "hoodie.tabel.name": "t"}, InvalidArgumentError, "did you mean"),
+        ({"checkpointLocation": "c", "hoodie.datasource.write.operation": "cluster"}, NotSupportedError, "cluster"),
+    ],
+)
+def test_stream_writers_refuse_what_is_wrong_before_they_start(
+    tmp_path: Path, spark: Any, options: dict[str, str], error: type[Exception], message: str
+) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(error, match=message):
+        pudi.spark.stream_writer(stream).options(**options).start(tmp_path / "t")
+    with pytest.raises(InvalidArgumentError, match=r"pudi\.spark\.write"):
+        pudi.spark.stream_writer(spark.range(1)).option("checkpointLocation", "c").start(tmp_path / "t")
+    with pytest.raises(NotSupportedError, match="insert_overwrite_table"):
+        writer = pudi.spark.stream_writer(stream).option("checkpointLocation", "c").outputMode("complete")
+        writer.start(tmp_path / "t")
+    with pytest.raises(NotSupportedError, match="continuous"):
+        pudi.spark.stream_writer(stream).trigger(continuous="1 second")

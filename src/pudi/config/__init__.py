@@ -30,8 +30,8 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
-from pudi.config.read_options import ReadOptions
-from pudi.config.resolve import KEY_PREFIXES, Options, find_option, option, resolve, resolve_only
+from pudi.config.read_options import FormatOptions, ReadOptions
+from pudi.config.resolve import KEY_PREFIXES, Options, find_option, option, resolve, resolve_only, spelled
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
@@ -50,6 +50,7 @@ __all__ = [
     "CleanPolicy",
     "ClusteringOptions",
     "CompactionOptions",
+    "FormatOptions",
     "IndexOptions",
     "LayoutStrategy",
     "LockSettings",
@@ -93,5 +94,6 @@ __all__ = [
     "options_page",
     "resolve",
     "resolve_only",
+    "spelled",
     "timebased",
 ]

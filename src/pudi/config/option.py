@@ -45,6 +45,8 @@ class Status(Enum):
     """No effect in pudi, and none needed: accepted, logged once."""
     UNSUPPORTED = "not supported"
     """Asks for a feature that this release lacks: any value except the default raises `NotSupportedError`."""
+    FORMAT = "in format('pudi')"
+    """Taken by the named format and `pudi.spark.read`. A `Table` refuses it, and says which argument it has instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +142,11 @@ class Option(Generic[_T]):
         Raises:
             NotSupportedError: it does, with what to do instead.
         """
-        lacking = self.status is Status.UNSUPPORTED and value != self.default
+        lacking = self.status in {Status.UNSUPPORTED, Status.FORMAT} and value != self.default
         if lacking or text_of(value) in self.unsupported:
             advice = self.instead or self._advice()
-            raise NotSupportedError(f"option {key or self.key}={text_of(value)} is not supported yet: {advice}")
+            where = "here" if self.status is Status.FORMAT else "yet"
+            raise NotSupportedError(f"option {key or self.key}={text_of(value)} is not supported {where}: {advice}")
 
     def _convert(self, text: str) -> Value | None:
         if self.kind is bool:

@@ -11,6 +11,7 @@ from pudi.config.option import Declare, Option, OptionsView, Scope, Status
 
 _option = Declare(Scope.READ)
 _argument = Declare(Scope.READ, Status.UNSUPPORTED)
+_of_format = Declare(Scope.READ, Status.FORMAT)
 _harmless = Declare(Scope.READ, Status.HARMLESS)
 
 
@@ -32,32 +33,88 @@ class ReadOptions(OptionsView):
     )
 
 
-READ_OPTIONS: tuple[Option[Any], ...] = (
-    *ReadOptions.declared,
-    _argument(key="as.of.instant", doc="Instant to travel back to.", instead="use table.scan(as_of=…)"),
-    _argument(
-        key="hoodie.datasource.query.type",
-        doc="Query type: snapshot, read optimized or incremental.",
+class FormatOptions(OptionsView):
+    """What the named format reads: options of `spark.read.format("pudi")` and `pudi.spark.read(spark)`."""
+
+    __slots__ = ()
+
+    columns = _of_format("columns", "The columns to read, separated by commas.", instead="use table.scan(columns=…)")
+    where = _of_format(
+        "where", "A SQL predicate; it skips files as `Table.scan` does.", instead="use table.scan(where=…)"
+    )
+    as_of = _of_format(
+        "as.of.instant", "Instant to travel back to.", aliases=("as_of",), instead="use table.scan(as_of=…)"
+    )
+    meta_fields = _of_format(
+        "meta_fields",
+        "Whether the meta fields come with all columns. By default they do, but not in tables of a catalog.",
+        kind=bool,
+        instead="use table.scan(meta_fields=…)",
+    )
+    query = _of_format(
+        "hoodie.datasource.query.type",
+        "Query type: snapshot, read optimized or incremental.",
         default="snapshot",
+        choices=("snapshot", "read_optimized", "incremental"),
         aliases=("hoodie.datasource.view.type",),
         instead="use table.scan(read_optimized=True) or table.changes(since=…)",
-    ),
-    _argument(
-        key="hoodie.datasource.query.incremental.format",
-        doc="Result format of an incremental query.",
+    )
+    changes_format = _of_format(
+        "hoodie.datasource.query.incremental.format",
+        "Result format of an incremental query.",
         default="latest_state",
+        choices=("latest_state", "cdc"),
         instead="use table.changes(format=…)",
-    ),
-    _argument(
-        key="hoodie.datasource.read.begin.instanttime",
-        doc="Start of an incremental query, exclusive.",
+    )
+    begin = _of_format(
+        "hoodie.datasource.read.begin.instanttime",
+        "Start of an incremental query, exclusive: a completion time, below table version 8 a requested one. "
+        "`earliest`, or zeros, stands for the first commit.",
         instead="use table.changes(since=…)",
-    ),
-    _argument(
-        key="hoodie.datasource.read.end.instanttime",
-        doc="End of an incremental query, inclusive.",
+    )
+    end = _of_format(
+        "hoodie.datasource.read.end.instanttime",
+        "End of an incremental query, inclusive.",
         instead="use table.changes(until=…)",
-    ),
+    )
+    stream_start = _of_format(
+        "hoodie.datasource.streaming.startOffset",
+        "Where a new streaming query begins: `earliest` (the whole table first), `latest`, or a completion time.",
+        default="earliest",
+        instead="use pudi.spark.stream_changes(since=…)",
+    )
+    max_rows = _of_format(
+        "maxRowsPerTrigger",
+        "Records that the commits of a batch bring, but for its first commit; from Spark 4.2 on.",
+        kind=int,
+        minimum=1,
+        instead="use pudi.spark.stream_changes(max_records=…)",
+    )
+    max_files = _of_format(
+        "maxFilesPerTrigger",
+        "Files that the commits of a batch wrote, but for its first commit; from Spark 4.2 on.",
+        kind=int,
+        minimum=1,
+        instead="use pudi.spark.stream_changes(max_commits=…)",
+    )
+    max_bytes = _of_format(
+        "maxBytesPerTrigger",
+        "Bytes that the commits of a batch wrote, but for its first commit; from Spark 4.2 on.",
+        kind=int,
+        minimum=1,
+        instead="use pudi.spark.stream_changes(max_commits=…)",
+    )
+    fail_on_data_loss = _of_format(
+        "failOnDataLoss",
+        "Whether a streaming query fails if the cleaner has removed what a batch reads.",
+        default=True,
+        instead="use pudi.spark.stream_changes(fail_on_data_loss=…)",
+    )
+
+
+READ_OPTIONS: tuple[Option[Any], ...] = (
+    *ReadOptions.declared,
+    *FormatOptions.declared,
     _argument(
         key="hoodie.datasource.read.paths",
         doc="Files of the table to read.",

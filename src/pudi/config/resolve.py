@@ -21,6 +21,7 @@ KEY_PREFIXES = ("hoodie.", "pudi.")
 _log = logging.getLogger("pudi.config")
 
 _BY_KEY: dict[str, Option[Any]] = {key: option for option in ALL_OPTIONS for key in option.keys if not option.is_family}
+_BY_LOWER = {key.lower(): key for key in _BY_KEY}
 _FAMILIES: tuple[tuple[str, Option[Any]], ...] = tuple(
     sorted(((option.prefix, option) for option in ALL_OPTIONS if option.is_family), key=lambda pair: -len(pair[0]))
 )
@@ -46,6 +47,11 @@ def option(key: str) -> Option[Any]:
         hint = f"did you mean {nearest[0]}?" if nearest else "docs/options.md lists what there is"
         raise InvalidArgumentError(f"unknown option {key!r}: {hint}")
     return found
+
+
+def spelled(key: str) -> str:
+    """Return a key as it is declared, given one in any case: Spark hands options over in lower case."""
+    return _BY_LOWER.get(key.lower(), key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,13 @@ class WriteOptions(IndexOptions):
         "Id of the streaming query that writes, which must stay the same as long as its checkpoint does. By default "
         "the id that Spark keeps in the checkpoint. pudi refuses batches of another query under the same identifier.",
     )
+    format_bytes = _option(
+        "pudi.format.write.max.bytes",
+        'Bytes of Arrow data that one write, or one batch of a stream, by `format("pudi")` takes at most: they pass '
+        "through a Python process on the driver.",
+        default=256 << 20,
+        minimum=1,
+    )
     partitions_to_delete = _option(
         "hoodie.datasource.write.partitions.to.delete",
         "Partition paths, separated by commas, that the operation delete_partition deletes; `*` matches any text. By "

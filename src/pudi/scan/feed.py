@@ -114,7 +114,7 @@ def next_batch(
 
 def _visible(timeline: Timeline) -> list[Instant]:
     """The commits that have an offset; in layout 1 only those before the oldest pending write, which may be next."""
-    if timeline.layout != 1:
+    if timeline.rules.has_completion_times:
         return list(timeline.commits)
     open_from = min((i.requested for i in timeline.pending if i.is_write), default=None)
     return [each for each in timeline.commits if open_from is None or each.requested < open_from]

@@ -1,6 +1,7 @@
 """What Spark users reach for first: a writer for a Hudi job's option map, one for streams, and a format for reading."""
 
 from pudi.engine.spark.session import require_spark
+from pudi.spark.read_request import FrameReader, read
 from pudi.spark.source import register
 from pudi.spark.streaming.runner import ChangeStream, stream_changes
 from pudi.spark.streaming.sink import batch_writer
@@ -9,9 +10,11 @@ from pudi.spark.writer import FrameWriter, write
 
 __all__ = [
     "ChangeStream",
+    "FrameReader",
     "FrameWriter",
     "StreamWriter",
     "batch_writer",
+    "read",
     "register",
     "require_spark",
     "stream_changes",

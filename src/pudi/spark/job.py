@@ -9,6 +9,8 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+
 from pudi.action import CommitResult
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
@@ -82,6 +84,23 @@ class WriteJob:
                 f"pudi.spark takes a Spark DataFrame, not a {type(frame).__name__}: use the verbs of pudi.Table",
                 table=self.path,
             )
+        return self._run(frame, mode, extra_metadata, since)
+
+    def append(self, rows: pa.Table, extra_metadata: Mapping[str, str] | None = None) -> CommitResult | None:
+        """Write rows that are in memory, by the local engine; otherwise as `run` in mode append."""
+        return self._run(rows, SaveMode.APPEND, extra_metadata, None)
+
+    def ensure_table(self, schema: pa.Schema) -> Table:
+        """Return the table; create it by the options if it doesn't exist.
+
+        Args:
+            schema: its columns then.
+        """
+        return self.table() or self._create(schema, resolve(self.options))
+
+    def _run(
+        self, frame: Any, mode: SaveMode, extra_metadata: Mapping[str, str] | None, since: str | None
+    ) -> CommitResult | None:
         resolved = resolve(self.options)
         operation = Operation[resolved[WriteOptions.operation].upper()]
         deletes = operation in {Operation.DELETE, Operation.DELETE_PARTITION}
@@ -103,7 +122,7 @@ class WriteJob:
             if deletes or since is not None:
                 what = "to delete from" if deletes else f"that could be unchanged since {since}"
                 raise TableNotFoundError(f"there is no table {what}", table=self.path)
-            table = self._create(frame, resolved)
+            table = self._create(_schema_of(frame), resolved)
         if operation is Operation.DELETE_PARTITION:
             named = self._partitions(frame, table, resolved)
             return table.delete_partitions(named, if_unchanged_since=since, extra_metadata=extra_metadata)
@@ -144,11 +163,10 @@ class WriteJob:
             table=self.path,
         )
 
-    def _create(self, frame: Any, resolved: Options) -> Table:
-        schema = without_meta_fields(spark_struct_to_arrow(frame.schema.json()))
+    def _create(self, schema: pa.Schema, resolved: Options) -> Table:
         return create(
             self.path,
-            schema,
+            without_meta_fields(schema),
             record_key=names_in(resolved[TableConfig.record_key]),
             partition_by=names_in(resolved[TableConfig.partition_by]),
             ordering=names_in(resolved[TableConfig.ordering]),
@@ -173,3 +191,7 @@ class WriteJob:
             raise InvalidArgumentError("the data is read from the table that it would overwrite", table=self.path)
         storage.delete([PROPERTIES, PROPERTIES_BACKUP])  # first: half a table must not be read as one
         delete_folder(storage, "")
+
+
+def _schema_of(data: Any) -> pa.Schema:
+    return data.schema if isinstance(data, pa.Table) else spark_struct_to_arrow(data.schema.json())

@@ -11,9 +11,7 @@ from pudi.config import TableConfig
 from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError
 from pudi.spark.job import SaveMode, WriteJob
-
-FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
-"""What a Hudi job calls the format."""
+from pudi.spark.read_request import FORMATS
 
 
 class FrameWriter:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
+from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.timeline import Instant, Timeline
 
 CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
 """Key in a commit's extra metadata: a JSON map from identifier to batch (HoodieStreamingSink.SINK_CHECKPOINT_KEY)."""
 
-QUERY_KEY = "pudi.streaming.query"
+QUERY_KEY = "_pudi_streaming_query"
 """Key in a commit's extra metadata, which Hudi's sink doesn't write: a JSON map from identifier to the query's id."""
 
 
@@ -37,7 +38,7 @@ class Progress:
     """Finds the last batch of one identifier; it reads each commit's metadata once.
 
     Args:
-        identifier: `hoodie.datasource.write.streaming.checkpoint.identifier`.
+        identifier: the value of `WriteOptions.stream_identifier`.
     """
 
     identifier: str
@@ -122,7 +123,7 @@ def is_written(last: WrittenBatch | None, batch: int, query: str | None, identif
             f"{wrote} has written batches up to {last.batch} of the streaming identifier {identifier!r}, and this is "
             f"batch {batch} of query {query}: it has a new checkpoint, or both have one identifier. Skipping its "
             "batches would lose them. Start it with the old checkpoint; or, if its source begins where the old query "
-            "ended, with a new hoodie.datasource.write.streaming.checkpoint.identifier",
+            f"ended, with a new {WriteOptions.stream_identifier}",
             table=table,
             instant=last.instant,
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from pudi.action import CommitResult, MetaClient
 from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
@@ -33,12 +35,24 @@ class BatchWriter:
     def __call__(self, frame: Any, batch_id: int) -> CommitResult | None:
         """Write one batch, unless it was committed already."""
         query = self._query_of(frame)
-        identifier = self.progress.identifier
-        if self.is_written(batch_id, query):
+        if self._is_written(batch_id, query):
             return None
-        return self.job.run(frame, SaveMode.APPEND, stated(identifier, batch_id, query))
+        return self.job.run(frame, SaveMode.APPEND, stated(self.progress.identifier, batch_id, query))
 
-    def is_written(self, batch_id: int, query: str | None) -> bool:
+    def write_rows(self, rows: Callable[[], pa.Table], batch_id: int, query: str | None) -> CommitResult | None:
+        """Write one batch that is brought into memory, unless it was committed already.
+
+        Args:
+            rows: brings it.
+            batch_id: its number.
+            query: the query's id.
+        """
+        query = self.query or query
+        if self._is_written(batch_id, query):
+            return None
+        return self.job.append(rows(), stated(self.progress.identifier, batch_id, query))
+
+    def _is_written(self, batch_id: int, query: str | None) -> bool:
         """Whether a batch of a query was committed already; raises ConflictError as `progress.is_written`."""
         try:
             meta = MetaClient.open(self.job.path, self.job.storage_options, self.job.options)

@@ -15,9 +15,9 @@ from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
 from pudi.plan import Operation
+from pudi.spark.read_request import FORMATS
 from pudi.spark.streaming.identity import is_connect
 from pudi.spark.streaming.sink import BatchWriter, make_writer
-from pudi.spark.writer import FORMATS
 from pudi.storage import open_storage
 
 _CHECKPOINT = "checkpointLocation"

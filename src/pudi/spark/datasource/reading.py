@@ -1,0 +1,115 @@
+"""Reading by the named format: each task reads a file slice in a Python worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pudi.engine.spark.session import prepare_worker, struct_type
+from pudi.errors import NotSupportedError, SchemaError
+from pudi.filegroup import FileSlice
+from pudi.plan import ReadPlan
+from pudi.scan import Scan
+from pudi.schema import arrow_to_spark_json
+from pudi.spark.datasource.catalog import kept_options, options_of, with_options
+from pudi.spark.read_request import ReadRequest
+from pudi.storage import open_storage
+from pudi.task import SliceReader
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRead:
+    """One slice of a read.
+
+    Attributes:
+        plan: the read, without slices.
+        slice: the slice.
+        storage_options: credentials and settings of the storage.
+    """
+
+    plan: ReadPlan
+    slice: FileSlice
+    storage_options: Mapping[str, str] | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Read it, in a worker."""
+        prepare_worker()
+        reader = SliceReader(open_storage(self.plan.table, self.storage_options), self.plan)
+        return reader.read(self.slice)
+
+
+class PudiReader(DataSourceReader):  # type: ignore[misc]
+    """Reads the slices of one scan.
+
+    Args:
+        scan: the scan.
+        storage_options: credentials and settings of the storage.
+    """
+
+    def __init__(self, scan: Scan, storage_options: Mapping[str, str] | None) -> None:
+        self._reads = slice_reads(scan, storage_options)
+
+    def partitions(self) -> list[Any]:
+        """One for each slice."""
+        return [InputPartition(read) for read in self._reads]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Read a slice; nothing if there is none."""
+        return iter(()) if partition.value is None else partition.value.batches()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_reads": []}  # tasks get theirs with their partition
+
+
+def slice_reads(scan: Scan, storage_options: Mapping[str, str] | None) -> list[SliceRead]:
+    """Return what tasks read of a scan."""
+    plan = scan.plan
+    bare = replace(plan, slices=())
+    return [SliceRead(bare, each, storage_options) for each in plan.slices]
+
+
+def schema_of(given: Mapping[str, str]) -> Any:
+    """Return the schema of what options read."""
+    request = ReadRequest.of(given)
+    scan = request.scan()
+    if request.columns is not None and list(request.columns) != scan.schema.names:
+        raise NotSupportedError(
+            "format('pudi') reads whole columns, no fields of structs: select these from the rows, or use "
+            "pudi.spark.read",
+            table=request.path,
+        )
+    found = json.loads(arrow_to_spark_json(scan.schema))
+    if request.in_catalog:
+        with_options(found["fields"], kept_options(given, request))
+    return struct_type(found)
+
+
+def reader_of(given: Mapping[str, str], schema: Any) -> PudiReader:
+    """Return the reader of what options read; see `scan_as`."""
+    request = ReadRequest.of(options_of(given, schema)).for_batch()
+    return PudiReader(scan_as(request, schema), request.storage_options)
+
+
+def scan_as(request: ReadRequest, schema: Any) -> Scan:
+    """Return a read with the columns of a schema: the table's, those a user states, or those that a catalog keeps.
+
+    Raises:
+        InvalidArgumentError: a column that the table doesn't have.
+        SchemaError: a column has another type.
+    """
+    scan = request.scan([field.name for field in schema.fields])
+    found = struct_type(json.loads(arrow_to_spark_json(scan.schema)))
+    for stated, column in zip(schema.fields, found.fields, strict=True):
+        if stated.dataType != column.dataType:
+            raise SchemaError(
+                f"column {column.name!r} has type {column.dataType.simpleString()}, and the schema that Spark has says "
+                f"{stated.dataType.simpleString()}: create a catalog's table again after its columns have changed, and "
+                "read without .schema(…)",
+                table=request.path,
+            )
+    return scan

@@ -1,0 +1,241 @@
+"""A read as options state it: those of `spark.read.format("pudi")`, which are Hudi's, in; a scan out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pudi.config import FormatOptions, Option, names_in, spelled
+from pudi.config.option import text_of
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.scan import Scan
+from pudi.scan.feed import BatchLimits
+from pudi.spark.streaming.batches import ChangesRequest
+from pudi.table import Table
+
+FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
+"""What a Hudi job calls the format."""
+
+_PATH = "path"
+_STORAGE = "storage."
+"""What the keys of storage options begin with."""
+_CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "is_managed_location", "collation"})
+"""Properties of a catalog's table that Spark gives along (TableCatalog)."""
+_CATALOG_OPTION = "option."
+"""What the copies of options begin with that a catalog's table keeps (TableCatalog.OPTION_PREFIX)."""
+_EARLIEST = "earliest"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What is read, and how; picklable.
+
+    Attributes:
+        path: the table's root.
+        view: the options of the read.
+        options: the other options, of the table.
+        storage_options: credentials and settings of the storage.
+        in_catalog: whether Spark asks for the table of a catalog.
+    """
+
+    path: str
+    view: FormatOptions
+    options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] | None = None
+    in_catalog: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], storage_options: Mapping[str, str] | None = None) -> ReadRequest:
+        """Parse options.
+
+        Args:
+            given: the options, keys in any case; `storage.…` is an option of the storage.
+            storage_options: further options of the storage.
+
+        Raises:
+            InvalidArgumentError: the path is missing, an option is unknown or has a wrong value, or two exclude each
+                other.
+        """
+        values, others, storage = _divided(given)
+        path = others.pop(_PATH, None)
+        in_catalog = "provider" in others
+        others = {key: value for key, value in others.items() if not _of_catalog(key)}
+        if not path:
+            raise InvalidArgumentError("format('pudi') needs a path: .load(path), or USING pudi LOCATION 'path' in SQL")
+        view = FormatOptions(values)
+        _check_query(view)
+        both = {**(storage_options or {}), **storage}
+        return cls(path, view, others, both or None, in_catalog)
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return Table(self.path, options=self.options, storage_options=self.storage_options)
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """The columns that are asked for; None for all."""
+        return None if self.view.columns is None else names_in(self.view.columns)
+
+    @property
+    def meta_fields(self) -> bool:
+        """Whether the meta fields come with all columns."""
+        return not self.in_catalog if self.view.meta_fields is None else self.view.meta_fields
+
+    def scan(self, columns: Sequence[str] | None = None) -> Scan:
+        """The read.
+
+        Args:
+            columns: in place of the columns that the options name.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            InvalidArgumentError: an unknown column, a wrong predicate or point in time.
+        """
+        table, view = self.table, self.view
+        wanted = self.columns if columns is None else columns
+        if view.query == "incremental":
+            return table.changes(
+                None if view.begin == _EARLIEST else view.begin,
+                view.end,
+                columns=wanted,
+                where=view.where,
+                format=self.changes.format,
+                meta_fields=self.meta_fields,
+            )
+        optimized = view.query == "read_optimized"
+        meta = self.meta_fields
+        return table.scan(wanted, view.where, as_of=view.as_of, read_optimized=optimized, meta_fields=meta)
+
+    @property
+    def changes(self) -> ChangesRequest:
+        """What a stream reads of the table's changes."""
+        changes_format = "cdc" if self.view.changes_format == "cdc" else "latest"
+        lost = self.view.fail_on_data_loss
+        return ChangesRequest(self.columns, self.view.where, changes_format, self.meta_fields, lost)
+
+    @property
+    def limits(self) -> BatchLimits:
+        """How much a stream reads in a batch."""
+        return BatchLimits(records=self.view.max_rows, files=self.view.max_files, size=self.view.max_bytes)
+
+    def for_batch(self) -> ReadRequest:
+        """The request as a batch read's; raises InvalidArgumentError for an incremental query without a beginning."""
+        if self.view.query == "incremental" and self.view.begin is None:
+            raise InvalidArgumentError(
+                f"an incremental query needs {FormatOptions.begin}; earliest is the first commit", table=self.path
+            )
+        return self
+
+    def for_stream(self) -> ReadRequest:
+        """The request as a stream's; raises NotSupportedError for options of other reads."""
+        for option in (FormatOptions.as_of, FormatOptions.begin, FormatOptions.end):
+            if option.key in self.view.given:
+                raise NotSupportedError(
+                    f"a stream takes no {option}: it begins at {FormatOptions.stream_start}", table=self.path
+                )
+        if self.view.query == "read_optimized":
+            raise NotSupportedError(f"a stream takes no {FormatOptions.query}=read_optimized", table=self.path)
+        return self
+
+
+class FrameReader:
+    """Collects what to read and how; `load` does it. Mirrors `pyspark.sql.DataFrameReader`.
+
+    Args:
+        spark: a session, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+
+    def __init__(self, spark: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        self._spark = spark
+        self._storage_options = storage_options
+        self._options: dict[str, str] = {}
+
+    def format(self, source: str) -> FrameReader:
+        """Tolerated, so that a Hudi job's line works: `hudi`.
+
+        Raises:
+            InvalidArgumentError: another format.
+        """
+        if source not in FORMATS:
+            raise InvalidArgumentError(f"format {source!r}: pudi.spark.read reads Hudi tables only")
+        return self
+
+    def option(self, key: str, value: str | bool | int | float) -> FrameReader:
+        """Set an option of the named format; `load` refuses unknown keys."""
+        if not isinstance(value, (str, bool, int, float)):
+            raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
+        self._options[key] = text_of(value)
+        return self
+
+    def options(self, **options: str | bool | int | float) -> FrameReader:
+        """Set several options: `.options(**hudi_options)`."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def load(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """The rows as a lazy DataFrame, read by Spark's own Parquet reader.
+
+        Args:
+            path: the table's root; option `path` where None.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            InvalidArgumentError: an option is wrong.
+            NotSupportedError: an option asks for what this release lacks.
+        """
+        given = self._options if path is None else {**self._options, _PATH: os.fspath(path)}
+        return ReadRequest.of(given, self._storage_options).for_batch().scan().to_spark(self._spark)
+
+
+def read(spark: Any, *, storage_options: Mapping[str, str] | None = None) -> FrameReader:
+    """Begin to read a Hudi table, on Spark 3.5 and 4: `pudi.spark.read(spark).options(**hudi).load(path)`.
+
+    It takes the options of `spark.read.format("hudi")`, and gives what `Table.scan(…).to_spark(spark)` does.
+
+    Args:
+        spark: a session, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+    return FrameReader(spark, storage_options)
+
+
+def _divided(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """Options of the read, parsed and by their keys; others as given; and those of the storage."""
+    by_key: dict[str, Option[Any]] = {key: option for option in FormatOptions.declared for key in option.keys}
+    values: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for raw, text in given.items():
+        key = spelled(raw)
+        option = by_key.get(key)
+        if option is not None:
+            value = option.parse(text, key=key)
+            if values.setdefault(option.key, value) != value:
+                raise InvalidArgumentError(f"option {option.key} is given twice, with two values")
+        elif key.startswith(_STORAGE):
+            storage[key.removeprefix(_STORAGE)] = text
+        else:
+            others[key] = text
+    return values, others, storage
+
+
+def _of_catalog(key: str) -> bool:
+    return key in _CATALOG or key.startswith(_CATALOG_OPTION)
+
+
+def _check_query(view: FormatOptions) -> None:
+    incremental = view.query == "incremental"
+    if incremental and view.as_of is not None:
+        raise InvalidArgumentError(
+            f"{FormatOptions.as_of} is no option of an incremental query: use {FormatOptions.end}"
+        )
+    if not incremental and (view.begin is not None or view.end is not None):
+        raise InvalidArgumentError(
+            f"{FormatOptions.begin} and {FormatOptions.end} are options of an incremental query: set "
+            f"{FormatOptions.query}=incremental"
+        )
