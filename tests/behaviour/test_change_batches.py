@@ -15,6 +15,7 @@ import pudi
 from pudi.action import MetaClient
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError
 from pudi.scan import Scan
+from pudi.scan.change_feed import ChangeFeed
 from pudi.scan.feed import EARLIEST, BatchLimits, newest_offset, next_batch
 from pudi.spark.streaming.runner import stream_changes
 
@@ -25,7 +26,8 @@ Rows = dict[int, int]
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches come as Arrow tables: what a stream does is the same, whoever reads the rows."""
-    monkeypatch.setattr(Scan, "to_spark", lambda self, spark: self.to_arrow())
+    for rows in (Scan, ChangeFeed):
+        monkeypatch.setattr(rows, "to_spark", lambda self, spark: self.to_arrow())
 
 
 def _table(path: Path, table_type: str = "cow", **options: str) -> pudi.Table:
@@ -104,6 +106,33 @@ def test_a_batch_that_failed_comes_again_with_the_same_rows(tmp_path: Path) -> N
     assert sink.batches[0] == {1: 1, 2: 1}
     assert sink.batches[1] == {1: 2, 5: 1}
     assert sink.state == _found(table.scan().to_arrow())
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_change_data_brings_deletes_and_the_records_before(tmp_path: Path, table_type: str) -> None:
+    table = _table(tmp_path / "t", table_type)
+    seen: list[list[tuple[str, str | None, str | None]]] = []
+
+    def sink(batch: pa.Table, number: int) -> None:
+        values = [None if text is None else json.loads(text)["value"] for text in batch["before"].to_pylist()]
+        after = [None if text is None else json.loads(text)["value"] for text in batch["after"].to_pylist()]
+        seen.append(sorted(zip(batch["op"].to_pylist(), values, after, strict=True), key=str))
+
+    table.upsert(_rows({1: 1, 2: 1}))
+    for change in (
+        lambda: None,
+        lambda: table.upsert(_rows({2: 5, 3: 6})),
+        lambda: table.delete(where="id = 1"),
+    ):
+        change()
+        _run(table, sink, tmp_path / "checkpoint", format="cdc")
+    assert seen == [
+        [("i", None, 1), ("i", None, 1)],
+        [("i", None, 6), ("u", 1, 5)],
+        [("d", 1, None)],
+    ]
+    with pytest.raises(InvalidArgumentError, match="format 'cdc'"):
+        _run(table, sink, tmp_path / "checkpoint")
 
 
 def test_services_bring_no_batches(tmp_path: Path) -> None:

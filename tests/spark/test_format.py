@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.spark
 
 KEYS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "ts"}
 QUERY = "hoodie.datasource.query.type"
+FORMAT = "hoodie.datasource.query.incremental.format"
 BEGIN, END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
 
 
@@ -174,5 +176,16 @@ def test_streams_by_name_write_each_change_once(tmp_path: Path, four: Any) -> No
         run("two")
     with pytest.raises(Exception, match="checkpoint has an offset of table"):
         run(source=out)
-    with pytest.raises(Exception, match="stream_changes"):
-        run("three", **{QUERY: "incremental", "hoodie.datasource.query.incremental.format": "cdc"})
+    changes = four.readStream.format("pudi").option(QUERY, "incremental").option(FORMAT, "cdc").load(table.path)
+    query = changes.writeStream.format("memory").queryName("changes").trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "changes")).start().awaitTermination()
+    told = {row["op"]: row["count"] for row in four.table("changes").groupBy("op").count().collect()}
+    assert told == {"i": 6, "u": 9}
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, catalog: Any) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "named-format.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block, {"pudi": pudi, "spark": catalog, "folder": str(tmp_path)})
+    assert len(_found(tmp_path / "trips")) == 110
+    assert _found(tmp_path / "copy") == _found(tmp_path / "trips")

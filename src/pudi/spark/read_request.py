@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pudi.action import MetaClient
 from pudi.config import FormatOptions, Option, names_in, spelled
 from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.scan import Scan
-from pudi.scan.feed import BatchLimits
-from pudi.spark.streaming.batches import ChangesRequest
+from pudi.scan.feed import BatchLimits, newest_offset
+from pudi.spark.streaming.batches import ChangedRows, ChangesRequest
 from pudi.table import Table
 
 FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
@@ -25,7 +25,6 @@ _CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "i
 """Properties of a catalog's table that Spark gives along (TableCatalog)."""
 _CATALOG_OPTION = "option."
 """What the copies of options begin with that a catalog's table keeps (TableCatalog.OPTION_PREFIX)."""
-_EARLIEST = "earliest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,11 @@ class ReadRequest:
         return Table(self.path, options=self.options, storage_options=self.storage_options)
 
     @property
+    def meta(self) -> MetaClient:
+        """The table, as a stream looks at it."""
+        return MetaClient.open(self.path, self.storage_options, self.options)
+
+    @property
     def columns(self) -> Sequence[str] | None:
         """The columns that are asked for; None for all."""
         return None if self.view.columns is None else names_in(self.view.columns)
@@ -84,8 +88,8 @@ class ReadRequest:
         """Whether the meta fields come with all columns."""
         return not self.in_catalog if self.view.meta_fields is None else self.view.meta_fields
 
-    def scan(self, columns: Sequence[str] | None = None) -> Scan:
-        """The read.
+    def scan(self, columns: Sequence[str] | None = None) -> ChangedRows:
+        """The read; of changes without a beginning, which only streams have, none.
 
         Args:
             columns: in place of the columns that the options name.
@@ -97,14 +101,8 @@ class ReadRequest:
         table, view = self.table, self.view
         wanted = self.columns if columns is None else columns
         if view.query == "incremental":
-            return table.changes(
-                None if view.begin == _EARLIEST else view.begin,
-                view.end,
-                columns=wanted,
-                where=view.where,
-                format=self.changes.format,
-                meta_fields=self.meta_fields,
-            )
+            begin = newest_offset(self.meta) if view.begin is None else view.begin
+            return replace(self.changes, columns=wanted).scan_from(table, begin, view.end)
         optimized = view.query == "read_optimized"
         meta = self.meta_fields
         return table.scan(wanted, view.where, as_of=view.as_of, read_optimized=optimized, meta_fields=meta)

@@ -12,35 +12,39 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pudi.engine.spark.session import prepare_worker, struct_type
 from pudi.errors import NotSupportedError, SchemaError
-from pudi.filegroup import FileSlice
 from pudi.plan import ReadPlan
-from pudi.scan import Scan
+from pudi.plan.changes import ChangePlan
+from pudi.scan.change_feed import ChangeFeed
 from pudi.schema import arrow_to_spark_json
 from pudi.spark.datasource.catalog import kept_options, options_of, with_options
 from pudi.spark.read_request import ReadRequest
+from pudi.spark.streaming.batches import ChangedRows
 from pudi.storage import open_storage
 from pudi.task import SliceReader
+from pudi.task.changes import ChangeReader
 
 
 @dataclass(frozen=True, slots=True)
-class SliceRead:
-    """One slice of a read.
+class PartRead:
+    """What one task reads.
 
     Attributes:
-        plan: the read, without slices.
-        slice: the slice.
+        plan: the read, without slices or splits.
+        part: a slice, or a split of change data.
         storage_options: credentials and settings of the storage.
     """
 
-    plan: ReadPlan
-    slice: FileSlice
+    plan: ReadPlan | ChangePlan
+    part: Any
     storage_options: Mapping[str, str] | None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read it, in a worker."""
         prepare_worker()
-        reader = SliceReader(open_storage(self.plan.table, self.storage_options), self.plan)
-        return reader.read(self.slice)
+        storage = open_storage(self.plan.table, self.storage_options)
+        if isinstance(self.plan, ChangePlan):
+            return ChangeReader(storage, self.plan).read(self.part)
+        return SliceReader(storage, self.plan).read(self.part)
 
 
 class PudiReader(DataSourceReader):  # type: ignore[misc]
@@ -51,8 +55,8 @@ class PudiReader(DataSourceReader):  # type: ignore[misc]
         storage_options: credentials and settings of the storage.
     """
 
-    def __init__(self, scan: Scan, storage_options: Mapping[str, str] | None) -> None:
-        self._reads = slice_reads(scan, storage_options)
+    def __init__(self, scan: ChangedRows, storage_options: Mapping[str, str] | None) -> None:
+        self._reads = part_reads(scan, storage_options)
 
     def partitions(self) -> list[Any]:
         """One for each slice."""
@@ -66,11 +70,13 @@ class PudiReader(DataSourceReader):  # type: ignore[misc]
         return {"_reads": []}  # tasks get theirs with their partition
 
 
-def slice_reads(scan: Scan, storage_options: Mapping[str, str] | None) -> list[SliceRead]:
+def part_reads(scan: ChangedRows, storage_options: Mapping[str, str] | None) -> list[PartRead]:
     """Return what tasks read of a scan."""
-    plan = scan.plan
-    bare = replace(plan, slices=())
-    return [SliceRead(bare, each, storage_options) for each in plan.slices]
+    if isinstance(scan, ChangeFeed):
+        changes = replace(scan.plan, splits=())
+        return [PartRead(changes, split, storage_options) for split in scan.plan.splits]
+    bare = replace(scan.plan, slices=())
+    return [PartRead(bare, each, storage_options) for each in scan.plan.slices]
 
 
 def schema_of(given: Mapping[str, str]) -> Any:
@@ -95,7 +101,7 @@ def reader_of(given: Mapping[str, str], schema: Any) -> PudiReader:
     return PudiReader(scan_as(request, schema), request.storage_options)
 
 
-def scan_as(request: ReadRequest, schema: Any) -> Scan:
+def scan_as(request: ReadRequest, schema: Any) -> ChangedRows:
     """Return a read with the columns of a schema: the table's, those a user states, or those that a catalog keeps.
 
     Raises:

@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pudi.action import MetaClient
 from pudi.config import FormatOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan.feed import NO_LIMITS, BatchLimits, ChangeBatch, newest_offset, next_batch
 from pudi.spark.datasource.catalog import options_of
-from pudi.spark.datasource.reading import scan_as, slice_reads
+from pudi.spark.datasource.reading import part_reads, scan_as
 from pudi.spark.read_request import ReadRequest
 from pudi.spark.streaming.batches import start_offset
 from pudi.storage import canonical_root
@@ -44,7 +43,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
     def __init__(self, request: ReadRequest, schema: Any) -> None:
         self._request = request.for_stream()
         self._changes = replace(request.changes, columns=[field.name for field in schema.fields])
-        self._meta = MetaClient.open(request.path, request.storage_options, request.options)
+        self._meta = request.meta
         self._root = canonical_root(self._meta.storage.root)
         self._target: str | None = None
 
@@ -94,7 +93,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
         found = self._changes.scan_what_is_left(self._request.table, self._meta, batch)
         if found is None:
             return []
-        return [InputPartition(read) for read in slice_reads(found[0], self._request.storage_options)]
+        return [InputPartition(read) for read in part_reads(found[0], self._request.storage_options)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Read a slice; runs in a worker."""
@@ -121,7 +120,7 @@ def stream_reader_of(given: Mapping[str, str], schema: Any) -> PudiStreamReader:
     """Return the reader of a table's changes.
 
     Raises:
-        NotSupportedError: an option that only batch reads have; a limit, before Spark 4.2; change data capture.
+        NotSupportedError: an option that only batch reads have; a limit, before Spark 4.2.
     """
     request = ReadRequest.of(options_of(given, schema))
     stated = [option for option in _LIMITS if option.key in request.view.given]
@@ -131,12 +130,6 @@ def stream_reader_of(given: Mapping[str, str], schema: Any) -> PudiStreamReader:
         )
     if len(stated) > 1:
         raise InvalidArgumentError(f"give one limit of a batch, not {stated[0]} and {stated[1]}", table=request.path)
-    if request.changes.format != "latest":
-        raise NotSupportedError(
-            f"the named format streams no {FormatOptions.changes_format}={request.view.changes_format}: use "
-            f"pudi.spark.stream_changes(format={request.changes.format!r})",
-            table=request.path,
-        )
     scan_as(request, schema)
     return PudiStreamReader(request, schema)
 

@@ -6,14 +6,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from pudi.action import MetaClient
 from pudi.config import CleanOptions
 from pudi.errors import NotFoundError
 from pudi.scan import Scan
+from pudi.scan.change_feed import ChangeFeed
 from pudi.scan.feed import EARLIEST, ChangeBatch, newest_offset
 from pudi.table import Table
 from pudi.timeline import parse_time
+
+ChangedRows: TypeAlias = Scan | ChangeFeed
+"""Rows of a batch: records in their last version, or change data."""
 
 _log = logging.getLogger("pudi.spark")
 
@@ -36,25 +41,30 @@ class ChangesRequest:
     meta_fields: bool = True
     fail_on_data_loss: bool = True
 
-    def scan(self, table: Table, batch: ChangeBatch) -> Scan:
+    def scan(self, table: Table, batch: ChangeBatch) -> ChangedRows:
         """The changes of a batch, planned.
 
         Raises:
             NotFoundError: files of it are gone.
         """
-        since = None if set(batch.since) == {"0"} else batch.since
-        scan = table.changes(
+        scan = self.scan_from(table, batch.since, batch.until)
+        _ = scan.plan
+        return scan
+
+    def scan_from(self, table: Table, since: str, until: str | None = None) -> ChangedRows:
+        """The changes after an offset, up to another one; raises as `Table.changes`."""
+        return table.changes(
             since,
-            batch.until,
+            until,
             columns=self.columns,
             where=self.where,
             format=self.format,
             meta_fields=self.meta_fields,
         )
-        _ = scan.plan
-        return scan
 
-    def scan_what_is_left(self, table: Table, meta: MetaClient, batch: ChangeBatch) -> tuple[Scan, ChangeBatch] | None:
+    def scan_what_is_left(
+        self, table: Table, meta: MetaClient, batch: ChangeBatch
+    ) -> tuple[ChangedRows, ChangeBatch] | None:
         """The changes of a batch, or of a longer one if the cleaner has removed its files.
 
         Returns:

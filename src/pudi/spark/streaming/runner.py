@@ -199,7 +199,7 @@ def stream_changes(
     request = ChangesRequest(columns, where, format, meta_fields, fail_on_data_loss)
     table = Table(path, given, storage_options)
     meta = MetaClient.open(os.fspath(path), storage_options, given)
-    table.changes(columns=columns, where=where, format=format, meta_fields=meta_fields)  # refuses what is wrong
+    _ = request.scan_from(table, newest_offset(meta)).schema  # refuses what is wrong
     stream = {"table": canonical_root(meta.storage.root), "format": format}
     folder = open_storage(checkpoint, storage_options)
     opened = Checkpoint.open(folder, meta.context, stream, start_offset(meta, since))
