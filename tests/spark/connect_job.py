@@ -49,12 +49,31 @@ def main() -> None:
     late.upsert(frame.filter("id < 10"), options=beside)
     answers["beside"] = [str(late.wait_for_services()), sum(len(s.logs) for s in late.file_slices())]
     answers["read-modify-write"] = read_modify_write(table, spark)
+    answers["streams"] = streams(spark)
     try:
         table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))
     except pudi.InvalidArgumentError as error:
         answers["null_key"] = str(error)
     spark.stop()
     print(json.dumps(answers))
+
+
+def streams(spark: SparkSession) -> list[object]:
+    """Rows that a query wrote from files, and changes that a stream of the table brought by batch and by name."""
+    source, target, brought = str(FOLDER / "files"), FOLDER / "target", []
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": "insert"}
+    for number in range(2):
+        spark.range(number * 10, number * 10 + 10, 1, 1).write.mode("append").parquet(source)
+        writer = pudi.spark.stream_writer(spark.readStream.schema("id long").parquet(source)).options(**options)
+        writer = writer.option("checkpointLocation", str(FOLDER / "files-checkpoint")).trigger(availableNow=True)
+        writer.start(target).awaitTermination()
+        pudi.spark.stream_changes(
+            spark, target, lambda changes, number: brought.append(changes.count()),
+            checkpoint=FOLDER / "changes-checkpoint", available_now=True,
+        ).awaitTermination()  # fmt: skip
+    pudi.spark.register(spark)
+    named = spark.read.format("pudi").option("columns", "id").load(str(target))
+    return [brought, sorted(row[0] for row in named.collect()) == list(range(20))]
 
 
 def read_modify_write(table: pudi.Table, spark: SparkSession) -> list[object]:

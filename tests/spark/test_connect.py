@@ -43,4 +43,5 @@ def test_every_verb_works(tmp_path: Path) -> None:
         "compacted": "COMPACT",
         "read-optimized": 96,
         "beside": ["no service failed, none is left", 0],
+        "streams": [[10, 10], True],
     }
