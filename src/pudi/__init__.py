@@ -30,7 +30,7 @@ from pudi.errors import (
 from pudi.version import __version__
 
 if TYPE_CHECKING:
-    from pudi import spark
+    from pudi import ingest, spark
     from pudi.action import CommitResult
     from pudi.action.hooks import CommitMessage, register_commit_callback, register_validator
     from pudi.context.progress import Progress, report_progress
@@ -67,6 +67,7 @@ __all__ = [
     "__version__",
     "create",
     "import_table",
+    "ingest",
     "register_commit_callback",
     "register_merger",
     "register_validator",
@@ -88,6 +89,7 @@ _SOURCES = {
     "register_merger": "pudi.merge",
     "register_validator": "pudi.action.hooks",
     "report_progress": "pudi.context.progress",
+    "ingest": "pudi.ingest",
     "spark": "pudi.spark",
 }
 

@@ -13,6 +13,7 @@ from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, o
 from pudi.cli.health import check, doctor, maintain, repair
 from pudi.cli.imports import export, import_table
 from pudi.cli.indexes import IndexVerb, run_index
+from pudi.cli.ingest import ingest
 from pudi.cli.mergers import register
 from pudi.cli.overview import files, history
 from pudi.cli.progress import progress_bars
@@ -195,6 +196,7 @@ for shows in (show, head, history, files):
 
 app.command(name="import")(import_table)
 app.command()(export)
+app.command()(ingest)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The merger that a user names on the command line: the one place where a name makes pudi import code."""
+"""What a user names on the command line to be imported: the one place where a name makes pudi import code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,8 @@ def register(named: str) -> None:
     Raises:
         InvalidArgumentError: it can't be imported, or made without arguments, or is no merger.
     """
-    module, _, name = named.partition(":")
-    if not module or not name:
-        raise InvalidArgumentError(f"--merger {named!r}: give it as module:Class")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        merger: Any = getattr(importlib.import_module(module), name)()  # noqa: TID251
+        merger: Any = imported("--merger", named, what="Class")()
     except PudiError:
         raise
     except Exception as error:  # any exception of the user's module
@@ -34,3 +28,25 @@ def register(named: str) -> None:
     if not isinstance(merger, pudi.RecordMerger):
         raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")
     pudi.register_merger(merger)
+
+
+def imported(option: str, named: str, *, what: str = "function") -> Any:
+    """Import what the command line names as `module:name`; the working folder is searched too.
+
+    Only what stands on the command line comes here, never what a table or an option says.
+
+    Raises:
+        InvalidArgumentError: it can't be imported.
+    """
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise InvalidArgumentError(f"{option} {named!r}: give it as module:{what}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return getattr(importlib.import_module(module), name)  # noqa: TID251
+    except PudiError:
+        raise
+    except Exception as error:  # any exception of the user's module
+        raise InvalidArgumentError(f"{option} {named!r} can't be made: {type(error).__name__}: {error}") from error

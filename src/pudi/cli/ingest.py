@@ -1,0 +1,163 @@
+"""The command `pudi ingest`: what Hudi Streamer is to Hudi's users."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path as LocalPath
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pudi.cli.common import StorageOption, WriteOption, errors, pairs
+from pudi.cli.imports import split
+from pudi.cli.mergers import imported, register
+from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pudi import ingest as package
+    from pudi import schema as schemas
+    from pudi.ingest import debezium as events
+else:
+    package = lazy_module("pudi.ingest")
+    schemas = lazy_module("pudi.schema")
+    events = lazy_module("pudi.ingest.debezium")
+
+
+class SourceKind(str, Enum):
+    """Where records come from."""
+
+    PARQUET = "parquet"
+    JSON = "json"
+    CSV = "csv"
+    AVRO = "avro"
+    ORC = "orc"
+    TABLE = "table"
+    KAFKA = "kafka"
+
+
+def ingest(
+    source: Annotated[SourceKind, typer.Option(help="Format of files, another table, or a Kafka topic.")],
+    path: Annotated[str, typer.Option("--from", help="The folder of files, the other table's root, or the topic.")],
+    target: Annotated[str, typer.Option(help="The table's root; it's made if it isn't there.")],
+    op: Annotated[str, typer.Option("--op", help="upsert, insert, bulk_insert, delete, …")] = "upsert",
+    record_key: Annotated[
+        list[str] | None, typer.Option(help="Columns of a new table's record key, with commas between them.")
+    ] = None,
+    partition_by: Annotated[list[str] | None, typer.Option(help="Columns that partition a new table.")] = None,
+    ordering: Annotated[list[str] | None, typer.Option(help="Columns that order versions, in a new table.")] = None,
+    table_type: Annotated[str, typer.Option(help="cow or mor, for a new table.")] = "cow",
+    schema: Annotated[str | None, typer.Option(help="A file with an Avro schema to read records as.")] = None,
+    transform: Annotated[
+        list[str] | None,
+        typer.Option(help="A function module:function from records to records; more than once for more."),
+    ] = None,
+    sql: Annotated[str | None, typer.Option(help="A file with a query over <SRC>, after the functions.")] = None,
+    debezium: Annotated[str | None, typer.Option(help="Records are change events of: postgres, mysql.")] = None,
+    error_table: Annotated[str | None, typer.Option(help="Root of a table for bad records.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Where to begin instead: a checkpoint, or earliest. Counts once.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="What a batch takes at most: bytes of files, events, or commits.")
+    ] = None,
+    kafka: Annotated[list[str] | None, typer.Option(help="A setting of the Kafka client as KEY=VALUE.")] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until SIGTERM or SIGINT.")] = False,
+    interval: Annotated[float, typer.Option(min=0, help="Seconds between looks at a source that had nothing.")] = 10.0,
+    max_batches: Annotated[int | None, typer.Option(min=1, help="End after so many batches.")] = None,
+    on_spark: Annotated[bool, typer.Option("--spark", help="Read and write with a Spark session.")] = False,
+    merger: Annotated[
+        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+    source_option: Annotated[
+        list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
+    ] = None,
+) -> None:
+    """Take new records of a source into a table, each batch in one commit; print each batch as a line of JSON.
+
+    The commits say where to go on. A signal ends it after the batch that it is at, a second one at once; either way
+    nothing is lost or taken in twice.
+    """
+    with errors():
+        if merger is not None:
+            register(merger)
+        storage = pairs("--storage-option", storage_option) or None
+        of_source = pairs("--source-option", source_option) or storage
+        options = pairs("--option", option)
+        steps = [imported("--transform", each) for each in transform or ()]
+        if debezium is not None:
+            steps.insert(0, package.debezium_events(debezium))
+            options = {**events.debezium_options(debezium), **options}
+        if sql is not None:
+            steps.append(package.sql_transform(_text("--sql", sql)))
+        session, end = _session() if on_spark else (None, lambda: None)
+        job = package.Ingestion(
+            _source(source, path, limit, pairs("--kafka", kafka), of_source),
+            target,
+            op,
+            record_key=split(record_key),
+            partition_by=split(partition_by),
+            ordering=split(ordering),
+            table_type=table_type,
+            schema=None if schema is None else schemas.avro_to_arrow(_text("--schema", schema)),
+            transforms=steps,
+            error_table=error_table,
+            checkpoint=checkpoint,
+            spark=session,
+            options=options,
+            storage_options=storage,
+            report=lambda done: typer.echo(done.to_json()),
+        )
+        with _stopping_at_signals(job):
+            job.run(continuous=continuous, interval_s=interval, max_batches=max_batches)
+        end()
+
+
+def _source(
+    kind: SourceKind, path: str, limit: int | None, kafka: dict[str, str], storage: dict[str, str] | None
+) -> package.Source:
+    if kind is SourceKind.KAFKA:
+        topic = package.KafkaSource(path, kafka)
+        return topic if limit is None else replace(topic, max_events=limit)
+    if kind is SourceKind.TABLE:
+        return package.TableSource(path, limit, storage)
+    files = package.FileSource(path, kind.value, storage_options=storage)
+    return files if limit is None else replace(files, max_bytes=limit)
+
+
+def _text(option: str, path: str) -> str:
+    try:
+        return LocalPath(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{option} {path!r} can't be read: {error}") from error
+
+
+@contextmanager
+def _stopping_at_signals(job: package.Ingestion) -> Iterator[None]:
+    """Stop after the batch at the first signal; the second one has the system's effect."""
+
+    def stop(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        job.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _session() -> tuple[Any, Callable[[], None]]:
+    """Return a session, and what ends it if it was made here."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only with --spark
+
+    active = SparkSession.getActiveSession()
+    session = active or SparkSession.builder.appName("pudi ingest").getOrCreate()
+    return session, session.stop if active is None else lambda: None

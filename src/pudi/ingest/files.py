@@ -1,0 +1,144 @@
+"""New files of a folder, by the time of their last change (DFSPathSelector and the DFS sources of Hudi Streamer)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pudi.context import FileInfo, Storage
+from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
+from pudi.ingest.checkpoints import Checkpoint
+from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed
+from pudi.ingest.source import Batch
+from pudi.schema.spark_types import arrow_to_spark_ddl
+from pudi.storage import open_storage
+
+_IGNORED: Final = (".", "_")
+"""Names that begin so are left out, of files and of folders (DFSPathSelector.IGNORE_FILEPREFIX_LIST)."""
+_BATCH_BYTES: Final = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files that appear in a folder; a file is taken in once, and must not change after that.
+
+    The checkpoint is the last change of the newest file that was taken in, in milliseconds, as in Hudi Streamer. Files
+    of one millisecond come together. pudi also notes their names, so that one that appears later in the same
+    millisecond isn't missed; Hudi Streamer misses it.
+
+    Args:
+        path: the folder.
+        format: `parquet`, `json` (one record a line), `csv`, `avro` or `orc`.
+        max_bytes: bytes of files that one batch takes, unless a single file has more.
+        csv: how CSV files are written.
+        storage_options: credentials and settings of the storage.
+
+    Raises:
+        InvalidArgumentError: another format.
+    """
+
+    path: str | os.PathLike[str]
+    format: str
+    max_bytes: int = _BATCH_BYTES
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    storage_options: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in PARSERS:
+            raise InvalidArgumentError(f"format={self.format!r}: it is {', '.join(PARSERS)}")
+
+    def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
+        """Return the next files; see `Source`."""
+        storage = open_storage(self.path, self.storage_options)
+        waiting = _waiting(storage, after)
+        chosen = _chosen(waiting, self.max_bytes)
+        if not chosen:
+            return None
+        newest = chosen[-1].modified_ms
+        held = after.seen if after.value == str(newest) else ()
+        seen = tuple(sorted({*held, *(each.path for each in chosen if each.modified_ms == newest)}))
+        reached = replace(after, value=str(newest), version=2, seen=seen)
+        origin = f"{len(chosen)} files of {storage.root}"
+        more = len(chosen) < len(waiting)
+        if spark is not None:
+            return Batch(self._on_spark(storage, chosen, schema, spark), reached, (), more, origin)
+        parsed = [PARSERS[self.format](storage, each, schema, self.csv) for each in chosen]
+        bad = tuple(record for each in parsed for record in each.bad)
+        return Batch(together(parsed, [each.path for each in chosen], storage.root), reached, bad, more, origin)
+
+    def _on_spark(self, storage: Storage, files: Sequence[FileInfo], schema: pa.Schema | None, spark: Any) -> Any:
+        root = hadoop_root(storage)
+        if root is None or self.format == "avro":
+            what = "Avro files" if root is not None else "files of this storage"
+            raise NotSupportedError(f"Spark can't read {what}: ingest without spark", table=storage.root)
+        reader = spark.read.options(**hadoop_options(storage))
+        if self.format in {"json", "csv"}:
+            reader = reader.option("mode", "FAILFAST")
+            reader = reader if schema is None else reader.schema(arrow_to_spark_ddl(schema))
+        if self.format == "csv":
+            reader = reader.options(header=self.csv.header, sep=self.csv.delimiter)
+            reader = reader if schema is not None else reader.option("inferSchema", "true")
+        return reader.format(self.format).load([f"{root}/{each.path}" for each in files])
+
+
+def together(parsed: Sequence[Parsed], names: Sequence[str], root: str) -> pa.Table:
+    """Return the records of several files as one table; a column that some lack is null there.
+
+    Raises:
+        SchemaError: a column has types that don't go together; names the file.
+    """
+    whole = parsed[0].rows
+    for each, name in zip(parsed[1:], names[1:], strict=True):
+        try:
+            whole = pa.concat_tables([whole, each.rows], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"its columns don't go together with those of the files before ({error}): give a schema",
+                table=root,
+                path=name,
+            ) from error
+    return whole
+
+
+def _waiting(storage: Storage, after: Checkpoint) -> list[FileInfo]:
+    """Return the files that weren't taken in yet, oldest first.
+
+    Raises:
+        InvalidArgumentError: the checkpoint is none of files.
+    """
+    try:
+        since = int(after.value) if after.value else -1
+    except ValueError:
+        raise InvalidArgumentError(
+            f"the checkpoint {after.value!r} isn't the time of a file in milliseconds: it's that of another source",
+            table=storage.root,
+        ) from None
+    seen = set(after.seen)
+    found = [
+        each
+        for each in storage.list()
+        if each.modified_ms >= since
+        and not (each.modified_ms == since and (not seen or each.path in seen))
+        and not any(part.startswith(_IGNORED) for part in each.path.split("/"))
+        and each.size
+    ]
+    return sorted(found, key=lambda each: (each.modified_ms, each.path))
+
+
+def _chosen(waiting: Sequence[FileInfo], most: int) -> Sequence[FileInfo]:
+    """Return the first files up to a size; those of one millisecond stay together."""
+    size, end = 0, 0
+    while end < len(waiting):
+        same = end
+        while same < len(waiting) and waiting[same].modified_ms == waiting[end].modified_ms:
+            same += 1
+        added = sum(each.size for each in waiting[end:same])
+        if end and size + added > most:
+            break
+        size, end = size + added, same
+    return waiting[:end]

@@ -1,0 +1,314 @@
+"""`Ingestion`: batches from a source into a table, each in one commit that says where to go on (Hudi Streamer)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.action import CommitResult
+from pudi.config import WriteOptions
+from pudi.context import Context
+from pudi.engine import is_spark_frame
+from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
+from pudi.ingest.checkpoints import Checkpoint, resumed
+from pudi.ingest.source import BadRecord, Batch, Source
+from pudi.plan import Operation
+from pudi.table import Table, create
+
+OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite", "delete")
+_ERROR_COLUMNS: Final = pa.schema(
+    [
+        ("error_id", pa.string()),
+        ("source", pa.string()),
+        ("position", pa.int64()),
+        ("record", pa.string()),
+        ("error", pa.string()),
+        ("taken_at", pa.string()),
+    ]
+)
+_LOOK_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What a batch has done.
+
+    Attributes:
+        at: when it began, ISO text in UTC.
+        origin: where its records come from.
+        bad: number of bad records, which are in the error table.
+        checkpoint: where the next one goes on.
+        result: its commit; None if no records were left to write.
+        read_s: seconds for reading and transforming.
+        write_s: seconds for writing.
+        more: whether more is waiting.
+    """
+
+    at: str
+    origin: str
+    bad: int
+    checkpoint: str
+    result: CommitResult | None
+    read_s: float
+    write_s: float
+    more: bool
+
+    def to_json(self) -> str:
+        """Return it as a line of JSON."""
+        done = self.result
+        counts = {
+            "instant": done and done.instant,
+            "inserted": done.records_inserted if done else 0,
+            "updated": done.records_updated if done else 0,
+            "deleted": done.records_deleted if done else 0,
+            "bytes": done.bytes_written if done else 0,
+            "failed_services": dict(done.failed_services) if done else {},
+        }
+        own = {name: getattr(self, name) for name in ("at", "origin", "bad", "checkpoint", "more")}
+        times = {"read_s": round(self.read_s, 3), "write_s": round(self.write_s, 3)}
+        return json.dumps({**own, **counts, **times}, ensure_ascii=False)
+
+
+@dataclass(slots=True)
+class Ingestion:
+    """Takes batches of a source into a table. The first one makes the table if it isn't there.
+
+    The commit of a batch says where the next one goes on, under Hudi Streamer's keys: what is committed is never taken
+    in again, and what isn't is, whenever the process dies. Only one ingestion may write a table at a time.
+
+    Args:
+        source: where records come from.
+        target: the table's root.
+        operation: `upsert`, `insert`, `bulk_insert`, `insert_overwrite` or `delete` (by key).
+        record_key: as of `pudi.create`, for a new table; so are the next ones.
+        partition_by: columns that partition it.
+        ordering: columns that order versions of a record.
+        table_type: `cow` or `mor`.
+        name: its name.
+        schema: columns to read formats without types as, and of a new table; None for those of the table, or those
+            that the first batch has.
+        transforms: functions from records to records, one after the other.
+        error_table: root of a table for bad records: those that can't be parsed, and those whose key is null; None
+            refuses a batch with some.
+        checkpoint: where to begin instead of where the table says: a checkpoint of the source, or `earliest`. It counts
+            once: a job that starts again with the same one goes on.
+        spark: a session to read and write with; None for this machine.
+        options: Hudi's option keys for the table and its writes.
+        storage_options: credentials and settings of the target's storage.
+        report: gets the report of each batch.
+        context: the clock.
+    """
+
+    source: Source
+    target: str | os.PathLike[str]
+    operation: str = "upsert"
+    record_key: str | Sequence[str] | None = None
+    partition_by: str | Sequence[str] | None = None
+    ordering: str | Sequence[str] | None = None
+    table_type: str = "cow"
+    name: str | None = None
+    schema: pa.Schema | None = None
+    transforms: Sequence[Callable[[Any], Any]] = ()
+    error_table: str | os.PathLike[str] | None = None
+    checkpoint: str | None = None
+    spark: Any = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] | None = None
+    report: Callable[[BatchReport], None] | None = None
+    context: Context = field(default_factory=Context)
+    _reached: Checkpoint | None = field(default=None, init=False, repr=False)
+    _stopped: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise InvalidArgumentError(f"operation={self.operation!r}: it is {', '.join(OPERATIONS)}")
+        if self.record_key is None and self.operation in {"upsert", "delete"} and self._table() is None:
+            raise InvalidArgumentError(f"{self.operation} into a new table needs record_key")
+
+    def stop(self) -> None:
+        """End `run` after the batch that it is at."""
+        self._stopped = True
+
+    def run(self, *, continuous: bool = False, interval_s: float = 10.0, max_batches: int | None = None) -> int:
+        """Take batches in.
+
+        Args:
+            continuous: whether to wait for more when all is taken in; `stop` ends it.
+            interval_s: seconds between two looks at a source that had nothing.
+            max_batches: number of batches after which it ends.
+
+        Returns:
+            The number of batches.
+
+        Raises:
+            PudiError: a batch failed; those before it are committed.
+        """
+        count = 0
+        while not self._stopped and (max_batches is None or count < max_batches):
+            done = self.run_once()
+            if done is not None:
+                count += 1
+            elif continuous:
+                self._wait(interval_s)
+            else:
+                break
+        table = self._table()
+        if table is not None:
+            table.wait_for_services()
+        return count
+
+    def run_once(self) -> BatchReport | None:
+        """Take one batch in; None if the source has nothing.
+
+        Raises:
+            CorruptError: a record is bad, and there is no error table.
+            InvalidArgumentError: the table doesn't say where to go on; see `checkpoint`.
+            PudiError: the source can't be read, or the table written.
+        """
+        clock = self.context.clock
+        began, at = clock.monotonic(), datetime.fromtimestamp(clock.now_ms() / 1000, timezone.utc).isoformat()
+        table = self._table()
+        after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
+        batch = self.source.next(after, self._columns(table), self.spark)
+        if batch is None:
+            return None
+        data, bad = self._checked(self._transformed(batch), batch, table)
+        read = clock.monotonic()
+        if bad:
+            self._keep(bad, at)
+        result = None
+        if data is not None:
+            table = table or self._create(data)
+            result = self._write(table, data, batch)
+        self._reached = batch.checkpoint
+        done = BatchReport(
+            at,
+            batch.origin,
+            len(bad),
+            batch.checkpoint.value or "",
+            result,
+            read - began,
+            clock.monotonic() - read,
+            batch.more,
+        )
+        if self.report is not None:
+            self.report(done)
+        return done
+
+    def _table(self) -> Table | None:
+        try:
+            return Table(self.target, options=self.options, storage_options=self.storage_options)
+        except TableNotFoundError:
+            return None
+
+    def _columns(self, table: Table | None) -> pa.Schema | None:
+        """Return the columns that formats without types are read as."""
+        if self.schema is not None:
+            return self.schema
+        return None if table is None or self.transforms else table.schema
+
+    def _transformed(self, batch: Batch) -> Any:
+        data = batch.data
+        for transform in self.transforms if is_spark_frame(data) or data.num_rows else ():
+            data = transform(data)
+        return data
+
+    def _checked(self, data: Any, batch: Batch, table: Table | None) -> tuple[Any, list[BadRecord]]:
+        """Return the records to write, None without any, and the bad ones."""
+        bad = list(batch.bad)
+        if not is_spark_frame(data):
+            data, without_key = self._with_keys(data, table, batch)
+            bad += without_key
+            data = _without_untyped(data, None if table is None else table.schema)
+            data = data if data.num_rows else None
+        if bad and self.error_table is None:
+            first = bad[0]
+            raise CorruptError(
+                f"{len(bad)} of its records can't be taken in, the first at {first.position}: {first.error}; nothing "
+                "of the batch was written. Mend them, or give an error table",
+                path=first.source,
+            )
+        return data, bad
+
+    def _with_keys(self, data: pa.Table, table: Table | None, batch: Batch) -> tuple[pa.Table, list[BadRecord]]:
+        keys = _names(self.record_key) if table is None else table.config.record_key_fields
+        known = [name for name in keys if name in data.column_names]
+        if self.error_table is None or not known:
+            return data, []
+        lost = pc.is_null(data[known[0]])
+        for name in known[1:]:
+            lost = pc.and_(lost, pc.is_null(data[name]))
+        if not pc.any(lost).as_py():
+            return data, []
+        rows = data.filter(lost)
+        text = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+        why = f"the record key ({', '.join(keys)}) is null"
+        place = f"{batch.origin}, up to {batch.checkpoint.value}"
+        return data.filter(pc.invert(lost)), [BadRecord(place, n, each, why) for n, each in enumerate(text)]
+
+    def _create(self, data: Any) -> Table:
+        schema = data.schema if self.schema is None or self.transforms else self.schema
+        return create(
+            self.target,
+            schema,
+            record_key=self.record_key,
+            partition_by=self.partition_by,
+            ordering=self.ordering,
+            table_type=self.table_type,
+            name=self.name,
+            options=self.options,
+            storage_options=self.storage_options,
+        )
+
+    def _write(self, table: Table, data: Any, batch: Batch) -> CommitResult | None:
+        extra = batch.checkpoint.metadata(table.config.version)
+        fill = {WriteOptions.fill_missing.key: "true"}
+        options = {**fill, **self.options} if self.operation != "delete" else dict(self.options)
+        return table.write(data, Operation[self.operation.upper()], options=options, extra_metadata=extra)
+
+    def _keep(self, bad: Sequence[BadRecord], at: str) -> None:
+        """Put bad records into the error table; a batch that comes again puts the same ones there."""
+        assert self.error_table is not None
+        try:
+            errors = Table(self.error_table, storage_options=self.storage_options)
+        except TableNotFoundError:
+            errors = create(
+                self.error_table, _ERROR_COLUMNS, record_key="error_id", storage_options=self.storage_options
+            )
+        rows = [
+            {
+                "error_id": f"{each.source}#{each.position}",
+                "source": each.source,
+                "position": each.position,
+                "record": each.record,
+                "error": each.error,
+                "taken_at": at,
+            }
+            for each in bad
+        ]
+        errors.upsert(pa.Table.from_pylist(rows, _ERROR_COLUMNS))
+
+    def _wait(self, seconds: float) -> None:
+        clock = self.context.clock
+        end = clock.monotonic() + seconds
+        while not self._stopped and (left := end - clock.monotonic()) > 0:
+            clock.sleep(min(left, _LOOK_S))
+
+
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _without_untyped(data: pa.Table, known: pa.Schema | None) -> pa.Table:
+    """Return records without columns that are null in all of them and that the table doesn't have."""
+    untyped = [each.name for each in data.schema if pa.types.is_null(each.type)]
+    return data.drop_columns([name for name in untyped if known is None or name not in known.names])

@@ -1,0 +1,226 @@
+"""Records of a Kafka topic, by confluent-kafka; offsets are the checkpoint (KafkaOffsetGen, JsonKafkaSource)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pudi.context import Context
+from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, SetupError, UnavailableError
+from pudi.ingest.checkpoints import Checkpoint
+from pudi.ingest.parsing import parse_json
+from pudi.ingest.source import BadRecord, Batch
+
+_MOST_EVENTS: Final = 500_000
+_TIMEOUT_S: Final = 30.0
+_CHUNK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """Values of a topic, as JSON. Values that are null (tombstones of compacted topics) are left out.
+
+    The checkpoint is `topic,partition:offset,…` with the next offset of each partition, as in Hudi Streamer. A batch
+    takes up to the offsets that the topic had when it began.
+
+    Args:
+        topic: the topic.
+        config: settings of the client: `bootstrap.servers` and the like, by Kafka's names.
+        start: where a first batch begins: `earliest` or `latest`.
+        max_events: events that one batch takes of all partitions together.
+        fail_on_data_loss: whether events that Kafka deleted before they were taken in are an error; else the batch
+            begins with the oldest that is there, as Hudi Streamer does unless it's told otherwise.
+        client: makes a consumer; for tests.
+
+    Raises:
+        InvalidArgumentError: another `start`.
+    """
+
+    topic: str
+    config: Mapping[str, str]
+    start: str = "earliest"
+    max_events: int = _MOST_EVENTS
+    fail_on_data_loss: bool = True
+    client: Callable[[Mapping[str, Any]], Any] | None = None
+    context: Context = field(default_factory=Context)
+
+    def __post_init__(self) -> None:
+        if self.start not in {"earliest", "latest"}:
+            raise InvalidArgumentError(f"start={self.start!r}: it is earliest or latest")
+
+    def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
+        """Return the next events; see `Source`.
+
+        Raises:
+            UnavailableError: the brokers don't answer.
+            NotFoundError: there is no such topic, or events are gone that follow the checkpoint.
+            NotSupportedError: a Spark session is given.
+            SetupError: confluent-kafka isn't installed.
+        """
+        if spark is not None:
+            raise NotSupportedError("a topic is read by this process: ingest without spark")
+        settings = {
+            "group.id": "pudi-ingest",
+            **self.config,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+        consumer = (self.client or _consumer)(settings)
+        try:
+            return self._next(consumer, after, schema)
+        finally:
+            consumer.close()
+
+    def _next(self, consumer: Any, after: Checkpoint, schema: pa.Schema | None) -> Batch | None:
+        bounds = self._bounds(consumer)
+        begin = self._begin(bounds, after)
+        end = _shared(begin, {number: high for number, (_, high) in bounds.items()}, self.max_events)
+        values, positions = self._consumed(consumer, begin, end)
+        first = after.value is None and begin == end  # where `latest` was is to be kept
+        if begin == end and not first:
+            return None
+        lines = [value.replace(b"\n", b" ") for value in values]
+        parsed = parse_json(lines, range(len(lines)), schema, self.topic, self.topic)
+        more = any(end[number] < bounds[number][1] for number in end)
+        origin = f"{sum(end.values()) - sum(begin.values())} offsets of topic {self.topic}"
+        reached = replace(after, value=offsets_text(self.topic, end), version=2, seen=())
+        return Batch(parsed.rows, reached, _placed(parsed.bad, positions, self.topic), more, origin)
+
+    def _bounds(self, consumer: Any) -> dict[int, tuple[int, int]]:
+        """Return the oldest and the next offset of each partition."""
+        try:
+            found = consumer.list_topics(self.topic, timeout=_TIMEOUT_S).topics.get(self.topic)
+            known = found is not None and found.error is None
+            bounds = {
+                number: consumer.get_watermark_offsets(_partition(self.topic, number), timeout=_TIMEOUT_S)
+                for number in (sorted(found.partitions) if known else ())
+            }
+        except SetupError:
+            raise
+        except Exception as error:  # the client's, which isn't imported here
+            raise UnavailableError(f"the brokers of topic {self.topic!r} don't answer: {error}") from error
+        if not bounds:
+            raise NotFoundError(f"there is no topic {self.topic!r}")
+        return bounds
+
+    def _begin(self, bounds: Mapping[int, tuple[int, int]], after: Checkpoint) -> dict[int, int]:
+        known = {} if after.value is None else parsed_offsets(after.value, self.topic)
+        latest = after.value is None and self.start == "latest" and after.reset is None
+        begin = {}
+        for number, (low, high) in bounds.items():
+            wanted = known.get(number, high if latest else low)  # a partition that is new has only new events
+            if wanted < low and self.fail_on_data_loss:
+                raise NotFoundError(
+                    f"topic {self.topic!r}, partition {number}: offsets {wanted} to {low - 1} are gone; they were not "
+                    "taken in. Give another checkpoint, or fail_on_data_loss=False to go on with the oldest"
+                )
+            if wanted > high:
+                raise InvalidArgumentError(
+                    f"topic {self.topic!r}, partition {number}: the checkpoint is at {wanted}, and the topic ends at "
+                    f"{high}: it was made anew, or it is another one. Give another checkpoint"
+                )
+            begin[number] = max(wanted, low)
+        return begin
+
+    def _consumed(
+        self, consumer: Any, begin: Mapping[int, int], end: Mapping[int, int]
+    ) -> tuple[list[bytes], list[tuple[int, int]]]:
+        """Return values of events with their partition and offset, ordered by these."""
+        open_ones = {number for number in begin if begin[number] < end[number]}
+        events: list[tuple[int, int, bytes]] = []
+        if open_ones:
+            consumer.assign([_partition(self.topic, number, begin[number]) for number in sorted(open_ones)])
+        clock = self.context.clock
+        heard = clock.monotonic()
+        while open_ones:
+            messages = consumer.consume(_CHUNK, timeout=1.0)
+            if messages:
+                heard = clock.monotonic()
+            elif clock.monotonic() - heard > _TIMEOUT_S:
+                raise UnavailableError(f"topic {self.topic!r}: partitions {sorted(open_ones)} give no events")
+            for message in messages:
+                number, offset, error = message.partition(), message.offset(), message.error()
+                if error is not None:
+                    if _is_end(error):  # what is left to `end` are marks of transactions
+                        open_ones.discard(number)
+                        continue
+                    raise UnavailableError(f"topic {self.topic!r}: {error}")
+                if offset < end[number] and message.value() is not None:
+                    events.append((number, offset, message.value()))
+                if offset >= end[number] - 1:
+                    open_ones.discard(number)
+        events.sort(key=lambda each: each[:2])
+        return [value for _, _, value in events], [(number, offset) for number, offset, _ in events]
+
+
+def offsets_text(topic: str, offsets: Mapping[int, int]) -> str:
+    """Return a checkpoint of a topic (KafkaOffsetGen.CheckpointUtils.offsetsToStr)."""
+    return ",".join([topic, *(f"{number}:{offset}" for number, offset in sorted(offsets.items()))])
+
+
+def parsed_offsets(text: str, topic: str) -> dict[int, int]:
+    """Return the offsets of a checkpoint.
+
+    Raises:
+        InvalidArgumentError: it is none, or of another topic.
+    """
+    name, *pairs = text.split(",")
+    try:
+        found = {int(number): int(offset) for number, _, offset in (pair.partition(":") for pair in pairs)}
+    except ValueError:
+        found = {}
+    if name != topic or not found or min(found.values()) < 0:
+        raise InvalidArgumentError(
+            f"the checkpoint {text[:200]!r} isn't one of topic {topic!r}, which is {topic},partition:offset,…"
+        )
+    return found
+
+
+def _shared(begin: Mapping[int, int], high: Mapping[int, int], most: int) -> dict[int, int]:
+    """Return the end of a batch: at most so many events, shared among partitions evenly."""
+    end = dict(begin)
+    left = most
+    while left > 0:
+        unfinished = [number for number in end if end[number] < high[number]]
+        if not unfinished:
+            break
+        share = max(1, left // len(unfinished))
+        for number in unfinished:
+            taken = min(share, high[number] - end[number], left)
+            end[number] += taken
+            left -= taken
+    return end
+
+
+def _placed(bad: tuple[BadRecord, ...], positions: list[tuple[int, int]], topic: str) -> tuple[BadRecord, ...]:
+    """Return bad records, whose positions are numbers of events, with their partitions and offsets."""
+    return tuple(
+        replace(each, source=f"{topic}-{positions[each.position][0]}", position=positions[each.position][1])
+        for each in bad
+    )
+
+
+def _consumer(settings: Mapping[str, Any]) -> Any:
+    try:
+        from confluent_kafka import Consumer  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SetupError("a Kafka source needs confluent-kafka: pip install 'pudi[kafka]'") from None
+    return Consumer(dict(settings))
+
+
+def _partition(topic: str, number: int, offset: int | None = None) -> Any:
+    try:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SetupError("a Kafka source needs confluent-kafka: pip install 'pudi[kafka]'") from None
+    return TopicPartition(topic, number) if offset is None else TopicPartition(topic, number, offset)
+
+
+def _is_end(error: Any) -> bool:
+    from confluent_kafka import KafkaError  # noqa: PLC0415 - optional
+
+    return bool(error.code() == KafkaError._PARTITION_EOF)

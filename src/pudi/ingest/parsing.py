@@ -1,0 +1,234 @@
+"""Parse files of records: Parquet, ORC, Avro, JSON and CSV in; an Arrow table, and the records that are none, out."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+
+from pudi.context import FileInfo, Storage
+from pudi.errors import CorruptError, PudiError
+from pudi.filegroup.foreign import ForeignFile
+from pudi.ingest.source import BadRecord
+from pudi.schema import avro_to_arrow
+
+_MOST_BAD: Final = 1000
+"""Bad records that are told apart in one file: a file with more is damaged as a whole."""
+_SHOWN: Final = 10_000
+"""Characters of a bad record that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """How CSV files are written.
+
+    Attributes:
+        header: whether the first line names the columns; without, a schema does.
+        delimiter: the character between values.
+    """
+
+    header: bool = True
+    delimiter: str = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The records of a file.
+
+    Attributes:
+        rows: those that can be read.
+        bad: those that can't.
+    """
+
+    rows: pa.Table
+    bad: tuple[BadRecord, ...] = ()
+
+
+Parser = Callable[[Storage, FileInfo, "pa.Schema | None", CsvOptions], Parsed]
+
+
+def _parquet(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOptions) -> Parsed:
+    del schema  # the file has types
+    opened = ForeignFile(storage, file.path, file.size)
+    try:
+        names = opened.schema.names
+        parts = [opened.read(names, group) for group in range(len(opened.groups))]
+        return Parsed(pa.concat_tables(parts) if parts else opened.schema.empty_table())
+    finally:
+        opened.close()
+
+
+def _orc(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOptions) -> Parsed:
+    from pyarrow import orc  # noqa: PLC0415 - not in every build of pyarrow
+
+    del schema
+    try:
+        return Parsed(orc.ORCFile(pa.BufferReader(storage.read(file.path))).read())
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(storage, file, error) from error
+
+
+def _avro(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOptions) -> Parsed:
+    del schema
+    try:
+        reader = fastavro.reader(io.BytesIO(storage.read(file.path)))
+        records, columns = list(reader), avro_to_arrow(json.dumps(reader.writer_schema))
+        return Parsed(pa.Table.from_pylist(records, columns))
+    except PudiError:
+        raise
+    except Exception as error:  # of fastavro, of its codecs, or of Arrow
+        raise _damaged(storage, file, error) from error
+
+
+def _json(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOptions) -> Parsed:
+    return parse_json(storage.read(file.path).split(b"\n"), range(1, 1 << 62), schema, file.path, storage.root)
+
+
+def parse_json(
+    lines: Sequence[bytes], positions: Sequence[int], schema: pa.Schema | None, source: str, root: str
+) -> Parsed:
+    """Parse records of JSON, one a line.
+
+    All lines are parsed together. Only if that fails, halves are, until the bad ones are alone.
+
+    Args:
+        lines: the records; blank ones are none.
+        positions: the place of each, for errors.
+        schema: columns to read as; others are found out.
+        source: where they come from, for errors.
+        root: location of that, for errors.
+
+    Raises:
+        CorruptError: too many are bad.
+    """
+    explicit = None if schema is None else pa.schema([_as_json_has_it(each) for each in schema])
+    options = pa_json.ParseOptions(explicit_schema=explicit, newlines_in_values=False)
+    block = pa_json.ReadOptions(block_size=max(1 << 20, *(len(line) + 2 for line in lines), 1))
+    waiting = [np.array([number for number, line in enumerate(lines) if line.strip()], dtype=np.int64)]
+    parts: list[pa.Table] = []
+    bad: list[BadRecord] = []
+    while waiting:
+        numbers = waiting.pop()
+        if not len(numbers):
+            continue
+        try:
+            parts.append(_read_json([lines[number] for number in numbers], block, options))
+        except pa.ArrowInvalid as error:
+            if len(numbers) == 1:
+                text = lines[numbers[0]].decode("utf-8", "replace")[:_SHOWN]
+                bad.append(BadRecord(source, positions[int(numbers[0])], text, str(error)[:500]))
+                _check_count(bad, source, root)
+            else:
+                half = len(numbers) // 2
+                waiting += [numbers[half:], numbers[:half]]
+    if not parts:
+        return Parsed((explicit or pa.schema([])).empty_table(), tuple(bad))
+    try:
+        return Parsed(pa.concat_tables(parts, promote_options="permissive"), tuple(bad))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise CorruptError(
+            f"values of one column have types that don't go together ({error}): give a schema", table=root, path=source
+        ) from error
+
+
+def _read_json(lines: Sequence[bytes], block: pa_json.ReadOptions, options: pa_json.ParseOptions) -> pa.Table:
+    rows = pa_json.read_json(pa.BufferReader(b"\n".join(lines)), block, options)
+    if rows.num_rows != len(lines):
+        raise pa.ArrowInvalid("a line isn't one record")
+    return rows
+
+
+def _as_json_has_it(each: pa.Field) -> pa.Field:
+    """Return a column as Arrow reads it from JSON; days and binary are text there."""
+    if pa.types.is_date(each.type) or pa.types.is_binary(each.type):
+        return pa.field(each.name, pa.string())
+    return each.with_nullable(True)
+
+
+def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOptions) -> Parsed:
+    bad: list[BadRecord] = []
+
+    def refuse(row: Any) -> str:
+        wrong = f"{row.actual_columns} values, {row.expected_columns} are expected"
+        bad.append(BadRecord(file.path, row.number or 0, row.text[:_SHOWN], wrong))
+        _check_count(bad, file.path, storage.root)
+        return "skip"
+
+    names = [] if csv.header or schema is None else schema.names
+    typed = {} if schema is None else dict.fromkeys(schema.names, pa.string())
+    try:
+        rows = pa_csv.read_csv(
+            pa.BufferReader(storage.read(file.path)),
+            pa_csv.ReadOptions(
+                use_threads=False, column_names=names or None, autogenerate_column_names=not csv.header and not names
+            ),
+            pa_csv.ParseOptions(delimiter=csv.delimiter, invalid_row_handler=refuse),
+            pa_csv.ConvertOptions(column_types=typed, strings_can_be_null=True, null_values=["", "null", "NULL"]),
+        )
+    except pa.ArrowInvalid as error:
+        raise _damaged(storage, file, error) from error
+    return Parsed(rows, tuple(bad)) if schema is None else _typed(rows, schema, file, storage, bad)
+
+
+def _typed(rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, bad: list[BadRecord]) -> Parsed:
+    """Cast columns of text; rows with a value that is none of its column's type are bad."""
+    wrong: dict[int, str] = {}
+    kinds = {each.name: each.type for each in schema if each.name in rows.column_names}
+    for name, kind in kinds.items():
+        for place, error in _refused(rows[name], kind):
+            wrong.setdefault(place, f"column {name!r}: {error}")
+            _check_count([*bad, *wrong], file.path, storage.root)
+    for place in sorted(wrong):
+        record = json.dumps({name: rows[name][place].as_py() for name in rows.column_names}, ensure_ascii=False)
+        bad.append(BadRecord(file.path, place + 1, record[:_SHOWN], wrong[place]))
+    if wrong:
+        good = np.ones(rows.num_rows, dtype=bool)
+        good[list(wrong)] = False
+        rows = rows.filter(pa.array(good))
+    for name, kind in kinds.items():
+        rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(kind))
+    return Parsed(rows, tuple(bad))
+
+
+def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]]:
+    """Return the places of values that can't be cast, found by halving."""
+    found: list[tuple[int, str]] = []
+    waiting = [(0, len(column))]
+    while waiting and len(found) <= _MOST_BAD:
+        start, end = waiting.pop()
+        try:
+            pc.cast(column.slice(start, end - start), kind)
+        except pa.ArrowInvalid as error:
+            if end - start == 1:
+                found.append((start, str(error)[:500]))
+            else:
+                middle = (start + end) // 2
+                waiting += [(middle, end), (start, middle)]
+    return found
+
+
+def _check_count(bad: Sequence[object], source: str, root: str) -> None:
+    if len(bad) > _MOST_BAD:
+        raise CorruptError(
+            f"more than {_MOST_BAD:,} of its records can't be read: it isn't of this format or schema",
+            table=root,
+            path=source,
+        )
+
+
+def _damaged(storage: Storage, file: FileInfo, error: object) -> CorruptError:
+    text = f"the file can't be read: {str(error)[:500]}"
+    return CorruptError(text, table=storage.root, path=file.path)
+
+
+PARSERS: Final[Mapping[str, Parser]] = {"parquet": _parquet, "json": _json, "csv": _csv, "avro": _avro, "orc": _orc}
+"""How files are parsed, by format."""

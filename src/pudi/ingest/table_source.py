@@ -1,0 +1,73 @@
+"""The changes of another table, commit by commit (HoodieIncrSource)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.errors import InvalidArgumentError
+from pudi.ingest.checkpoints import Checkpoint
+from pudi.ingest.source import Batch
+from pudi.table import Table
+from pudi.timeline import Instant, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """Records that commits of another table brought or changed; deletes don't come, as in Hudi Streamer.
+
+    The checkpoint is the completion time of the last commit that was taken in, below table version 8 its requested
+    time. A checkpoint that a Hudi Streamer left under its first key is a requested time, and is translated.
+
+    Args:
+        path: the table's root.
+        max_commits: commits that one batch takes; None for all.
+        storage_options: credentials and settings of the storage.
+    """
+
+    path: str | os.PathLike[str]
+    max_commits: int | None = None
+    storage_options: Mapping[str, str] | None = None
+
+    def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
+        """Return the records of the next commits; see `Source`.
+
+        Raises:
+            NotFoundError: the cleaner has removed files of commits that follow the checkpoint.
+        """
+        del schema  # a table has types
+        table = Table(self.path, storage_options=self.storage_options)
+        timeline = table.timeline
+        since = self._since(table, timeline, after)
+        ends = sorted(timeline.order(each) for each in timeline.commits)
+        following = [each for each in ends if since is None or each > since]
+        if not following:
+            return None
+        until = following[-1] if self.max_commits is None else following[: self.max_commits][-1]
+        scan = table.changes(since, until, meta_fields=False)
+        data = scan.to_arrow() if spark is None else scan.to_spark(spark)
+        origin = f"{following.index(until) + 1} commits of {table.path}"
+        return Batch(data, replace(after, value=until, version=2, seen=()), (), until != following[-1], origin)
+
+    def _since(self, table: Table, timeline: Timeline, after: Checkpoint) -> str | None:
+        if after.value is None or set(after.value) == {"0"}:
+            return None
+        if after.version == 2 or not timeline.rules.has_completion_times:
+            return after.value
+        found = _requested_at(timeline, after.value) or _requested_at(
+            timeline.with_archived(table._meta.store.archived()), after.value
+        )
+        if found is None:
+            raise InvalidArgumentError(
+                f"the checkpoint {after.value} is no commit of this table: give the completion time to begin after",
+                table=table.path,
+            )
+        return timeline.order(found)
+
+
+def _requested_at(timeline: Timeline, requested: str) -> Instant | None:
+    return next((each for each in timeline.commits if each.requested == requested), None)

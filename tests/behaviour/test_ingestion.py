@@ -1,0 +1,279 @@
+"""Ingestion of files and tables: each batch once, bad records apart, and Hudi Streamer's checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import pudi
+from pudi.cli.app import app
+from pudi.ingest import FileSource, Ingestion, TableSource, sql_transform
+from pudi.ingest.files import CsvOptions
+
+SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("fare", pa.float64()), ("city", pa.string())])
+AVRO = {
+    "type": "record",
+    "name": "r",
+    "fields": [{"name": f.name, "type": ["null", {"int64": "long"}.get(str(f.type), str(f.type))]} for f in SCHEMA],
+}
+
+
+def rows_of(first: int, count: int = 5, ts: int = 1) -> list[dict[str, Any]]:
+    numbers = range(first, first + count)
+    return [{"id": f"k{n}", "ts": ts, "fare": n / 2, "city": "nyc" if n % 2 else "sf"} for n in numbers]
+
+
+def put(path: Path, rows: list[dict[str, Any]], at: int = 0) -> Path:
+    """Write a file by its suffix; `at` is its time in seconds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = pa.Table.from_pylist(rows, SCHEMA)
+    if path.suffix == ".parquet":
+        pq.write_table(data, path)
+    elif path.suffix == ".orc":
+        orc.write_table(data, str(path))
+    elif path.suffix == ".csv":
+        pa_csv.write_csv(data, path)
+    elif path.suffix == ".avro":
+        with path.open("wb") as file:
+            fastavro.writer(file, {**AVRO, "fields": [_long(f) for f in AVRO["fields"]]}, rows)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if at:
+        os.utime(path, (at, at))
+    return path
+
+
+def _long(field: dict[str, Any]) -> dict[str, Any]:
+    return {**field, "type": ["null", {"ts": "long", "fare": "double"}.get(field["name"], "string")]}
+
+
+def job(tmp_path: Path, format: str = "json", **settings: Any) -> Ingestion:
+    source = settings.pop("source", None) or FileSource(tmp_path / "src", format)
+    roles = {"record_key": "id", "ordering": "ts", **settings}
+    return Ingestion(source, tmp_path / "t", **roles)
+
+
+def read(tmp_path: Path, name: str = "t") -> list[dict[str, Any]]:
+    found = pudi.Table(tmp_path / name).scan(meta_fields=False).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: str(row.get("id") or row.get("error_id")))
+
+
+def extra(tmp_path: Path, number: int = -1) -> dict[str, str]:
+    table = pudi.Table(tmp_path / "t")
+    metadata = table._meta.store.read_commit_metadata(table.timeline.commits[number])
+    return {key: value for key, value in metadata.extra_metadata.items() if "checkpoint" in key or "pudi" in key}
+
+
+@pytest.mark.parametrize("format", ["parquet", "orc", "csv", "avro", "json"])
+def test_new_files_of_every_format_come_once(tmp_path: Path, format: str) -> None:
+    put(tmp_path / "src" / f"a.{format}", rows_of(0), at=1000)
+    put(tmp_path / "src" / "day" / f"b.{format}", rows_of(3, ts=2), at=1001)
+    (tmp_path / "src" / "_temporary").mkdir()
+    put(tmp_path / "src" / "_temporary" / f"x.{format}", rows_of(50))
+    assert job(tmp_path, format).run() == 1
+    assert read(tmp_path) == [*rows_of(0, 3), *rows_of(3, ts=2)]
+    assert extra(tmp_path) == {"streamer.checkpoint.key.v2": "1001000", "pudi.ingest.seen": f'["day/b.{format}"]'}
+    assert job(tmp_path, format).run() == 0
+    put(tmp_path / "src" / f"c.{format}", rows_of(7, 3, ts=3), at=1001)  # later, in the same millisecond
+    put(tmp_path / "src" / f"d.{format}", rows_of(20, 1), at=1002)
+    assert job(tmp_path, format).run() == 1
+    rows = [*rows_of(0, 3), *rows_of(3, 4, ts=2), *rows_of(7, 3, ts=3), *rows_of(20, 1)]
+    assert read(tmp_path) == sorted(rows, key=lambda row: row["id"])
+    assert job(tmp_path, format).run() == 0
+
+
+def test_batches_have_a_size_and_files_of_one_moment_stay_together(tmp_path: Path) -> None:
+    for n in range(6):
+        put(tmp_path / "src" / f"{n}.json", rows_of(n * 10), at=1000 + n // 2)
+    seen = []
+    source = FileSource(tmp_path / "src", "json", max_bytes=1)
+    assert job(tmp_path, source=source, operation="insert", report=seen.append).run() == 3
+    assert [(each.checkpoint, each.more, each.result.records_inserted) for each in seen] == [
+        ("1000000", True, 10),
+        ("1001000", True, 10),
+        ("1002000", False, 10),
+    ]
+    assert json.loads(seen[0].to_json())["inserted"] == 10
+    assert len(read(tmp_path)) == 30
+
+
+@pytest.mark.parametrize(
+    ("version", "key"), [("6", "deltastreamer.checkpoint.key"), ("9", "streamer.checkpoint.key.v2")]
+)
+def test_checkpoints_are_hudi_streamers(tmp_path: Path, version: str, key: str) -> None:
+    options = {"hoodie.write.table.version": version}
+    put(tmp_path / "src" / "a.json", rows_of(0), at=1000)
+    put(tmp_path / "src" / "b.json", rows_of(10), at=2000)
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts", options=options)
+    table.write(
+        pa.Table.from_pylist(rows_of(90, 1), SCHEMA), pudi.plan.Operation.UPSERT, extra_metadata={key: "1000000"}
+    )
+    assert job(tmp_path).run() == 1  # Hudi Streamer took a.json in
+    assert [row["id"] for row in read(tmp_path)] == ["k10", "k11", "k12", "k13", "k14", "k90"]
+    assert extra(tmp_path)[key] == "2000000"
+    table.upsert(pa.Table.from_pylist(rows_of(91, 1), SCHEMA))  # a commit of another writer
+    assert job(tmp_path).run() == 0
+    assert job(tmp_path, checkpoint="earliest").run() == 1
+    reset = {"6": "deltastreamer.checkpoint.reset_key", "9": "streamer.checkpoint.reset.key.v2"}[version]
+    assert extra(tmp_path)[reset] == "earliest"
+    assert job(tmp_path, checkpoint="earliest").run() == 0, "a job that starts again goes on"
+    assert len(read(tmp_path)) == 12
+
+
+def test_a_table_that_says_nothing_needs_a_beginning(tmp_path: Path) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
+    table.upsert(pa.Table.from_pylist(rows_of(90, 1), SCHEMA))
+    with pytest.raises(pudi.InvalidArgumentError, match="checkpoint='earliest'"):
+        job(tmp_path).run()
+    assert job(tmp_path, checkpoint="earliest").run() == 1
+    table.upsert(pa.Table.from_pylist(rows_of(1, 1), SCHEMA))
+    table.write(
+        pa.Table.from_pylist(rows_of(2, 1), SCHEMA),
+        pudi.plan.Operation.UPSERT,
+        extra_metadata={"streamer.checkpoint.key.v2": "topic,0:5"},
+    )
+    with pytest.raises(pudi.InvalidArgumentError, match="another source"):
+        job(tmp_path).run()
+
+
+def test_bad_records_are_refused_or_kept(tmp_path: Path) -> None:
+    good = [json.dumps(row) for row in rows_of(0, 300)]
+    bad = ['{"id": "half', '{"id": "z", "fare": "much"}', "[1]", '{"id": null}']
+    lines = [*good[:100], bad[0], *good[100:200], *bad[1:3], *good[200:], bad[3]]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.json").write_text("\n".join(lines))
+    with pytest.raises(pudi.CorruptError, match=r"3 of its records can't be taken in, the first at 101.*a.json"):
+        job(tmp_path, schema=SCHEMA).run()
+    assert not (tmp_path / "t").exists()
+    assert job(tmp_path, schema=SCHEMA, error_table=tmp_path / "bad").run() == 1
+    assert len(read(tmp_path)) == 300
+    kept = {(row["source"], row["position"]): row["record"] for row in read(tmp_path, "bad")}
+    assert kept[("a.json", 101)] == '{"id": "half'
+    assert kept[("a.json", 202)] == '{"id": "z", "fare": "much"}'
+    assert len(kept) == 4
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "a.csv").write_text("id,ts,fare,city\na,1,2.5,nyc\nb,x,1,nyc\nc,1\nd,4,,\n")
+    source = FileSource(tmp_path / "csv", "csv")
+    other = Ingestion(source, tmp_path / "c", record_key="id", schema=SCHEMA, error_table=tmp_path / "bad")
+    assert other.run() == 1
+    assert read(tmp_path, "c") == [
+        {"id": "a", "ts": 1, "fare": 2.5, "city": "nyc"},
+        {"id": "d", "ts": 4, "fare": None, "city": None},
+    ]
+    assert [row["position"] for row in read(tmp_path, "bad") if row["source"] == "a.csv"] == [2, 4]
+    bare = CsvOptions(header=False, delimiter=";")
+    (tmp_path / "csv" / "a.csv").write_text("e;1;2;x\n")
+    assert Ingestion(
+        FileSource(tmp_path / "csv", "csv", csv=bare), tmp_path / "e", record_key="id", schema=SCHEMA
+    ).run()
+    assert read(tmp_path, "e") == [{"id": "e", "ts": 1, "fare": 2.0, "city": "x"}]
+
+
+@pytest.mark.parametrize("format", ["parquet", "avro", "orc"])
+def test_damaged_files_and_other_columns_are_named(tmp_path: Path, format: str) -> None:
+    put(tmp_path / "src" / f"a.{format}", rows_of(0), at=1000)
+    file = put(tmp_path / "src" / f"b.{format}", rows_of(5), at=1001)
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(pudi.CorruptError, match=f"b.{format}"):
+        job(tmp_path, format).run()
+    (tmp_path / "src" / "c.json").write_text('{"id": "a", "ts": {"x": 1}}\n')
+    (tmp_path / "src" / "d.json").write_text('{"id": "a", "ts": [1]}\n')
+    for each in ("a", "b"):
+        (tmp_path / "src" / f"{each}.{format}").unlink()
+    with pytest.raises(pudi.SchemaError, match=r"d\.json|c\.json"):
+        job(tmp_path).run()
+
+
+def test_transforms_run_in_their_order(tmp_path: Path) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    steps = [lambda data: data.slice(0, 3), sql_transform("SELECT *, fare * 2 AS twice FROM <SRC> WHERE id <> 'k0';")]
+    assert job(tmp_path, transforms=steps).run() == 1
+    assert read(tmp_path) == [{**row, "twice": row["fare"] * 2} for row in rows_of(1, 2)]
+    with pytest.raises(pudi.InvalidArgumentError, match="<SRC>"):
+        sql_transform("SELECT 1")
+    put(tmp_path / "src" / "b.json", rows_of(9))
+    with pytest.raises(pudi.InvalidArgumentError, match="nope"):
+        job(tmp_path, transforms=[sql_transform("SELECT nope FROM <SRC>")]).run()
+
+
+def test_changes_of_another_table_come_commit_by_commit(tmp_path: Path) -> None:
+    raw = pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", table_type="mor")
+    for number in range(3):
+        raw.upsert(pa.Table.from_pylist(rows_of(number * 2, 4, ts=number), SCHEMA))
+    source = TableSource(tmp_path / "raw", max_commits=1)
+    seen = []
+    assert job(tmp_path, source=source, report=seen.append).run() == 3
+    completions = [raw.timeline.order(each) for each in raw.timeline.commits]
+    assert [each.checkpoint for each in seen] == completions
+    assert read(tmp_path) == read(tmp_path, "raw")
+    raw.upsert(pa.Table.from_pylist(rows_of(1, 2, ts=9), SCHEMA))
+    assert job(tmp_path, source=TableSource(tmp_path / "raw")).run() == 1
+    assert read(tmp_path) == read(tmp_path, "raw")
+    third = raw.timeline.commits[2]  # a Hudi Streamer of old left a requested time
+    target = pudi.create(tmp_path / "t2", SCHEMA, record_key="id", ordering="ts")
+    target.write(
+        pa.Table.from_pylist(rows_of(90, 1), SCHEMA),
+        pudi.plan.Operation.UPSERT,
+        extra_metadata={"deltastreamer.checkpoint.key": third.requested},
+    )
+    assert Ingestion(TableSource(tmp_path / "raw"), tmp_path / "t2").run() == 1
+    assert [row["id"] for row in read(tmp_path, "t2")] == ["k1", "k2", "k90"]
+
+
+def test_the_command_goes_on_after_kill_9_and_takes_everything_once(tmp_path: Path) -> None:
+    for n in range(16):
+        put(tmp_path / "src" / f"{n:02}.json", rows_of(n * 5), at=1000 + n)
+    (tmp_path / "steps.py").write_text("def slow(data):\n    import time\n    time.sleep(0.05)\n    return data\n")
+    command = [sys.executable, "-m", "pudi.cli", "ingest", "--source", "json", "--from", "src", "--target", "t"]
+    command += ["--op", "insert", "--record-key", "id", "--ordering", "ts", "--limit", "1", "--continuous"]
+    command += ["--transform", "steps:slow", "--interval", "0.1"]
+    killed = 0
+    for attempt in range(12):
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3 if attempt < 2 else 40):
+            line = process.stdout.readline()
+            if not line or not json.loads(line)["more"]:
+                break
+        if attempt < 2:
+            time.sleep(0.03 * attempt)
+            process.kill()
+            killed += 1
+        else:
+            process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        if attempt >= 2:
+            assert process.returncode == 0, err
+            break
+    assert killed == 2
+    assert [row["id"] for row in read(tmp_path)] == sorted(f"k{n}" for n in range(80)), "an insert came twice or never"
+    assert pudi.Table(tmp_path / "t").check().ok
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    common = ["ingest", "--source", "json", "--from", str(tmp_path / "src"), "--target", str(tmp_path / "t")]
+    assert "needs record_key" in run(app, common).output
+    assert "operation='merge'" in run(app, [*common, "--op", "merge"]).output
+    assert "module:function" in run(app, [*common, "--transform", "x"]).output
+    assert "can't be made" in run(app, [*common, "--transform", "no_such_module:x"]).output
+    assert "can't be read" in run(app, [*common, "--sql", "nope.sql", "--record-key", "id"]).output
+    (tmp_path / "s.avsc").write_text(json.dumps({**AVRO, "fields": [_long(f) for f in AVRO["fields"]]}))
+    done = run(app, [*common, "--record-key", "id", "--schema", str(tmp_path / "s.avsc")])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["inserted"] == 5

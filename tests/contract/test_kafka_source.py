@@ -1,0 +1,134 @@
+"""The Kafka source: a topic in this process, and one of a real broker where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.ingest import Ingestion, KafkaSource, debezium_events
+from pudi.ingest.checkpoints import Checkpoint
+from pudi.ingest.debezium import debezium_options
+from support.kafka import BrokerTopic, FakeTopic, broker, has_broker
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with broker(tmp_path_factory.mktemp("kafka")) as found:
+        yield found
+
+
+@pytest.fixture(params=["double", "broker"])
+def topic(request: pytest.FixtureRequest) -> Any:
+    if request.param == "double":
+        made = FakeTopic("trips")
+        made.partitions = {0: [], 1: []}
+        return made
+    if not has_broker():
+        pytest.skip("PUDI_KAFKA_LIBS names no folder with the jars of Kafka's server")
+    return BrokerTopic(request.getfixturevalue("address"))
+
+
+def source(topic: Any, **settings: Any) -> KafkaSource:
+    return KafkaSource(topic.name, topic.config, client=topic.client, **settings)
+
+
+def job(path: Path, of: KafkaSource, **settings: Any) -> Ingestion:
+    roles = {"record_key": "id", "schema": SCHEMA, **settings}
+    return Ingestion(of, path / "t", **roles)
+
+
+def read(path: Path, name: str = "t") -> list[dict[str, Any]]:
+    return pudi.Table(path / name).scan(meta_fields=False).to_arrow().sort_by("id").to_pylist()
+
+
+def event(number: int, value: str = "a") -> dict[str, Any]:
+    return {"id": number, "v": value}
+
+
+def test_offsets_are_the_checkpoint_and_events_come_once(topic: Any, tmp_path: Path) -> None:
+    topic.send(0, *map(event, range(10)))
+    topic.send(1, *map(event, range(10, 13)))
+    seen: list[Any] = []
+    assert job(tmp_path, source(topic, max_events=8), operation="insert", report=seen.append).run() == 2
+    assert [each.more for each in seen] == [True, False]
+    assert seen[-1].checkpoint == f"{topic.name},0:10,1:3"
+    assert [row["id"] for row in read(tmp_path)] == list(range(13))
+    assert job(tmp_path, source(topic), operation="insert").run() == 0
+    topic.send(1, event(13), event(14), None)  # the last offset is the mark of a transaction
+    assert job(tmp_path, source(topic), operation="insert").run() == 1
+    assert job(tmp_path, source(topic), operation="insert").run() == 0
+    assert [row["id"] for row in read(tmp_path)] == list(range(15))
+    table = pudi.Table(tmp_path / "t")
+    metadata = table._meta.store.read_commit_metadata(table.timeline.commits[-1]).extra_metadata
+    assert metadata["streamer.checkpoint.key.v2"] == f"{topic.name},0:10,1:6"
+
+
+def test_latest_bad_events_and_wrong_checkpoints(topic: Any, tmp_path: Path) -> None:
+    topic.send(0, event(1), event(2))
+    late = source(topic, start="latest")
+    ingestion = job(tmp_path, late, error_table=tmp_path / "bad")
+    assert ingestion.run_once().result is None  # nothing to write, and a place to go on
+    topic.send(0, event(3), b"{", event(4))
+    topic.send(1, b'{"id": "x"}')
+    assert ingestion.run_once().bad == 2
+    assert [row["id"] for row in read(tmp_path)] == [3, 4]
+    bad = pudi.Table(tmp_path / "bad").scan(["source", "position", "record"]).to_arrow().sort_by("source").to_pylist()
+    assert bad == [
+        {"source": f"{topic.name}-0", "position": 3, "record": "{"},
+        {"source": f"{topic.name}-1", "position": 0, "record": '{"id": "x"}'},
+    ]
+    for text, why in [("other,0:1", "isn't one of topic"), (f"{topic.name},0:x", "isn't one"), ("17", "isn't one")]:
+        with pytest.raises(pudi.InvalidArgumentError, match=why):
+            source(topic).next(Checkpoint(text), None, None)
+    with pytest.raises(pudi.InvalidArgumentError, match="made anew"):
+        source(topic).next(Checkpoint(f"{topic.name},0:99"), None, None)
+    with pytest.raises(pudi.NotFoundError, match="no topic"):
+        replace(source(topic), topic="nothing-here").next(Checkpoint(), None, None)
+
+
+def test_events_that_are_gone_are_an_error_or_passed_over(tmp_path: Path) -> None:
+    topic = FakeTopic("trips")
+    topic.send(0, *map(event, range(5)))
+    topic.oldest[0] = 3
+    with pytest.raises(pudi.NotFoundError, match="offsets 1 to 2 are gone"):
+        source(topic).next(Checkpoint("trips,0:1"), SCHEMA, None)
+    batch = source(topic, fail_on_data_loss=False).next(Checkpoint("trips,0:1"), SCHEMA, None)
+    assert batch is not None
+    assert batch.data["id"].to_pylist() == [3, 4]
+
+
+def change(op: str, lsn: int, row: dict[str, Any]) -> dict[str, Any]:
+    before, after = (row, None) if op == "d" else (None, row)
+    return {"payload": {"op": op, "before": before, "after": after, "ts_ms": 9, "source": {"lsn": lsn, "ts_ms": 8}}}
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_changes_of_a_database_are_applied_in_its_order(topic: Any, tmp_path: Path, table_type: str) -> None:
+    changes = [
+        change("r", 10, event(1, "old")),
+        change("c", 11, event(2, "new")),
+        change("u", 14, event(1, "newest")),
+        change("u", 12, event(1, "between")),  # late
+        change("c", 13, event(3, "gone")),
+        change("d", 15, event(3, "gone")),
+        change("d", 9, event(2, "new")),  # older than its insert
+    ]
+    options = debezium_options("postgres")
+    steps = [debezium_events("postgres")]
+    topic.send(0, *changes)
+    roles = {"record_key": "id", "transforms": steps, "options": options, "table_type": table_type}
+    assert Ingestion(source(topic), tmp_path / "t", **roles).run() == 1
+    assert Ingestion(source(topic, max_events=1), tmp_path / "s", **roles).run() == len(changes)
+    for name in ("t", "s"):
+        assert [(row["id"], row["v"]) for row in read(tmp_path, name)] == [(1, "newest"), (2, "new")], name
+    assert pudi.Table(tmp_path / "t").config.ordering_fields == ("_event_lsn",)
+    with pytest.raises(pudi.SchemaError, match="no events of Debezium"):
+        steps[0](pa.table({"id": [1]}))
