@@ -33,8 +33,8 @@ def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHisto
     path = _newest_file(meta, now)
     if path is None:
         raise CorruptError(
-            "the table's columns are told apart by id (schema on read), and the files that say which ids its older "
-            "files have are gone; restore them",
+            "the table's columns are identified by id (schema on read), and the files that state the ids of its older "
+            "files are gone; restore them",
             table=meta.storage.root,
             path=SCHEMA_DIR,
         )

@@ -51,7 +51,7 @@ from pudi.config import (
 )
 from pudi.config.option import Scope
 from pudi.config.table_options import MERGE_ON_READ, layout_of_version
-from pudi.config.version_change import told_changes, with_version
+from pudi.config.version_change import describe_changes, with_version
 from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import StorageListing
 from pudi.format import Action, LogFileName, parse_data_file
@@ -174,7 +174,7 @@ def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
     lost = sorted(name for name in old.metadata_partitions if version < partition_type(name).since)
     companions = {name for kind in kinds.KINDS for name in kind.companions}
     losses += [f"the index {name}" for name in lost if name not in companions]
-    steps += [f"hoodie.properties: {change}" for change in told_changes(old.raw, new.raw)]
+    steps += [f"hoodie.properties: {change}" for change in describe_changes(old.raw, new.raw)]
     if _crosses(old, version):
         steps.append("delete the timeline of the old layout")
     steps += _last_steps(_intent(meta, version))

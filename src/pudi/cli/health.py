@@ -109,7 +109,7 @@ def _show(found: Diagnosis, out: Console) -> None:
     for each in found.access:
         add(access, [each.who, _yes(each.reads), _yes(each.writes), each.why])
     out.print(access)
-    sizes = Report("base files of", "files", "bytes", "", title=_told(found))
+    sizes = Report("base files of", "files", "bytes", "", title=_title(found))
     most = max((size.files for size in found.files.histogram), default=0)
     for size in found.files.histogram:
         bar = "█" * round(30 * size.files / most) if most else ""
@@ -155,7 +155,7 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _told(found: Diagnosis) -> str:
+def _title(found: Diagnosis) -> str:
     files = found.files
     return (
         f"{files.partitions:,} partitions, {files.file_groups:,} file groups, {files.base_files:,} base and "

@@ -78,7 +78,7 @@ def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[_Group]
     """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
     found: set[_Group] = set()
     for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
-        with suppress(NotFoundError, CorruptError):  # taken back meanwhile; or the check of conflicts will say it
+        with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
             found |= clustered_groups(store, instant)
     return frozenset(found)
 

@@ -176,9 +176,9 @@ class CleanOptions(OptionsView):
                 the regular expression is none.
         """
         view = super().of(options)
-        told = [policy for policy in CleanPolicy if policy.retained().key in view.given]
-        if cls.policy.key not in view.given and len(told) == 1:
-            view = cls({**view.given, cls.policy.key: told[0].value})
+        implied = [policy for policy in CleanPolicy if policy.retained().key in view.given]
+        if cls.policy.key not in view.given and len(implied) == 1:
+            view = cls({**view.given, cls.policy.key: implied[0].value})
         if (view.regex or view.selected) and view.incremental:
             option = cls.selected if view.selected else cls.regex
             raise InvalidArgumentError(f"{option} needs {cls.incremental}=false: partitions are chosen by either")

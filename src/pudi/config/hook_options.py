@@ -14,7 +14,7 @@ _option = Declare(Scope.WRITE)
 
 
 class CallbackOptions(OptionsView):
-    """Who is told about a completed commit, and how."""
+    """The callbacks after a completed commit."""
 
     __slots__ = ()
 

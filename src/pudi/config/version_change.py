@@ -170,7 +170,7 @@ def _back_to_6(old: _Properties, columns: Collection[str], table: str) -> _Prope
     return new
 
 
-def told_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+def describe_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """What differs between two maps of properties, one line each, by key."""
     keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     return [

@@ -1,4 +1,4 @@
-"""Progress of actions, reported to whoever asks: a command line, a notebook, a test."""
+"""Progress of actions, reported to a receiver: a command line, a notebook, a test."""
 
 from __future__ import annotations
 

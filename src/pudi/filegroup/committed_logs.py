@@ -238,7 +238,7 @@ def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) 
     if not there and store.has_history():
         try:
             known = {i.requested: i for i in store.archived(first) if i.is_write} | known
-        except (CorruptError, NotFoundError):  # whoever needs the archive says so
+        except (CorruptError, NotFoundError):  # a reader that needs the archive reports it
             complete = False
     if timeline.rules.logs_name_their_slice:
         return [known[requested] for requested in sorted(known) if requested >= first], complete

@@ -90,9 +90,7 @@ def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, un
     return _plain(base, Versions.of(incoming, rule), key, rule)
 
 
-def apply_updates(
-    base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, mixed_anew: bool = False
-) -> MergeResult:
+def apply_updates(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *, remixed: bool = False) -> MergeResult:
     """Merge newer versions with those of a base file (BufferedRecordMerger.finalMerge).
 
     Args:
@@ -101,7 +99,7 @@ def apply_updates(
         newer: newer versions, each key once.
         key: the record key's column in both.
         rule: how.
-        mixed_anew: where versions are mixed, take every base row that meets a newer version from `rows`, also if it
+        remixed: where versions are mixed, take every base row that meets a newer version from `rows`, also if it
             stays as it was: so which ones are taken depends on the order and the delete marks, not on other columns,
             unless a merger of the user's decides.
 
@@ -120,7 +118,7 @@ def apply_updates(
     older = _stored(base, hit, schema, partial=partial)
     newer = newer.with_columns(schema)
     mixed = mix(older, newer.take(partner[hit]), rule, np.full(len(hit), partial))
-    made = np.flatnonzero(~mixed.is_newer & (~mixed.is_older | mixed_anew))
+    made = np.flatnonzero(~mixed.is_newer & (~mixed.is_older | remixed))
     taken = np.full(base.num_rows, -1)
     taken[hit[mixed.is_newer]] = partner[hit[mixed.is_newer]]
     taken[hit[made]] = len(newer) + np.arange(len(made))

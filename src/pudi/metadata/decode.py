@@ -35,7 +35,7 @@ def decode_entries(entries: pa.Table, schema_json: str, columns: Sequence[str], 
     except (BadAvro, pa.ArrowInvalid) as error:
         raise CorruptError(
             f"the metadata table has a record that can't be decoded: {error}; delete the metadata table, Hudi and pudi "
-            "build it anew",
+            "rebuild it",
             path=path,
         ) from error
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])

@@ -47,12 +47,12 @@ class Shards:
         for groups in found.values():
             if sorted(groups) != list(range(len(groups))):
                 raise CorruptError(
-                    f"partition {partition!r} of the metadata table lacks file groups: it has {sorted(groups)}; have "
-                    "the metadata table built anew",
+                    f"partition {partition!r} of the metadata table lacks file groups: it has {sorted(groups)}; rebuild "
+                    "the metadata table (`pudi repair`)",
                     path=next(iter(groups.values())).path,
                 )
         if not found:
-            raise CorruptError(f"partition {partition!r} of the metadata table has no file group; have it built anew")
+            raise CorruptError(f"partition {partition!r} of the metadata table has no file group; rebuild it")
         return cls(partition, {owner: tuple(groups[n] for n in range(len(groups))) for owner, groups in found.items()})
 
     @property

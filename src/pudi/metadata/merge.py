@@ -145,7 +145,7 @@ def _newest_or_merged(versions: Versions) -> pa.Table:
     newest[codes] = np.arange(len(codes))  # the last of several stays
     kinds = np.asarray(rows["type"])
     if np.any(kinds != kinds[newest[codes]]):
-        raise CorruptError("the metadata table has records of different types under one key; build it anew")
+        raise CorruptError("the metadata table has records of different types under one key; rebuild it")
     several = len(codes) > int((newest >= 0).sum())
     # an expression index has either statistics or bloom filters
     if several and "ColumnStatsMetadata" in rows.column_names and not rows["ColumnStatsMetadata"].null_count:

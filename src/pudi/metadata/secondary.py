@@ -101,11 +101,11 @@ def _float_texts(value: np.float64, kind: pa.DataType) -> set[str] | None:
     if value.is_integer():
         return {f"{value:.1f}", f"{value:.0f}"}
     narrow = np.float32(value)
-    told: list[tuple[np.floating[Any], int]] = [(narrow, _FLOAT_DIGITS)] if narrow == value else []
-    told += [(value, _DOUBLE_DIGITS)] if pt.is_float64(kind) else []
-    texts = [np.format_float_positional(number) for number, _ in told]
+    candidates: list[tuple[np.floating[Any], int]] = [(narrow, _FLOAT_DIGITS)] if narrow == value else []
+    candidates += [(value, _DOUBLE_DIGITS)] if pt.is_float64(kind) else []
+    texts = [np.format_float_positional(number) for number, _ in candidates]
     digits = [len(text.lstrip("-0.").replace(".", "")) for text in texts]
-    return set(texts) if all(has <= most for has, (_, most) in zip(digits, told, strict=True)) else None
+    return set(texts) if all(has <= most for has, (_, most) in zip(digits, candidates, strict=True)) else None
 
 
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 6, 15

@@ -87,7 +87,7 @@ class RecordShards:
                 kind = "by partition" if partitioned else "over the whole table"
                 raise CorruptError(
                     f"file group {known[owner][0].file_id!r} is none of a record index {kind}; write with "
-                    f"{MetadataOptions.drop}=record_index, which takes it away, and make it anew",
+                    f"{MetadataOptions.drop}=record_index, which drops it, and create it again",
                     table=storage.root,
                 )
             ranges[owner] = (len(ordered), len(known[owner]))

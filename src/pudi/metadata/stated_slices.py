@@ -14,7 +14,7 @@ from pudi.format import WriteStat
 from pudi.storage import local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
 
-_REMEDY = "restore it from a copy, or have the metadata table made anew (`pudi repair`)"
+_REMEDY = "restore it from a copy, or rebuild the metadata table (`pudi repair`)"
 
 
 def check_slice(
@@ -23,7 +23,7 @@ def check_slice(
     sees: Callable[[str], bool],
     partition: str,
     file_slice: FileSlice,
-    told: Collection[str],
+    instants: Collection[str],
 ) -> None:
     """Refuse a file group that lacks something that a completed commit wrote to it.
 
@@ -35,7 +35,7 @@ def check_slice(
         sees: whether the reader sees an instant.
         partition: the metadata table's partition.
         file_slice: the latest slice of the file group.
-        told: instants of the blocks in the slice's log files.
+        instants: instants of the blocks in the slice's log files.
 
     Raises:
         CorruptError: a log file or a block is missing, or the base file has another size than its commit states.
@@ -49,7 +49,7 @@ def check_slice(
             _check_base(store, instant, partition, file_slice)
     for instant in commits:
         # later completed commits wrote to this slice, even if requested before the compaction that made it
-        if timeline.order(instant) > since and instant.requested not in told:
+        if timeline.order(instant) > since and instant.requested not in instants:
             _check_logs(store, instant, partition, file_slice)
 
 

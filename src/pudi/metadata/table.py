@@ -109,13 +109,13 @@ class MetadataTable:
         known = instants.load()
         if not known.commits:
             raise CorruptError(
-                "the properties name a metadata table that has no completed commit; have it built anew", table=own.root
+                "the properties name a metadata table that has no completed commit; rebuild it", table=own.root
             )
         behind = missing(timeline, known, instants.archived)
         if behind is not None:
             raise CorruptError(
                 f"the metadata table doesn't know of the completed {behind.action.value} {behind.requested}: a writer "
-                "hasn't kept it up; have it built anew",
+                "didn't maintain it; rebuild it",
                 table=own.root,
                 instant=behind.requested,
             )
@@ -129,13 +129,11 @@ class MetadataTable:
 
         lost = invalidated_partitions(known, instants) & {*config.metadata_partitions}
         if FILES in lost:
-            raise CorruptError(
-                "a writer rolled back the metadata table's list of files; have it built anew", table=own.root
-            )
+            raise CorruptError("a writer rolled back the metadata table's list of files; rebuild it", table=own.root)
         if lost:
             _log.warning(
                 "%s: a writer rolled back what %s held, so that it isn't used; `pudi repair`, or pudi's next write, "
-                "makes it anew",
+                "rebuilds it",
                 own.root,
                 ", ".join(sorted(lost)),
             )
@@ -259,8 +257,8 @@ class MetadataTable:
         columns = columns_of(partition)
         blocks = self._blocks(file_slice)
         if self._store is not None:
-            told = {block.instant for block in blocks}
-            check_slice(self._store, self.timeline, self.scope.sees, partition, file_slice, told)
+            found = {block.instant for block in blocks}
+            check_slice(self._store, self.timeline, self.scope.sees, partition, file_slice, found)
         newer = _said(blocks, columns, wanted)
         return merged(partition, self._base(file_slice, columns, wanted), newer)
 

@@ -13,7 +13,7 @@ from pudi.format import INIT_INSTANT, Action, Layout
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _LOG = "a log file of the metadata table"
-_REMEDY = "have the index made anew: `pudi repair`"
+_REMEDY = "rebuild the index: `pudi repair`"
 
 
 def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:

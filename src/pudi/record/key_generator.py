@@ -249,13 +249,13 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
 
     Returns:
         Values of those partition columns that the path tells for sure, as Python values (str, int,
-        bool, date, Decimal); None when the path's parts can't be told apart or the kind is not supported.
+        bool, date, Decimal); None when the path's parts can't be separated or the kind is not supported.
     """
     parts = _segments(pa.array([path], pa.string()), keys)
     if parts is None or any(part.null_count for part in parts.values()):
         return None
-    told = _typed(parts, keys, schema)
-    return {name: column[0].as_py() for name, column in told.items() if column.null_count == 0}
+    columns = _typed(parts, keys, schema)
+    return {name: column[0].as_py() for name, column in columns.items() if column.null_count == 0}
 
 
 def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) -> dict[str, pa.Array]:
@@ -273,7 +273,7 @@ def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) ->
     Returns:
         By partition column one value per path, in the column's type. A value is NULL when the path doesn't tell it for
         sure: it is null or empty, of a type whose text is ambiguous, a moment of which the path tells a part, or the
-        path's parts can't be told apart. A column that no path can tell is left out.
+        path's parts can't be separated. A column that no path states is left out.
     """
     parts = _segments(paths, keys)
     return {} if parts is None else _typed(parts, keys, schema)
@@ -293,12 +293,12 @@ def _segments(paths: pa.Array, keys: KeyGenerator) -> dict[str, pa.Array] | None
 
 
 def _typed(parts: Mapping[str, pa.Array], keys: KeyGenerator, schema: pa.Schema) -> dict[str, pa.Array]:
-    told = {}
+    columns = {}
     for position, (name, texts) in enumerate(parts.items()):
         index = schema.get_field_index(name)
         if index >= 0 and not _is_by_time(keys, position):
-            told[name] = typed_values(texts, schema.field(index).type, url_encode=keys.url_encode)
-    return told
+            columns[name] = typed_values(texts, schema.field(index).type, url_encode=keys.url_encode)
+    return columns
 
 
 def _check_type(name: str, kind: pa.DataType, moments: Moments | None, *, partition: bool) -> None:

@@ -113,9 +113,9 @@ class WriteJob:
             raise TableExistsError("there is a table already; use mode append or overwrite", table=self.path)
         if table is not None and mode is SaveMode.IGNORE:
             return None
-        anew = mode is SaveMode.OVERWRITE and operation is not Operation.INSERT_OVERWRITE_TABLE
-        operation = self._by_key(operation, resolved, None if anew else table)
-        if anew:
+        replaces = mode is SaveMode.OVERWRITE and operation is not Operation.INSERT_OVERWRITE_TABLE
+        operation = self._by_key(operation, resolved, None if replaces else table)
+        if replaces:
             self._clear(frame)
             table = None
         if table is None:

@@ -315,7 +315,7 @@ class LocalStorage:
             facts = entry.stat(follow_symlinks=not plain)
         except FileNotFoundError:  # deleted since the folder was read
             return
-        files.append(_info(path, facts))  # a FIFO or device too: whoever needs the file of that name gets an error
+        files.append(_info(path, facts))  # a FIFO or device too: a reader of that file gets an error
 
     def _failure(self, error: OSError, path: str) -> PudiError:
         if isinstance(error, FileNotFoundError):

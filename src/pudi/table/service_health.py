@@ -41,7 +41,7 @@ def service_backlog(targets: Sequence[ServiceTarget]) -> tuple[tuple[ServiceBack
             try:
                 need = service.need(target, target.load_timeline())
             except PudiError as error:
-                text = f"whether the {on} needs the {service.name} can't be told: {error}"
+                text = f"whether the {on} needs the {service.name} is unknown: {error}"
                 unknown.append(Advice(Level.WARNING, text))
                 continue
             if need is not None and need.backlog:

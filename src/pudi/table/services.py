@@ -253,8 +253,8 @@ class Services:
     ) -> repair_verb.RepairResult:
         """Check the table, rebuild damaged parts of its metadata table, and delete files of dead writers.
 
-        Partitions of the metadata table are made of the table's files, with the columns and the kind that they had;
-        those that this release can't make are taken away: readers do without them. Writers wait meanwhile. What the
+        Partitions of the metadata table are built from the table's files, with the columns and the kind that they had;
+        those that this release can't build are dropped: readers do without them. Writers wait meanwhile. What the
         metadata table has no part in, lost or damaged files and record keys that are there twice, is named and left.
 
         Args:

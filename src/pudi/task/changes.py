@@ -171,7 +171,7 @@ class ChangeReader:
     def _compared(self, split: ChangeSplit) -> _Changes:
         """Return what a base file has and the slice before has not, and the other way round.
 
-        Records that a commit wrote have its commit time; the others are told by key and sequence number.
+        Records that a commit wrote have its commit time; the others are compared by key and sequence number.
         """
         new, kept = [self._empty], [pa.array([], pa.string())]
         if split.after is not None:

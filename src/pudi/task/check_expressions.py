@@ -87,9 +87,9 @@ class ExpressionCheck:
         of_files = stated_ranges(storage, self.index, {column: names.keys(column)}, kinds, of_partitions=False)
         keys = expression_partition_keys(pa.repeat(column, len(self.files)), names.partitions)
         of_partitions = stated_ranges(storage, self.index, {column: keys}, kinds, of_partitions=True)
-        told = self._widened(of_files[column][0]), self._widened(of_partitions[column][0])
+        sides = self._widened(of_files[column][0]), self._widened(of_partitions[column][0])
         for place, file in enumerate(self.files):
-            if not any(ranges.known[place] for ranges in told):
+            if not any(ranges.known[place] for ranges in sides):
                 continue
             results = self._results(storage, file)
             if isinstance(results, Finding):
@@ -98,7 +98,7 @@ class ExpressionCheck:
             if results is None:
                 continue
             seen = _seen(results, file)
-            for ranges, whole in zip(told, (False, True), strict=True):
+            for ranges, whole in zip(sides, (False, True), strict=True):
                 wrong = describe_difference(seen, ranges, place, exact=not whole and isinstance(file, BaseFile))
                 if wrong is not None:
                     where, of_file = (file.partition, f" in {file.path}") if whole else (file.path, "")

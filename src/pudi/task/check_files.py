@@ -86,22 +86,24 @@ class FilesCheck:
         return Findings(self.number, len(self.files), None, found=tuple(found))
 
     def _found(self, storage: Storage) -> Iterator[Finding]:
-        told, names = self.stated, FileNames.of(self.files)
-        kinds = {n: k for n in (told.spec.columns if told.spec else ()) if (k := leaf_type(told.schema, n)) is not None}
+        stated, names = self.stated, FileNames.of(self.files)
+        kinds = {
+            n: k for n in (stated.spec.columns if stated.spec else ()) if (k := leaf_type(stated.schema, n)) is not None
+        }
         kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_nested(kind)}
         said: dict[str, Mapping[str, Sequence[Ranges]]] = {}
-        for index in (told.columns, told.partitions):
+        for index in (stated.columns, stated.partitions):
             if index is not None and kinds:
                 try:
                     said[index.name] = _ranges(storage, index, kinds, names)
                 except UNREADABLE as error:
                     yield Finding(index.name, "", f"can't be read: {error}")
         blooms: dict[str, dict[str, object]] | None = None
-        if told.blooms is not None:
+        if stated.blooms is not None:
             try:
-                blooms = stated_filters(storage, told.blooms, [f for f in self.files if isinstance(f, BaseFile)])
+                blooms = stated_filters(storage, stated.blooms, [f for f in self.files if isinstance(f, BaseFile)])
             except UNREADABLE as error:
-                yield Finding(told.blooms.name, "", f"can't be read: {error}")
+                yield Finding(stated.blooms.name, "", f"can't be read: {error}")
         for place, file in enumerate(self.files):
             try:
                 yield from self._of_file(storage, file, place, kinds, said, blooms)

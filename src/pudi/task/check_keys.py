@@ -247,21 +247,21 @@ class CompareKeys:
     ) -> Iterator[Finding]:
         """Find keys that the record index has in another location, lacks, or has without a record."""
         names = [f"{partition}/{file_id}" if partition else file_id for partition, file_id in self.places]
-        told, of_index, strange = pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, bool)
+        listed, of_index, strange = pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, bool)
         if group is not None:
             rows = read_shard(StorageBelow(storage, METADATA_DIR), group, scope)
-            told = _whole(rows[RECORD_KEY])
+            listed = _whole(rows[RECORD_KEY])
             of_index = self._numbers(rows)
             strange = of_index < 0
-        here, there = _matched(keys, owner, told, of_index)
+        here, there = _matched(keys, owner, listed, of_index)
         for number, missing in _by(owner, ~here):
             yield Finding.of_keys(RECORD_INDEX, names[number], keys.take(missing).sort(), "missing from the index")
         spare = ~there & ~np.isin(of_index, list(self.unread))
         for number, rest in _by(of_index, spare & ~strange):
-            named = told.take(rest).sort()
+            named = listed.take(rest).sort()
             yield Finding.of_keys(RECORD_INDEX, names[number], named, "only in the index")
         if (spare & strange).any():
-            named = told.filter(pa.array(spare & strange)).sort()
+            named = listed.filter(pa.array(spare & strange)).sort()
             yield Finding.of_keys(RECORD_INDEX, "", named, "in the index under file groups that don't exist")
 
     def _numbers(self, rows: pa.Table) -> Numbers:
@@ -278,10 +278,10 @@ class CompareKeys:
 
     def _indexed(self, storage: Storage, index: PartitionSnapshot, keys: pa.Array) -> Iterator[Finding]:
         """Find records that a secondary index has under another value, lacks, or has without a record."""
-        told = pa.array([], pa.string())
+        listed = pa.array([], pa.string())
         if self.group is not None:
-            told = _whole(index.read_slice(storage, self.group)["key"])
-        for mine, other, what in ((keys, told, "missing from the index"), (told, keys, "only in the index")):
+            listed = _whole(index.read_slice(storage, self.group)["key"])
+        for mine, other, what in ((keys, listed, "missing from the index"), (listed, keys, "only in the index")):
             if what == "only in the index" and self.unread:
                 return  # they may belong to records that could not be read
             lost = mine.filter(pc.invert(pc.is_in(mine, value_set=other)))

@@ -207,9 +207,9 @@ class FindEntries:
         if _STATISTICS not in columns:
             return self._named(entries["key"].cast(pa.string()))
         found = decode_entries(entries, schema, ["key", _STATISTICS], path=path)[_STATISTICS].combine_chunks()
-        told = found.filter(pc.is_valid(found))
-        said = pc.or_(pc.is_valid(told.field("minValue")), pc.is_valid(told.field("maxValue")))
-        names = told.field("fileName")
+        bounds = found.filter(pc.is_valid(found))
+        said = pc.or_(pc.is_valid(bounds.field("minValue")), pc.is_valid(bounds.field("maxValue")))
+        names = bounds.field("fileName")
         gone = [name for name in names.unique().to_pylist() if name not in self.names and parse_data_file(name or "")]
         return pc.sum(pc.and_(pc.is_in(names, value_set=pa.array(gone, pa.string())), said)).as_py() or 0
 

@@ -233,7 +233,7 @@ class MergedSlices:
         coming = next(groups, None)
         while coming is not None:
             (numbers, base), coming = coming, next(groups, None)
-            merged = apply_updates(base, newer, key, self.merging.rule, mixed_anew=True)
+            merged = apply_updates(base, newer, key, self.merging.rule, remixed=True)
             unmet = np.zeros(len(newer), dtype=bool)
             unmet[merged.inserted] = True
             new &= unmet
@@ -254,7 +254,7 @@ class MergedSlices:
         for runs, rows in buckets.parts(empty):
             newer = fold(runs, RECORD_KEY, rule)
             base = rows.drop_columns([ROW])
-            merged = apply_updates(base, newer, RECORD_KEY, rule, mixed_anew=True)
+            merged = apply_updates(base, newer, RECORD_KEY, rule, remixed=True)
             yield _Part(base, np.asarray(rows[ROW]), merged, replace(counts, keys=len(newer)), spilled=True)
             counts = counts.of_rest
 

@@ -1,4 +1,4 @@
-"""Contracts as tests, and a storage that fails: for pudi's own tests and whoever writes a storage, a lock or a merger.
+"""Contracts as tests, and a storage that fails: for pudi's own tests, and for authors of storages, locks and mergers.
 
 Needs pytest.
 """

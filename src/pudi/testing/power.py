@@ -17,7 +17,7 @@ Outcome: TypeAlias = Literal["lost", "kept", "mixed"]
 name and each content by chance."""
 
 _AGE_NS = 3_600_000_000_000
-"""How long the power stays away: whoever was at work is dead by any measure then."""
+"""How long the power stays away: every process that was at work is dead by any measure then."""
 _Entry: TypeAlias = tuple[int, bool]
 """Inode of a name, and whether it's a folder."""
 

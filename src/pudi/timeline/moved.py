@@ -1,4 +1,4 @@
-"""A timeline that has moved to the other layout: whoever opened the table before must open it again."""
+"""A timeline that has moved to the other layout: a process that opened the table before must open it again."""
 
 from __future__ import annotations
 

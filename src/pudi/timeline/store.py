@@ -107,7 +107,7 @@ class TimelineStore:
             timeline = replace(timeline, is_moving=True)
         if self.layout == 2 or not timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT):
             return timeline
-        return replace(timeline, instants=tuple(self._told_apart(instant) for instant in timeline.instants))
+        return replace(timeline, instants=tuple(self._classified(instant) for instant in timeline.instants))
 
     def has_history(self) -> bool:
         """Whether instants were archived: a file older than the active timeline may then be a committed one."""
@@ -208,8 +208,8 @@ class TimelineStore:
             path=self.path(instant),
         )
 
-    def _told_apart(self, instant: Instant) -> Instant:
-        """Classify a pending replacecommit of layout 1: its plan tells whether it is a clustering."""
+    def _classified(self, instant: Instant) -> Instant:
+        """Classify a pending replacecommit of layout 1: its plan says whether it is a clustering."""
         if instant.action is not Action.REPLACECOMMIT or instant.is_completed:
             return instant
         try:
@@ -322,7 +322,7 @@ class TimelineStore:
             also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
 
         Raises:
-            ConflictError: the instant is no longer inflight: somebody rolled it back. Or `seen` is given, the lock
+            ConflictError: the instant is no longer inflight: another process rolled it back. Or `seen` is given, the lock
                 doesn't keep other processes out, and one wrote meanwhile.
         """
         self.storage.sync([*written_files(content), *also, self.path(instant, State.INFLIGHT)])

@@ -308,7 +308,7 @@ def test_a_late_record_that_fills_nothing(deletes_win: bool) -> None:
     assert stays == ([False, False] if deletes_win else [True, False, True])  # null is a gap, filled or not
     assert merged.deleted == int(deletes_win)
     light, anew = (
-        apply_updates(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, mixed_anew=True)
+        apply_updates(base.select(names), Versions.of(late.select([*names, DELETED]), rule), "k", rule, remixed=True)
         for names in (["k", "t"], ["k", "t", "a"])
     )
     assert light.base_rows.tolist() == anew.base_rows.tolist()

@@ -49,7 +49,7 @@ def open_metadata(meta: MetaClient) -> MetaClient:
         raise CorruptError(
             f"the metadata table's properties are damaged: {error.message}; restore them from a copy, or write with "
             f"{MetadataOptions.enabled}=false, which drops the metadata table; the next "
-            "write with true",
+            "write with true rebuilds it",
             table=meta.storage.root,
             path=f"{METADATA_DIR}/{PROPERTIES}",
             offset=error.offset,
@@ -57,15 +57,15 @@ def open_metadata(meta: MetaClient) -> MetaClient:
     except TableNotFoundError as error:
         raise CorruptError(
             f"the properties name a metadata table that isn't there; write with {MetadataOptions.enabled}=false, which "
-            "takes it out of the properties, and it's made anew by the next write with true",
+            "removes it from the properties; the next write with true rebuilds it",
             table=meta.storage.root,
             path=f"{METADATA_DIR}/{error.path or PROPERTIES}",
         ) from error
     if config.layout_version != meta.config.layout_version:
         raise CorruptError(
             f"the metadata table has a timeline of layout {config.layout_version}, the table one of "
-            f"{meta.config.layout_version}; write with {MetadataOptions.enabled}=false, which takes the metadata table "
-            "away, and it's made anew by the next write with true",
+            f"{meta.config.layout_version}; write with {MetadataOptions.enabled}=false, which drops the metadata table; "
+            "the next write with true rebuilds it",
             table=meta.storage.root,
         )
     opened = _client(meta, storage, config)

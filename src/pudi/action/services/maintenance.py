@@ -181,7 +181,7 @@ class _Work:
         try:
             target = ServiceTarget.of_metadata_table(meta, engine, options)
         except PudiError as error:
-            self._say(MaintenanceStep(METADATA_TABLE, METADATA_TABLE, Outcome.FAILED, _told(error)))
+            self._say(MaintenanceStep(METADATA_TABLE, METADATA_TABLE, Outcome.FAILED, _text_of(error)))
             return
         self.on(target)
 
@@ -212,7 +212,7 @@ class _Work:
                 "table %s: the %s of the %s failed: %s", self.meta.storage.root, name, on, error, exc_info=True
             )
             seconds = self.meta.context.clock.monotonic() - began
-            self._say(MaintenanceStep(name, on, Outcome.FAILED, _told(error), instant, seconds))
+            self._say(MaintenanceStep(name, on, Outcome.FAILED, _text_of(error), instant, seconds))
             return False
         outcome, at = Outcome.DONE if done else Outcome.NOTHING, getattr(done, "instant", None) or instant
         return self._say(MaintenanceStep(name, on, outcome, reason, at, self.meta.context.clock.monotonic() - began))
@@ -243,7 +243,7 @@ class _Work:
             if not self.dry_run:
                 with suppress(Exception), note_outcome(target, service.name, before):
                     raise
-            self._say(MaintenanceStep(service.name, on, Outcome.FAILED, _told(error)))
+            self._say(MaintenanceStep(service.name, on, Outcome.FAILED, _text_of(error)))
             return
         if need is not None and need.due:
             self.step(service.name, on, need.text, partial(self._remembering, service, target, before))
@@ -272,5 +272,5 @@ class _Work:
             return run(service, target, when_due=True)
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)

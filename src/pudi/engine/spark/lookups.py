@@ -152,10 +152,10 @@ def places_by_index(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     """
     sql = functions(keyed)
     groups = tuple(dict.fromkeys((each.partition, each.file_id) for each in slices))
-    frame = keyed.coalesce(max(1, count // _TASK_KEYS))  # each task reads the index anew
+    frame = keyed.coalesce(max(1, count // _TASK_KEYS))  # each task reads the index again
     number = column_in_workers(frame, PlaceNumbers(records, groups).run, "int", RECORD_KEY)
-    told = sql.lit(json.dumps([{THERE: partition, FILE_ID: file_id} for partition, file_id in groups]))
-    places = sql.from_json(told, f"ARRAY<STRUCT<{THERE}: STRING, {FILE_ID}: STRING>>")
+    known = sql.lit(json.dumps([{THERE: partition, FILE_ID: file_id} for partition, file_id in groups]))
+    places = sql.from_json(known, f"ARRAY<STRUCT<{THERE}: STRING, {FILE_ID}: STRING>>")
     placed = frame.withColumn(_NUMBER, number)
     return placed.withColumn(_PLACE, sql.get(places, _NUMBER)).select(*keyed.columns, f"{_PLACE}.*")
 

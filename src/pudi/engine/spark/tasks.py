@@ -122,7 +122,7 @@ class FencedStorage(StorageWrapper):
             self.inner.head(heartbeat_path(self._instant))
         except NotFoundError as error:
             raise ConflictError(
-                "this attempt's write is over, committed or taken back without it; it writes nothing more",
+                "this attempt's write is over, committed or rolled back without it; it writes nothing more",
                 table=self.root,
                 instant=self._instant,
             ) from error
@@ -247,8 +247,8 @@ class BulkTask:
         self._files += 1
         storage = FencedStorage(self.storage, self.spec.instant)
         result = write_file(storage, self.spec, task, rows, write_token(spark_partition, stage, attempt))
-        told, self._hashes = self._hashes, NO_RECORDS  # with the next file, whichever records are in it
-        return answer(number, result.received, told, [result])
+        hashes, self._hashes = self._hashes, NO_RECORDS  # with the next file, whichever records are in it
+        return answer(number, result.received, hashes, [result])
 
 
 def unique_id(job: str, place: str) -> str:
