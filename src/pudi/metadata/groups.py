@@ -47,8 +47,8 @@ class Shards:
         for groups in found.values():
             if sorted(groups) != list(range(len(groups))):
                 raise CorruptError(
-                    f"partition {partition!r} of the metadata table lacks file groups: it has {sorted(groups)}; rebuild "
-                    "the metadata table (`pudi repair`)",
+                    f"partition {partition!r} of the metadata table lacks file groups: it has {sorted(groups)}; "
+                    "rebuild the metadata table (`pudi repair`)",
                     path=next(iter(groups.values())).path,
                 )
         if not found:

@@ -87,7 +87,7 @@ def discard(store: TimelineStore) -> None:
 
 
 def mark(store: TimelineStore) -> None:
-    """Mark the folder of a timeline that moves, or has moved: a process that lists it reads the table's properties again."""
+    """Mark the folder of a timeline that moves, or has moved: a process that lists it reads the properties again."""
     store.storage.put(f"{store.folder}/{MOVED}", _MOVED_TEXT, durable=True)
 
 

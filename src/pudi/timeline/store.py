@@ -322,8 +322,8 @@ class TimelineStore:
             also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
 
         Raises:
-            ConflictError: the instant is no longer inflight: another process rolled it back. Or `seen` is given, the lock
-                doesn't keep other processes out, and one wrote meanwhile.
+            ConflictError: the instant is no longer inflight: another process rolled it back. Or `seen` is given, the
+                lock doesn't keep other processes out, and one wrote meanwhile.
         """
         self.storage.sync([*written_files(content), *also, self.path(instant, State.INFLIGHT)])
         with self.lock:

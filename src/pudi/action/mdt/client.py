@@ -64,8 +64,8 @@ def open_metadata(meta: MetaClient) -> MetaClient:
     if config.layout_version != meta.config.layout_version:
         raise CorruptError(
             f"the metadata table has a timeline of layout {config.layout_version}, the table one of "
-            f"{meta.config.layout_version}; write with {MetadataOptions.enabled}=false, which drops the metadata table; "
-            "the next write with true rebuilds it",
+            f"{meta.config.layout_version}; write with {MetadataOptions.enabled}=false, which drops the metadata "
+            "table; the next write with true rebuilds it",
             table=meta.storage.root,
         )
     opened = _client(meta, storage, config)
