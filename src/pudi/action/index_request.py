@@ -18,10 +18,10 @@ from pudi.errors import InvalidArgumentError
 from pudi.format import Action, State
 from pudi.metadata.index_spec import IndexSpec
 
-__all__ = ["IndexInfo", "IndexRequest", "index_asked", "indexes_of", "names_of", "partition_named", "split_options"]
+__all__ = ["IndexInfo", "IndexRequest", "indexes_of", "names_of", "partition_named", "requested_index", "split_options"]
 
 
-def index_asked(request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+def requested_index(request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
     """Return the index that a user asks for.
 
     Args:

@@ -19,7 +19,7 @@ def is_uncounted(operation: Operation, index: Index, engine: Engine, timeline: T
     if operation is not Operation.BULK_INSERT or index.buckets is None:
         return operation is Operation.BULK_INSERT
     fresh = not any(instant.is_completed for instant in timeline.instants)
-    return fresh and index.fixed_buckets is not None and engine.counts_apart
+    return fresh and index.fixed_buckets is not None and engine.counts_separately
 
 
 def adds_new_only(

@@ -29,7 +29,7 @@ def bloom_changes(filters: Sequence[tuple[str, str, str, BloomFilter]]) -> Chang
     return _bloom_changes([(partition, name) for partition, name, _, _ in filters], infos)
 
 
-def bloom_gone(files: Sequence[tuple[str, str]], instant: str) -> Changes:
+def bloom_removals(files: Sequence[tuple[str, str]], instant: str) -> Changes:
     """Return the changes to `bloom_filters` for deleted base files.
 
     Args:

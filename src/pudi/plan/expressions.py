@@ -31,7 +31,7 @@ from pudi.format import BloomFilter
 from pudi.metadata import Ranges
 from pudi.metadata.keys import bloom_keys, column_stats_keys
 from pudi.metadata.stat_merging import united
-from pudi.plan.lookup import asked_results
+from pudi.plan.lookup import results_in_predicate
 from pudi.plan.read import ReadPlan
 from pudi.plan.skipping import SliceFiles, bounds_of, files_of, made_by_merger, ranges_by_key, without
 
@@ -73,7 +73,7 @@ def skip_by_expressions(plan: ReadPlan, indexes: Sequence[ExpressionIndex], read
         if where is None or not plan.slices or plan.history is not None:
             return plan
         if index.by_bloom:
-            texts = asked_results(where, index.value)
+            texts = results_in_predicate(where, index.value)
             if texts is not None:
                 plan = _by_filters(plan, index.partition, texts, read, logs=True)
         elif any(node == index.value for node in walk(where)) and _tells(index.value):

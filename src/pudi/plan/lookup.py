@@ -24,7 +24,7 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(pt.is_string(kind) or pt.is_signed_integer(kind))
 
 
-def asked_values(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _is_plain) -> Values | None:
+def values_in_predicate(where: Expr, column: str, of: Callable[[pa.DataType], bool] = _is_plain) -> Values | None:
     """Return the values that a column has in all rows that match a predicate.
 
     Args:
@@ -45,16 +45,16 @@ def values_read(plan: ReadPlan, column: str, of: Callable[[pa.DataType], bool] =
     Args:
         plan: the read.
         column: a top-level column.
-        of: see `asked_values`.
+        of: see `values_in_predicate`.
     """
     if plan.keys is not None and column in plan.keys.rows.column_names and of(plan.schema.field(column).type):
         distinct = plan.keys.rows[column].unique()
         if len(distinct) <= MOST_VALUES:
             return frozenset(distinct.to_pylist())
-    return None if plan.where is None else asked_values(plan.where, column, of)
+    return None if plan.where is None else values_in_predicate(plan.where, column, of)
 
 
-def asked_results(where: Expr, value: Expr) -> pa.Array | None:
+def results_in_predicate(where: Expr, value: Expr) -> pa.Array | None:
     """Return the results of an expression in all rows that match a predicate, as texts.
 
     Args:
@@ -94,7 +94,7 @@ def _asked(where: Expr, is_it: Callable[[Expr], bool]) -> Values | None:
     return None
 
 
-def asked_keys(where: Expr, fields: Iterable[str], schema: pa.Schema) -> pa.Table | None:
+def key_values_in_predicate(where: Expr, fields: Iterable[str], schema: pa.Schema) -> pa.Table | None:
     """The combinations of values of some columns that a predicate asks for, as rows of these columns.
 
     Args:
@@ -108,7 +108,7 @@ def asked_keys(where: Expr, fields: Iterable[str], schema: pa.Schema) -> pa.Tabl
     found: dict[str, Values] = {}
     count = 1
     for name in fields:
-        values = asked_values(where, name)
+        values = values_in_predicate(where, name)
         if values is None:
             return None
         found[name] = values

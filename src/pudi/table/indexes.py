@@ -66,7 +66,7 @@ class Indexes:
         own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
         request = index_request.IndexRequest(kind, index_request.names_of(columns), name, expr, settings)
-        spec = index_request.index_asked(request, meta.config.version, resolved, meta.storage.root)
+        spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
         return indexing.create_index(meta, engine_of(None, spark), spec, resolved)
 
     def drop_index(self, name: str, *, options: Mapping[str, str] | None = None) -> None:
@@ -95,5 +95,5 @@ class Indexes:
         own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
         request = index_request.IndexRequest(kind, settings=settings)
-        spec = index_request.index_asked(request, meta.config.version, resolved, meta.storage.root)
+        spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
         return indexing.schedule_index(meta, LocalEngine(), spec, resolved).requested

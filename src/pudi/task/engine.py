@@ -179,7 +179,7 @@ class Engine(Protocol):
         """Limits below which `write_partitions` is faster than `tag` and `write`; None if it never is."""
 
     @property
-    def counts_apart(self) -> bool:
+    def counts_separately(self) -> bool:
         """Whether counting records costs a query; `bulk_write` then writes the buckets of new tables uncounted."""
 
     def repeatable(self, data: Any, table: str) -> Any:
@@ -260,7 +260,7 @@ class Engine(Protocol):
         """Write all records to new file groups, without reading the table.
 
         Raises:
-            EvaluatedAgainError: only with `counts_apart`: records of buckets may have been lost or doubled.
+            EvaluatedAgainError: only with `counts_separately`: records of buckets may have been lost or doubled.
         """
 
     def check_sql(self) -> None:

@@ -149,7 +149,7 @@ class KeyTask:
             return self.reading.keys(storage, self.after).unique(), none
         if self.skip and not self.before.logs:
             return _keys_of(storage, self.after.base_file, self.skip).unique(), none
-        return apart(*(self.reading.keys(storage, each).unique() for each in (self.before, self.after)))
+        return key_difference(*(self.reading.keys(storage, each).unique() for each in (self.before, self.after)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class LoggedKeys:
         return _logged_keys(storage, reading, self.before.logs, records=False)[1]
 
 
-def apart(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
+def key_difference(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the keys that are only in `new`, and those that are only in `old`."""
     return new.filter(pc.invert(pc.is_in(new, value_set=old))), old.filter(pc.invert(pc.is_in(old, value_set=new)))
 

@@ -219,7 +219,7 @@ class FileRewriter:
                 continue
             else:
                 new = fresh[name]
-            columns[name] = laid_column(old[name], new, source)
+            columns[name] = merge_column(old[name], new, source)
         columns[FILE_NAME] = self.new_meta(FILE_NAME, 0, group.rows, None)
         return pa.table({name: columns[name] for name in self._schema.names if name in columns})
 
@@ -237,11 +237,11 @@ class FileRewriter:
             if name in {PARTITION_PATH, FILE_NAME}:
                 columns.append(self.new_meta(name, 0, len(source), None))
             elif not len(numbers):
-                columns.append(laid_column(old[name], None, source))
+                columns.append(merge_column(old[name], None, source))
             else:
                 new = fresh[name] if name not in META_FIELDS else None
                 new = self.new_meta(name, first, len(numbers), fresh[RECORD_KEY]) if new is None else new
-                columns.append(laid_column(old[name], new, source))
+                columns.append(merge_column(old[name], new, source))
         return pa.table(columns, names=self._schema.names)
 
     def _added(self, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
@@ -270,7 +270,7 @@ class FileRewriter:
         return conform_read(reader.read(names, groups), pa.schema(wanted), path=reader.path)
 
 
-def laid_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array:
+def merge_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array:
     """Combine old and new versions of a column.
 
     Args:

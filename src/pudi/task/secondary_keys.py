@@ -16,7 +16,7 @@ from pudi.metadata.secondary import keys_of_rows, secondary_value
 from pudi.plan import Merging, ReadPlan
 from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
-from pudi.task.index_keys import KeyReading, apart
+from pudi.task.index_keys import KeyReading, key_difference
 from pudi.task.read import SliceReader
 from pudi.task.rewrite import whole
 from pudi.task.staged_keys import StagedKeys, stage_keys
@@ -96,7 +96,7 @@ class SecondaryStaging:
         reading = SecondaryReading(self.reading, self.column)
         new = reading.keys(storage, written.after, changing).unique()
         old = new.slice(0, 0) if written.before is None else reading.keys(storage, written.before, changing).unique()
-        return [self._stage(storage, written.files[0].file, *apart(old, new))]
+        return [self._stage(storage, written.files[0].file, *key_difference(old, new))]
 
     def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
         numbers = secondary_shard_of(pa.concat_arrays([new, gone]), self.shards, whole_key=self.whole_key)

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from pudi.expr import bind, parse
-from pudi.plan.lookup import MOST_VALUES, asked_keys, asked_values
+from pudi.plan.lookup import MOST_VALUES, key_values_in_predicate, values_in_predicate
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("i", pa.int32()), ("d", pa.float64()), ("b", pa.bool_())])
 
 
 def asked(where: str, column: str = "k") -> set[object] | None:
-    found = asked_values(bind(parse(where), SCHEMA), column)
+    found = values_in_predicate(bind(parse(where), SCHEMA), column)
     return None if found is None else set(found)
 
 
@@ -49,16 +49,16 @@ def test_values_of_other_types() -> None:
 
 def test_keys_of_several_columns() -> None:
     where = bind(parse("k IN ('a', 'b') AND n = 7"), SCHEMA)
-    rows = asked_keys(where, ["k", "n"], SCHEMA)
+    rows = key_values_in_predicate(where, ["k", "n"], SCHEMA)
     assert rows is not None
     assert sorted(rows.to_pylist(), key=str) == [{"k": "a", "n": 7}, {"k": "b", "n": 7}]
     assert rows.schema == pa.schema([("k", pa.string()), ("n", pa.int64())])
-    assert asked_keys(where, ["k", "i"], SCHEMA) is None
+    assert key_values_in_predicate(where, ["k", "i"], SCHEMA) is None
 
 
 def test_too_many_records_are_not_looked_up() -> None:
     half = ", ".join(f"'{number}'" for number in range(MOST_VALUES // 100 + 1))
     numbers = ", ".join(map(str, range(100)))
     where = bind(parse(f"k IN ({half}) AND n IN ({numbers})"), SCHEMA)
-    assert asked_keys(where, ["k"], SCHEMA) is not None
-    assert asked_keys(where, ["k", "n"], SCHEMA) is None
+    assert key_values_in_predicate(where, ["k"], SCHEMA) is not None
+    assert key_values_in_predicate(where, ["k", "n"], SCHEMA) is None

@@ -13,7 +13,7 @@ from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
-from pudi.action.kinds.reading import IndexRead, keys_asked
+from pudi.action.kinds.reading import IndexRead, keys_of_read
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.build import group_ids
 from pudi.action.mdt.deltacommit import Stats
@@ -24,7 +24,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
 from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
-from pudi.metadata.bloom_changes import bloom_changes, bloom_gone
+from pudi.metadata.bloom_changes import bloom_changes, bloom_removals
 from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.plan import ReadPlan
@@ -71,13 +71,13 @@ class BloomFilters(IndexKind):
     ) -> Mapping[str, Changes | None]:
         """The filters of deleted base files go."""
         gone = [(partition, name) for partition, name in files.pairs if parse_base_file(name) is not None]
-        return {BLOOM_FILTERS: bloom_gone(gone, commit.instant.requested)} if gone else {}
+        return {BLOOM_FILTERS: bloom_removals(gone, commit.instant.requested)} if gone else {}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose filters contain none of the requested record keys."""
         if BLOOM_FILTERS not in read.table.partitions or plan.narrowed is None or plan.history is not None:
             return plan
-        keys = keys_asked(plan, read.meta)
+        keys = keys_of_read(plan, read.meta)
         if keys is None or len(keys) > MOST_VALUES or not plan.slices:
             return plan
         return skip_by_keys(plan, BLOOM_FILTERS, keys, read.by_keys)

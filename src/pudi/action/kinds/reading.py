@@ -12,7 +12,7 @@ from pudi.action.table_keys import key_generator
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
-from pudi.plan.lookup import asked_keys, asked_values
+from pudi.plan.lookup import key_values_in_predicate, values_in_predicate
 from pudi.schema import RECORD_KEY
 
 _FIRST_WITH_NAMES = 9
@@ -55,18 +55,18 @@ class LookupResult:
     groups: frozenset[tuple[str, str]]
 
 
-def keys_asked(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
+def keys_of_read(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
     """Return the record keys that all rows of a read have; None if these are unknown."""
     where, joined, schema = plan.where, plan.keys, plan.schema
     if joined is not None and RECORD_KEY in joined.rows.column_names:
         return joined.rows[RECORD_KEY].combine_chunks().unique()
-    named = None if where is None or RECORD_KEY not in schema.names else asked_values(where, RECORD_KEY)
+    named = None if where is None or RECORD_KEY not in schema.names else values_in_predicate(where, RECORD_KEY)
     if named is not None:
         return pa.array(sorted(map(str, named)), pa.string())
     config = meta.config
     if not config.record_key_fields:
         return None
-    rows = None if where is None else asked_keys(where, config.record_key_fields, schema)
+    rows = None if where is None else key_values_in_predicate(where, config.record_key_fields, schema)
     if joined is not None and set(config.record_key_fields) <= set(joined.rows.column_names):
         rows = joined.rows.select(list(config.record_key_fields))
     if rows is None:

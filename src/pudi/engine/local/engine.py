@@ -167,7 +167,7 @@ class LocalEngine:
         return self._map(storage, run, tasks)
 
     @property
-    def counts_apart(self) -> bool:
+    def counts_separately(self) -> bool:
         """Records are in memory, and counted."""
         return False
 

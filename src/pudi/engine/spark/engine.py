@@ -199,7 +199,7 @@ class SparkEngine:
         return [result for answer in answers for result in answer.results]
 
     @property
-    def counts_apart(self) -> bool:
+    def counts_separately(self) -> bool:
         """Counting is a query of its own; the records are cached for it."""
         return can_observe(self.spark)
 

@@ -14,7 +14,7 @@ from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
 from pudi.action.kinds.expression_index.changes import (
     StagedExpression,
     expression_changes,
-    expression_gone,
+    expression_removals,
     expression_spec,
     index_value,
     stage_expressions,
@@ -117,7 +117,7 @@ class ExpressionIndexes(IndexKind):
     ) -> Mapping[str, Changes | None]:
         """The statistics and the filters of deleted files go."""
         indexes = [defined_index(commit.meta, name) for name in partitions]
-        return {index.partition: expression_gone(index, files, commit.instant.requested) for index in indexes}
+        return {index.partition: expression_removals(index, files, commit.instant.requested) for index in indexes}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices by the indexes whose expressions the predicate contains."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pudi.action.kinds.building import IndexBuilder
 from pudi.action.kinds.column_stats.statistics import of_whole_partitions
-from pudi.action.kinds.expression_index.changes import concat_changes, expression_spec, kept_of, stats_of_kept
+from pudi.action.kinds.expression_index.changes import compute_values, concat_changes, expression_spec, stats_of_values
 from pudi.action.mdt.build import group_ids, write_bases
 from pudi.action.mdt.changed_groups import key_reading
 from pudi.action.mdt.client import open_metadata
@@ -85,7 +85,7 @@ class ExpressionIndexBuilder(IndexBuilder):
         for each in slices:
             files += each.logs if each.base is None else (each.base, *each.logs)
         reading = key_reading(work.meta, work.timeline)
-        kept = kept_of(work.meta, work.engine, work.requested, reading, spec, files)
+        kept = compute_values(work.meta, work.engine, work.requested, reading, spec, files)
         changes = self._changes(spec, kept, slices)
         if changes is None:
             return {work.spec.partition: ()}
@@ -100,7 +100,7 @@ class ExpressionIndexBuilder(IndexBuilder):
         if spec.bloom is not None:
             filters = [(each.partition, each.file, each.instant, each.bloom) for each in kept if each.bloom is not None]
             return bloom_changes(filters) if filters else None
-        stats = stats_of_kept(kept)
+        stats = stats_of_values(kept)
         if not stats.num_rows:
             return None
         parts = [encode_changes(column_stats_records(stats, spec.version))]

@@ -24,7 +24,7 @@ from pudi.filegroup import BaseFile, LogFile
 from pudi.format import BloomOptions, CommitMetadata, parse_base_file
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
-from pudi.metadata.bloom_changes import bloom_changes, bloom_gone
+from pudi.metadata.bloom_changes import bloom_changes, bloom_removals
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
@@ -142,14 +142,14 @@ def stage_expressions(
         if rest:
             reading = key_reading(meta, timeline)
             reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, reading.history)
-            read = kept_of(meta, engine, instant.requested, reading, spec, rest)
+            read = compute_values(meta, engine, instant.requested, reading, spec, rest)
             known = {**known, **{(each.partition, each.file): each for each in read}}
         kept = tuple(known[file.partition, file.name.name] for file in files)
         staged.append(StagedExpression(index, spec, kept))
     return tuple(staged)
 
 
-def kept_of(
+def compute_values(
     meta: MetaClient,
     engine: JobRunner,
     requested: str,
@@ -233,7 +233,7 @@ def _of_statistics(
         staged.index.partition,
         StatsSpec((column,), staged.index.version),
         pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
-        stats_of_kept(staged.kept),
+        stats_of_values(staged.kept),
     )
     if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
         parts = list(statistics.of_both(now, table))
@@ -253,15 +253,15 @@ def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | 
     return encode_changes(partition_stats_records(stats, index.version, of_expression=True))
 
 
-def expression_gone(index: IndexSpec, files: RemovedFiles, instant: str) -> Changes | None:
+def expression_removals(index: IndexSpec, files: RemovedFiles, instant: str) -> Changes | None:
     """Return the records of an index that change where files are deleted; None for none."""
     if index.method == BLOOM_FILTERS:
         gone = [(partition, name) for partition, name in files.pairs if parse_base_file(name) is not None]
-        return bloom_gone(gone, instant) if gone else None
+        return bloom_removals(gone, instant) if gone else None
     return deleted_statistics(StatsSpec(index.columns, index.version), files.pairs)
 
 
-def stats_of_kept(kept: Iterable[IndexedValues]) -> pa.Table:
+def stats_of_values(kept: Iterable[IndexedValues]) -> pa.Table:
     """Return the statistics of files as a table of `STATS`."""
     found = [(each.partition, each.file, each.stats) for each in kept if each.stats is not None]
     return stats_of_files(found) if found else STATS.empty_table()

@@ -9,7 +9,7 @@ from pudi.action.kinds.building import Building, IndexBuilder
 from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
-from pudi.action.kinds.reading import IndexRead, LookupResult, keys_asked
+from pudi.action.kinds.reading import IndexRead, LookupResult, keys_of_read
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
 from pudi.action.kinds.record_index.changes import record_staging, stage_keys
 from pudi.action.kinds.record_index.lookup import groups_of_keys
@@ -101,7 +101,7 @@ class RecordIndex(IndexKind):
         """Ask the index for the record keys that a predicate names."""
         if plan.narrowed is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
             return None
-        keys = keys_asked(plan, read.meta)
+        keys = keys_of_read(plan, read.meta)
         groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
         return None if groups is None else LookupResult(RECORD_INDEX, groups)
 
