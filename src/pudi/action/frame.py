@@ -1,7 +1,8 @@
-"""The way of every action on a timeline: requested, inflight, work, verified under the lock, completed, cleaned up.
+"""The frame of actions that run beside other writers: requested, inflight, work, check under the lock, completed.
 
-`pending` makes the instant, keeps it alive while the work is done, and discards it when that fails. `complete_action`
-does everything after the work. A table service takes its instant by `services.lease` instead of `pending`.
+`pending` creates the instant, keeps it alive during the work, and discards it if the work fails. `complete_action` does
+everything after the work. A table service takes its instant by `services.lease` instead of `pending`. Rollbacks,
+restores, savepoints and index builds complete by themselves: see decision 31.
 """
 
 from __future__ import annotations

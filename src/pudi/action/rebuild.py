@@ -137,7 +137,7 @@ def _specs(meta: MetaClient, partitions: Collection[str]) -> list[IndexSpec]:
 def _build(
     meta: MetaClient, engine: Engine, options: Options, specs: Collection[IndexSpec], built: Sequence[str]
 ) -> PartitionRebuild:
-    """Build indexes. What the table can't have any more is forgotten; what others disturbed stays to be rebuilt."""
+    """Build indexes. One that the table can't have any more is no longer to be rebuilt; a disturbed one still is."""
     made, dropped = list(built), []
     impossible: set[str] = set()
     for spec in specs:
@@ -181,11 +181,11 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
     try:
         done = rebuild(meta, engine, options, lost, lambda: None)
     except ConflictError as error:
-        _log.warning("table %s: %s can't be made anew now: %s", meta.storage.root, ", ".join(sorted(lost)), error)
+        _log.warning("table %s: %s can't be rebuilt now: %s", meta.storage.root, ", ".join(sorted(lost)), error)
         return
     meta.opened.table = None
     _log.warning(
-        "table %s: another writer had rolled back what indexes hold; made anew: %s; taken away: %s",
+        "table %s: another writer had rolled back entries of indexes; rebuilt: %s; dropped: %s",
         meta.storage.root,
         ", ".join(done.built),
         "; ".join(f"{partition} ({why})" for partition, why in done.dropped) or "none",
@@ -205,8 +205,8 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
         own = instant.action in {Action.RESTORE, Action.ROLLBACK}  # under this lock
         if meta.store.rules.logs_name_their_slice and instant.requested not in dead and not own:
             raise ConflictError(
-                f"a {instant.action.value} is pending on the table, whose log files can't be told from others below "
-                "version 8; repair the table when that is over",
+                f"a {instant.action.value} is pending on the table, whose log files can't be distinguished from others "
+                "below version 8; repair the table when that is over",
                 table=meta.storage.root,
                 instant=instant.requested,
             )
@@ -230,7 +230,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
         if meta.store.rules.logs_name_their_slice and FILES not in doomed:
             raise ConflictError(
                 "a compaction of the metadata table is planned, whose instant the log files of all its partitions bear "
-                "since, below version 8: have a write run it first, or repair 'files', with which all are made anew",
+                "since, below version 8: have a write run it first, or repair 'files', which rebuilds all",
                 table=meta.storage.root,
                 instant=instant.requested,
             )
