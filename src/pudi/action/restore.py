@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pudi.action.mdt.following import Following, follow, plan_following
 from pudi.action.meta_client import MetaClient
 from pudi.action.rebuild import finish_rebuild, rebuild
 from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
@@ -31,6 +32,7 @@ from pudi.format import (
 )
 from pudi.format.metadata_partitions import FILES
 from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
+from pudi.storage import delete_for_good
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
@@ -82,16 +84,24 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
     if plan is not None and plan.action in planned_actions():
         return _roll_back_plan(meta, options, plan)
 
-    def run() -> RollbackResult:
+    def run(following: Following | None = None) -> RollbackResult:
         timeline = meta.store.load()
         commit = _newest(meta, options, timeline, instant)
+        if following is not None:
+            follow(meta, following)
         _abort_plans(meta, timeline, commit.requested)
         rollback, metadata = roll_back(meta, commit)
         return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
 
     with meta.lock:
         refuse_pending_restore(meta, meta.store.load())
-        _newest(meta, options, repair(meta, WriteOptions.of(options)), instant)
+        timeline = repair(meta, WriteOptions.of(options))
+        commit = _newest(meta, options, timeline, instant)
+        meta.reload()
+        of_slices = meta.store.rules.logs_name_their_slice and commit.action is not meta.commit_action
+        following = None if of_slices else plan_following(meta, timeline, {instant})
+        if following is not None:
+            return run(following)
     return _beside_metadata(meta, engine, options, run)
 
 
@@ -148,32 +158,44 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
     """
     _check(meta, engine, options)
 
-    def run() -> RollbackResult:
+    def run(following: Following | None = None) -> RollbackResult:
         timeline = meta.store.load()
         pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
         if not pending:
             plan = _plan(meta, options, timeline, to or "")
+            if following is not None:
+                follow(meta, following)
             _abort_plans(meta, timeline, plan.target)
             instant = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
         else:
             instant, plan = pending[0], _planned(meta, pending[0])
+            if following is not None:
+                follow(meta, following)
         return _carry_out(meta, instant, plan)
 
     with meta.lock:
         timeline = meta.store.load()
         pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
         if pending:
-            target = _planned(meta, pending[0]).target
-            if to not in {None, target}:
+            plan = _planned(meta, pending[0])
+            if to not in {None, plan.target}:
                 raise InvalidArgumentError(
-                    f"the restore {pending[0].requested} to {target} is pending: complete it first",
+                    f"the restore {pending[0].requested} to {plan.target} is pending: complete it first",
                     table=meta.storage.root,
                     instant=to,
                 )
         elif to is None:
             raise InvalidArgumentError("no restore is pending: say what to restore to", table=meta.storage.root)
         else:
-            _plan(meta, options, repair(meta, WriteOptions.of(options)), to)
+            timeline = repair(meta, WriteOptions.of(options))
+            plan = _plan(meta, options, timeline, to)
+        meta.reload()
+        # in layout 1, a rollback's deltacommit would stay in the metadata table, whose rollback is taken off
+        going = {each.commit_time for each in plan.instants}
+        with_suffixes = meta.store.rules.services_have_suffixes
+        following = None if with_suffixes else plan_following(meta, timeline, going)
+        if following is not None:
+            return run(following)
     return _beside_metadata(meta, engine, options, run)
 
 
@@ -309,29 +331,27 @@ def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> Rollbac
             path = meta.store.path(each)
             metadata = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
         else:
-            _, metadata = resume(meta, each)
+            _, metadata = resume(meta, each, restores=True)
         done.update(dict.fromkeys(metadata.commits_rollback, metadata))
     for named in plan.instants:
         target = meta.store.load().commit(named.commit_time)
         if target is not None:
-            _, metadata = roll_back(meta, target)
+            _, metadata = roll_back(meta, target, restores=True)
             done[named.commit_time] = metadata
     rolled_back = [(named, done[named.commit_time]) for named in plan.instants if named.commit_time in done]
     took_ms = meta.context.clock.now_ms() - began_ms
     completed = meta.store.complete(restore, encode_restore_metadata(restore.requested, took_ms, rolled_back))
-    for each in meta.store.load().of(Action.ROLLBACK):
-        if each.requested > plan.target:
-            _forget(meta, each)
+    _forget(meta, [each for each in meta.store.load().of(Action.ROLLBACK) if each.requested > plan.target])
     times = tuple(named.commit_time for named, _ in rolled_back)
     return RollbackResult(
         restore.requested, completed.completion, times, _deleted([metadata for _, metadata in rolled_back])
     )
 
 
-def _forget(meta: MetaClient, rollback: Instant) -> None:
-    """Take a completed rollback off the timeline, as Hudi's restore does: the restore tells what was done."""
-    meta.storage.delete([meta.store.path(rollback)])
-    meta.store.discard(rollback)
+def _forget(meta: MetaClient, rollbacks: Sequence[Instant]) -> None:
+    """Take completed rollbacks off the timeline, as Hudi's restore does: the restore tells what was done."""
+    for state in (State.COMPLETED, State.INFLIGHT, State.REQUESTED):
+        delete_for_good(meta.storage, [meta.store.path(each, state) for each in rollbacks])
 
 
 def _deleted(done: Sequence[RollbackMetadata]) -> int:

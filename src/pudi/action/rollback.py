@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pudi.action.hash_rings import discard_rings
@@ -12,26 +11,23 @@ from pudi.action.mdt.commit_hook import discard_metadata, roll_back_metadata_tab
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
+from pudi.action.rollback_plan import WRITES, plan_of_completed, plan_of_pending, planned_files, target_of
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
 from pudi.context.lazy import lazy_module
-from pudi.errors import BlockedError, CorruptError, NotSupportedError
-from pudi.filegroup import Markers, unmarked_files, unmarked_logs
+from pudi.errors import BlockedError, NotSupportedError
+from pudi.filegroup import Markers, unmarked_files
 from pudi.format import (
     HEARTBEAT_DIR,
     Action,
-    InstantInfo,
-    LogFileName,
     RollbackMetadata,
     RollbackPlan,
-    RollbackRequest,
     State,
     decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
     heartbeat_path,
-    parse_data_file,
 )
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
 else:
     registry = lazy_module("pudi.action.services.registry")
 
-_WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _RING_CHANGES = frozenset({Action.REPLACECOMMIT, Action.CLUSTERING})
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
@@ -99,7 +94,7 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     """
     timeline = meta.store.load()
     pending = timeline.pending
-    writes = [each for each in pending if each.action in _WRITES and _is_dead(meta, each, options, timeline)]
+    writes = [each for each in pending if each.action in WRITES and _is_dead(meta, each, options, timeline)]
     return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
 
@@ -120,10 +115,16 @@ def sweep(meta: MetaClient, options: WriteOptions) -> None:
             _sweep(meta, timeline, info, options)
 
 
-def roll_back(meta: MetaClient, target: Instant) -> tuple[Instant, RollbackMetadata]:
+def roll_back(meta: MetaClient, target: Instant, *, restores: bool = False) -> tuple[Instant, RollbackMetadata]:
     """Roll back a write: delete its files, write rollback blocks, and remove it from the timeline.
 
     A completed write is hidden from readers first. Nothing may have been built on it: see `restore`.
+
+    Args:
+        meta: the table.
+        target: the write.
+        restores: whether it's part of a restore, which takes the rollback off the timeline. The metadata table then has
+            none of its own.
 
     Returns:
         The rollback, and what it did.
@@ -132,13 +133,18 @@ def roll_back(meta: MetaClient, target: Instant) -> tuple[Instant, RollbackMetad
         CorruptError: its markers, or what it wrote, can't be read; nothing was deleted.
     """
     with meta.lock:
-        plan = plan_of_completed(meta, target) if target.is_completed else _plan(meta, target)
+        plan = plan_of_completed(meta, target) if target.is_completed else plan_of_pending(meta, target)
         rollback = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
-        return _execute(meta, meta.store.start(rollback), plan)
+        return _execute(meta, meta.store.start(rollback), plan, restores)
 
 
-def resume(meta: MetaClient, rollback: Instant) -> tuple[Instant, RollbackMetadata]:
+def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tuple[Instant, RollbackMetadata]:
     """Complete a rollback whose process died, by the plan in its requested file.
+
+    Args:
+        meta: the table.
+        rollback: the rollback.
+        restores: see `roll_back`.
 
     Returns:
         The rollback, and what it did.
@@ -149,7 +155,9 @@ def resume(meta: MetaClient, rollback: Instant) -> tuple[Instant, RollbackMetada
     if rollback.state is State.REQUESTED:
         rollback = meta.store.start(rollback)
     path = meta.store.path(rollback, State.REQUESTED)
-    return _execute(meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path))
+    return _execute(
+        meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path), restores
+    )
 
 
 def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
@@ -204,7 +212,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:
     if instant.action is Action.ROLLBACK:
         resume(meta, instant)
-    elif instant.action in _WRITES:
+    elif instant.action in WRITES:
         timeline = meta.store.load()
         if timeline.find(instant.requested, instant.action) is not None and _is_dead(meta, instant, options, timeline):
             roll_back(meta, instant)
@@ -241,71 +249,18 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
     return found is Liveness.DEAD
 
 
-def _plan(meta: MetaClient, target: Instant) -> RollbackPlan:
-    by_partition: dict[str, list[str]] = {}
-    storage, markers = meta.storage, Markers(meta.storage, target.requested)
-    for path in (*markers.files(), *unmarked_files(storage, target.requested, meta.store.layout)):
-        by_partition.setdefault(path.rpartition("/")[0], []).append(path)
-    requests = tuple(
-        RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(f"{storage.root}/{path}" for path in paths))
-        for partition, paths in sorted(by_partition.items())
-    )
-    appended = {*markers.appended(), *unmarked_logs(meta.store, target.requested)}
-    blocks = tuple(block_requests(storage, sorted(appended)))
-    return RollbackPlan(InstantInfo(target.requested, target.named_action.value), (*requests, *blocks))
-
-
-def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
-    """Plan the rollback of a completed write, by what it says that it wrote.
-
-    Below version 8, log files that bear the instant of a compaction belong to the slices that it began, which go too.
-
-    Args:
-        meta: the table.
-        target: the write.
-
-    Raises:
-        CorruptError: what it wrote can't be read, or can't be its own.
-    """
-    written = meta.store.read_commit_metadata(target).partition_to_write_stats
-    own, appended, by_slice = Markers(meta.storage, target.requested), [], meta.store.rules.logs_name_their_slice
-    requests = []
-    for partition, stats in sorted(written.items()):
-        prefix = f"{partition}/" if partition else ""
-        names = {path.rpartition("/")[2] for stat in stats for path in stat.paths}
-        if by_slice:
-            groups = {stat.file_id for stat in stats}
-            names |= _logs_of(meta, partition, groups, target.requested)
-        paths = []
-        for name in sorted(names - {""}):
-            parsed = parse_data_file(name)
-            if by_slice and isinstance(parsed, LogFileName) and parsed.instant != target.requested:
-                appended.append(own.within(prefix + name))
-            else:
-                paths.append(f"{meta.storage.root}/{own.owned(prefix + name)}")
-        if paths:
-            requests.append(RollbackRequest(partition_path=partition, files_to_be_deleted=tuple(paths)))
-    blocks = tuple(block_requests(meta.storage, sorted(appended)))
-    return RollbackPlan(InstantInfo(target.requested, target.action.value), (*requests, *blocks))
-
-
-def _logs_of(meta: MetaClient, partition: str, groups: Collection[str | None], instant: str) -> set[str]:
-    """Return the names of log files of some file groups that bear an instant."""
-    named = (info.path.rpartition("/")[2] for info in meta.storage.list_dir(partition)[0])
-    logs = ((name, parse_data_file(name)) for name in named)
-    return {n for n, log in logs if isinstance(log, LogFileName) and log.instant == instant and log.file_id in groups}
-
-
-def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[Instant, RollbackMetadata]:
+def _execute(
+    meta: MetaClient, rollback: Instant, plan: RollbackPlan, restores: bool
+) -> tuple[Instant, RollbackMetadata]:
     began_ms = meta.context.clock.now_ms()
-    target = _target(meta, rollback, plan)
+    target = target_of(meta, rollback, plan)
     keeps_plan = Action(target.action) is Action.COMPACTION
     completed = meta.store.load().commit(target.commit_time)
     if Action(target.action) in _RING_CHANGES:
         discard_rings(meta, target.commit_time)
     if completed is not None:  # readers go back to the state before it
         delete_for_good(meta.storage, [meta.store.path(completed)])
-    doomed = [path for request in plan.rollback_requests for path in _planned(meta, target, request)]
+    doomed = [path for request in plan.rollback_requests for path in planned_files(meta, target, request)]
     delete_for_good(meta.storage, doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
     commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
@@ -313,7 +268,10 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[I
     metadata = build_rollback_metadata(
         meta.storage, rollback.requested, target, plan.rollback_requests, commands, took_ms
     )
-    roll_back_metadata_table(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
+    if restores:
+        discard_metadata(meta, target.commit_time)
+    else:
+        roll_back_metadata_table(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
     found = next((i for i in meta.store.load().pending if i.requested == target.commit_time), None)
     if found is not None and keeps_plan:
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
@@ -323,27 +281,3 @@ def _execute(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> tuple[I
     Markers(meta.storage, target.commit_time).delete()
     meta.storage.delete([heartbeat_path(target.commit_time)])
     return done, metadata
-
-
-def _target(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> InstantInfo:
-    """Return the write that a plan undoes."""
-    target = plan.instant_to_rollback
-    if target is None or target.action not in {action.value for action in _WRITES | registry.planned_actions()}:
-        raise CorruptError(
-            "the rollback plan names no write to undo; take the pending rollback off the timeline by hand",
-            table=meta.storage.root,
-            instant=rollback.requested,
-        )
-    return target
-
-
-def _planned(meta: MetaClient, target: InstantInfo, request: RollbackRequest) -> list[str]:
-    """The files that a plan names, relative to the root.
-
-    Plans contain absolute paths, which may name the root differently (a link, `s3a` instead of `s3`) and are not
-    trusted. Only partition and file name are used, and the name must be one of the instant's.
-    """
-    markers = Markers(meta.storage, target.commit_time)
-    names = [path.rstrip("/").rpartition("/")[2] for path in request.files_to_be_deleted]
-    prefix = f"{request.partition_path}/" if request.partition_path else ""
-    return [markers.owned(prefix + name) for name in names]
