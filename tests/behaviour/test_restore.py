@@ -176,6 +176,47 @@ def test_what_has_a_savepoint_is_not_taken_back(tmp_path: Path) -> None:
     assert mine.check().ok
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_what_replaced_cleaned_files_is_not_rolled_back(tmp_path: Path, layout: Layout) -> None:
+    """The files before it are gone: without it nothing would be left of these rows."""
+    mine = made(tmp_path / "trips", layout)
+    mine.bulk_insert(table(trip(number, 1) for number in range(6)))
+    mine.upsert(table(trip(number, 2) for number in range(6)))
+    if layout.kind == "mor":
+        mine.compact()
+    last = max(mine.timeline.commits, key=mine.timeline.done).requested
+    one = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    assert mine.clean(options=one) is not None
+    before, files = rows(mine), data_files(tmp_path / "trips")
+    with pytest.raises(pudi.NotFoundError, match="is gone"):
+        mine.rollback(last)
+    assert data_files(tmp_path / "trips") == files
+    assert_same(rows(mine), before)
+    assert mine.timeline.of(Action.ROLLBACK) == ()
+    done = mine.upsert(table([trip(3, 9)]))
+    mine.rollback(done.instant)
+    assert_same(rows(mine), before, about="nothing that this one replaced was cleaned")
+    assert mine.check().ok, mine.check()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_is_rolled_back_is_copied_if_asked_for(tmp_path: Path, version: int) -> None:
+    mine = made(tmp_path / "trips", Layout(version=version, kind="cow"))
+    first, second, third = (mine.upsert(table([trip(0, number)])).instant for number in range(3))
+    backup = {"hoodie.rollback.instant.backup.enabled": "true"}
+    for folder in ("/somewhere", "../..", "s3://bucket/copies"):
+        with pytest.raises(pudi.NotSupportedError, match=r"below \.hoodie"):
+            mine.rollback(third, options=backup | {"hoodie.rollback.instant.backup.dir": folder})
+    mine.rollback(third, options=backup)
+    mine.restore(first, options=backup | {"hoodie.rollback.instant.backup.dir": "kept/here"})
+    for folder, instant in ((".rollback_backup", third), ("kept/here", second)):
+        copies = sorted(file.name for file in (tmp_path / "trips/.hoodie" / folder).iterdir())
+        assert [name.rpartition(".")[2] for name in copies if name.startswith(instant)].count("requested") == 1
+        assert len(copies) == 3, copies
+    assert [row["ts"] for row in rows(mine)] == [0]
+    assert mine.check().ok, mine.check()
+
+
 @pytest.mark.parametrize("options", [{}, NO_METADATA], ids=["metadata table", "no metadata table"])
 def test_a_state_whose_files_are_gone_is_refused_untouched(tmp_path: Path, options: dict[str, str]) -> None:
     mine = made(tmp_path / "trips", LAYOUTS[4], options)

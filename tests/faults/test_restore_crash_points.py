@@ -41,17 +41,26 @@ def restore(path: Path, to: str, **fault: object) -> FaultStorage:
 
 
 @pytest.fixture(scope="module", params=[(6, "mor"), (9, "cow"), (9, "mor")], ids=str)
-def written(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, list[Row]]]:
-    version, kind = request.param
-    path = tmp_path_factory.mktemp("written") / "trips"
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A table whose indexes are newer than the commit that is restored, so that a restore rebuilds them."""
+    return write(tmp_path_factory.mktemp("written") / "trips", *request.param, indexed_after=5)
+
+
+@pytest.fixture(scope="module", params=[(8, "mor"), (9, "cow"), (9, "mor")], ids=str)
+def followed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A table whose metadata table follows a restore, with a compaction of its own that it takes back."""
+    return write(tmp_path_factory.mktemp("followed") / "trips", *request.param, indexed_after=1)
+
+
+def write(path: Path, version: int, kind: str, indexed_after: int) -> Written:
     pudi.create(path, SCHEMA, **Layout(version=version, kind=kind).create_arguments())
-    mine = pudi.Table(path, options=OPTIONS)
+    mine = pudi.Table(path, options=OPTIONS | {"hoodie.metadata.compact.max.delta.commits": "5"})
     states = {}
     for ts in range(1, 4):
         instant = mine.upsert(table(trip(number, ts) for number in range(3))).instant
         states[instant] = rows(path)
+        if ts == indexed_after:
+            index(mine, version)
     if kind == "mor":
         done = mine.compact()
         assert done is not None
@@ -59,16 +68,42 @@ def written(
     done = mine.insert_overwrite(table([trip(0, 9)]))
     assert done is not None
     states[done.instant] = rows(path)
+    if indexed_after > 3:
+        index(mine, version)
+    return path, states
+
+
+def index(mine: pudi.Table, version: int) -> None:
     mine.create_index("record_index")
     if version >= 8:
         mine.create_index("secondary_index", columns=["rider"], name="rider")
-    return path, states
+
+
+def built(path: Path) -> list[str]:
+    """When the metadata table was made."""
+    return sorted(file.name for file in (path / ".hoodie/metadata/.hoodie/timeline").glob("000*.deltacommit"))
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", (1, 2, 3))
 @pytest.mark.parametrize(("mode", "after"), FAULTS)
 def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool, first: int) -> None:
+    fail_at_calls(written, tmp_path, mode, after, range(first, 10_000, 3))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", (1, 2, 3))
+@pytest.mark.parametrize(("mode", "after"), FAULTS)
+def test_every_call_where_the_metadata_table_follows(
+    followed: Written, tmp_path: Path, mode: str, after: bool, first: int
+) -> None:
+    whole = Path(shutil.copytree(followed[0], tmp_path / "followed"))
+    restore(whole, list(followed[1])[1])
+    assert built(whole) == built(followed[0])
+    fail_at_calls(followed, tmp_path, mode, after, range(first, 10_000, 3))
+
+
+def fail_at_calls(written: Written, tmp_path: Path, mode: str, after: bool, numbers: range) -> None:
     source, states = written
     to = list(states)[1]
     whole = Path(shutil.copytree(source, tmp_path / "whole"))
@@ -76,7 +111,7 @@ def test_every_call(written: Written, tmp_path: Path, mode: str, after: bool, fi
     assert rows(whole) == states[to]
     indexes = pudi.Table(source).config.metadata_partitions
     assert pudi.Table(whole).config.metadata_partitions == indexes
-    for number in range(first, calls + 1, 3):
+    for number in numbers[: (calls + 1 - numbers.start) // numbers.step + 1]:
         path = Path(shutil.copytree(source, tmp_path / str(number)))
         with contextlib.suppress(pudi.PudiError, SimulatedCrash):
             restore(path, to, fail_at=number, mode=mode, crash_after=after)

@@ -61,6 +61,7 @@ class IndexRun:
         resolved: the options.
         keeps_plan: whether a failed run leaves the plan for other processes.
         runs_services: whether the metadata table's services run afterwards; a write runs them after its commit.
+        small_here: see `Building`.
     """
 
     meta: MetaClient
@@ -69,6 +70,7 @@ class IndexRun:
     resolved: Options
     keeps_plan: bool = True
     runs_services: bool = True
+    small_here: bool = False
     phases: Phases = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +105,8 @@ class IndexRun:
             if pending.is_completed:
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
-            work = Building(self.meta, self.engine, self.resolved, spec, self.meta.store.load(), pending.requested)
+            timeline, here = self.meta.store.load(), self.small_here
+            work = Building(self.meta, self.engine, self.resolved, spec, timeline, pending.requested, here)
             builder = registry.open_builder(work)
             with self.phases.phase("count"):
                 groups = builder.groups()

@@ -129,7 +129,7 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
         if not timeline.commits:
             return _make_empty(meta, spec, resolved, timeline)
         instant = _plan(meta, engine, spec, resolved)
-    IndexRun(meta, engine, instant, resolved, keeps_plan=False, runs_services=False).run()
+    IndexRun(meta, engine, instant, resolved, keeps_plan=False, runs_services=False, small_here=True).run()
     return set(meta.config.metadata_partitions) - before
 
 

@@ -25,6 +25,7 @@ from pudi.config import (
     TableConfig,
     ValidatorOptions,
     WriteOptions,
+    check_backup,
     check_readable,
     metadata_switched_off,
     resolve_only,
@@ -82,6 +83,8 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
     WriteOptions.concurrency_mode,
     WriteOptions.clock_tolerance_ms,
     WriteOptions.sync,
+    WriteOptions.keeps_rolled_back,
+    WriteOptions.rolled_back_folder,
     ReadOptions.by_position,
     MetadataOptions.enabled,
     *LockSettings.declared,
@@ -176,6 +179,7 @@ class MetaClient:
         """Return the client of a table whose properties are known."""
         config = properties.config
         given = resolve_only(options, OPENING_OPTIONS)
+        check_backup(given, storage.root)
         storage = synced(storage, given[WriteOptions.sync])
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
         store = timeline_of(config, storage, context, lock, given, given[WriteOptions.clock_tolerance_ms])

@@ -89,6 +89,8 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         commit = _newest(meta, options, timeline, instant)
         if following is not None:
             follow(meta, following)
+        else:  # others may have come in between
+            _check_before(meta, timeline, commit)
         _abort_plans(meta, timeline, commit.requested)
         rollback, metadata = roll_back(meta, commit)
         return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
@@ -97,6 +99,7 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         refuse_pending_restore(meta, meta.store.load())
         timeline = repair(meta, WriteOptions.of(options))
         commit = _newest(meta, options, timeline, instant)
+        _check_before(meta, timeline, commit)
         meta.reload()
         of_slices = meta.store.rules.logs_name_their_slice and commit.action is not meta.commit_action
         following = None if of_slices else plan_following(meta, timeline, {instant})
@@ -305,8 +308,22 @@ def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
             abort(meta, each, dead=True)
 
 
-def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline) -> None:
+def _check_before(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse to roll a commit back if a clean deleted files that it replaced."""
+    written = meta.store.read_commit_metadata(commit)
+    touched = {*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})}
+    left = tuple(each for each in timeline.instants if each is not commit)
+    _check_whole(meta, timeline, replace(timeline, instants=left), sorted(touched))
+
+
+def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline, partitions: Sequence[str] | None = None) -> None:
     """Refuse a state of which files are gone.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        seen: the part of it that makes the state.
+        partitions: the partitions to look at; None for all.
 
     Raises:
         NotFoundError: a file is gone.
@@ -315,7 +332,8 @@ def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline) -> None:
     for commit in seen.commits:  # the view asks those that have been read
         meta.store.read_commit_metadata(commit)
     listing = StorageListing(meta.storage)
-    FileSystemView(timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True).all_slices()
+    view = FileSystemView(timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True)
+    view.all_slices() if partitions is None else view.slices_of(partitions)
 
 
 def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> RollbackResult:

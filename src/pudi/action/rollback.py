@@ -10,6 +10,7 @@ from pudi.action.lost_instants import refuse_to_undo
 from pudi.action.mdt.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
+from pudi.action.rollback_backup import copy_instant
 from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.action.rollback_plan import WRITES, plan_of_completed, plan_of_pending, planned_files, target_of
 from pudi.concurrency import Liveness
@@ -255,6 +256,7 @@ def _execute(
     began_ms = meta.context.clock.now_ms()
     target = target_of(meta, rollback, plan)
     keeps_plan = Action(target.action) is Action.COMPACTION
+    copy_instant(meta, target.commit_time)
     completed = meta.store.load().commit(target.commit_time)
     if Action(target.action) in _RING_CHANGES:
         discard_rings(meta, target.commit_time)

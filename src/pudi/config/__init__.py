@@ -2,6 +2,7 @@
 
 from pudi.config.archive_options import ArchiveOptions
 from pudi.config.checks import (
+    check_backup,
     check_compactable,
     check_consistent,
     check_mergeable,
@@ -74,6 +75,7 @@ __all__ = [
     "ValidatorOptions",
     "Value",
     "WriteOptions",
+    "check_backup",
     "check_compactable",
     "check_consistent",
     "check_mergeable",

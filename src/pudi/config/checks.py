@@ -327,3 +327,21 @@ def _persisted(config: TableConfig, key: str) -> str | None:
     if text is not None:
         return text_of(declared.parse(text))
     return None if declared.default is None else text_of(declared.default)
+
+
+def check_backup(options: Options, table: str) -> None:
+    """Refuse a folder for copies of what is rolled back that isn't below `.hoodie`, if such copies are made.
+
+    Args:
+        options: the caller's.
+        table: location of the table, for the message.
+
+    Raises:
+        NotSupportedError: it's an absolute location, or leaves `.hoodie`.
+    """
+    folder = options[WriteOptions.rolled_back_folder]
+    parts = folder.split("/")
+    if options[WriteOptions.keeps_rolled_back] and (not {"", ".", ".."}.isdisjoint(parts) or ":" in parts[0]):
+        raise NotSupportedError(
+            f"{WriteOptions.rolled_back_folder}={folder!r} must be the path of a folder below .hoodie", table=table
+        )

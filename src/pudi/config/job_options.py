@@ -38,7 +38,7 @@ _SERVICES = (
     _harmless(key="hoodie.table.services.*", doc="Scheduling of table services."),
     _lacking(key="hoodie.partition.ttl.*", doc="Further settings of partition TTL.", instead=_NO_SUCH),
     _harmless(key="hoodie.metadata.*", doc="Further settings of the metadata table."),
-    _harmless(key="hoodie.rollback.*", doc="Settings of rollbacks; pudi always rolls back by markers."),
+    _harmless(key="hoodie.rollback.*", doc="Further settings of rollbacks; pudi always rolls back by markers."),
 )
 
 _MERGING = (

@@ -319,6 +319,16 @@ class WriteOptions(IndexOptions):
         choices=("EAGER", "LAZY", "NEVER"),
         job_keys=("hoodie.cleaner.policy.failed.writes",),
     )
+    keeps_rolled_back = _option(
+        "hoodie.rollback.instant.backup.enabled",
+        "Whether rollbacks and restores first copy the timeline files of what they roll back, to look into it later.",
+        default=False,
+    )
+    rolled_back_folder = _option(
+        "hoodie.rollback.instant.backup.dir",
+        "Folder of these copies, below `.hoodie`. Hudi takes absolute locations too.",
+        default=".rollback_backup",
+    )
 
     @property
     def duplicates(self) -> str:

@@ -23,6 +23,9 @@ from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import make_group
 from pudi.timeline import Timeline
 
+_SMALL_BYTES = 16 << 20
+"""Latest file slices that this process reads in less time than Spark takes to plan and start jobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Building:
@@ -35,6 +38,7 @@ class Building:
         spec: the index.
         timeline: the table's timeline: the base files must contain exactly what it shows as completed.
         requested: the metadata table's instant that writes the files; it has a heartbeat on the table.
+        small_here: whether jobs run in this process if the table is small, instead of on the engine.
     """
 
     meta: MetaClient
@@ -43,13 +47,16 @@ class Building:
     spec: IndexSpec
     timeline: Timeline
     requested: str
+    small_here: bool = False
 
     def run(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run jobs on the engine, with the table's storage."""
+        if jobs and self.small_here and sum(each.size for each in self.slices()) <= _SMALL_BYTES:
+            return self.run_here(jobs)
         return self.engine.run_jobs(self.meta.storage, self.requested, jobs) if jobs else ()
 
     def run_here(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """Run a few small jobs in this process: no engine runs under the table's lock."""
+        """Run small jobs in this process."""
         return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
 
     def slices(self) -> list[FileSlice]:
