@@ -2,7 +2,7 @@
 
 A restore is an instant with a plan: it rolls back, newest first, whatever completed after its target. Each rollback
 hides its commit from readers before it deletes files, so that they always see the state of some commit. The metadata
-table is taken away meanwhile, and made anew from the files that are left. While a restore is pending, writers are
+table follows, or is deleted meanwhile and rebuilt from the files that are left. While a restore is pending, writers are
 refused; whoever restores again completes it.
 
 Source: SERVICES A5; RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.

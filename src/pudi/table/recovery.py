@@ -74,14 +74,15 @@ class Recovery:
 
         Args:
             instant: requested time of the commit, or of the pending plan.
-            spark: a session on which indexes are rebuilt; None for this machine.
+            spark: a session on which indexes are rebuilt if need be; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:
             What was done.
 
         Raises:
-            NotFoundError: there is no such commit on the active timeline, and no such plan.
+            NotFoundError: there is no such commit on the active timeline, and no such plan, or files that it replaced
+                are gone.
             InvalidArgumentError: it has a savepoint, or a newer commit is there.
             NotSupportedError: the pending plan of another service, which can only be run.
             BlockedError: another process is writing or runs the plan, or a restore is pending.
@@ -95,12 +96,12 @@ class Recovery:
         """Restore the table to what it was when a commit completed: later commits are rolled back, newest first.
 
         Nothing is touched unless all files of that state are there. Readers see the states of the commits in between
-        meanwhile. Other writers are refused until it's done. Indexes of the metadata table are rebuilt. If the
+        meanwhile. Other writers are refused until it's done. Indexes follow, or are rebuilt. If the
         process dies, the next call completes the restore.
 
         Args:
             to: requested time of the commit, with or without a savepoint; None only to complete a pending restore.
-            spark: a session on which indexes are rebuilt; None for this machine.
+            spark: a session on which indexes are rebuilt if need be; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Returns:
