@@ -48,6 +48,10 @@ def contents(path: Path) -> dict[str, list[str]]:
     return found
 
 
+def is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and all(map(is_empty, value.values())))
+
+
 def said(row: dict[str, Any]) -> dict[str, Any] | None:
     for name, value in row.items():
         if isinstance(value, dict) and value.get("isDeleted"):
@@ -57,7 +61,7 @@ def said(row: dict[str, Any]) -> dict[str, Any] | None:
             row[name] = sorted((file, info["size"]) for file, info in files.items() if not info["isDeleted"])
             if not row[name]:
                 return None
-        if name == "ColumnStatsMetadata" and not value["nullCount"] and not any(value["minValue"].values()):
+        if name == "ColumnStatsMetadata" and not value["nullCount"] and is_empty(value["minValue"]):
             return None  # as of a log file that only deletes
         if isinstance(value, dict):
             row[name] = {key: each for key, each in value.items() if key not in OF_THE_BUILD}
@@ -72,11 +76,13 @@ def made_anew(path: Path, copy: Path) -> dict[str, list[str]]:
 
 
 def assert_as_made_anew(path: Path, copy: Path) -> None:
+    """Below version 8, log files whose blocks are rolled back stay; a rebuild reads statistics of them too."""
     found, expected = contents(path), made_anew(path, copy)
     assert found.keys() == expected.keys()
     for partition in expected:
         assert set(found[partition]) - set(expected[partition]) == set(), partition
-        assert set(expected[partition]) - set(found[partition]) == set(), partition
+        if partition != "column_stats" or not list(path.rglob(".hoodie/*.rollback")):
+            assert set(expected[partition]) - set(found[partition]) == set(), partition
 
 
 def first_made(path: Path) -> str | None:
