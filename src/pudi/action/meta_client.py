@@ -115,11 +115,13 @@ class OpenedMetadata:
         table: the metadata table as the last write opened it, and the table's timeline that it belongs to.
         client: the metadata table as a table of its own, and what it depends on (`open_metadata`).
         listing: the files that it lists.
+        metadata: the metadata table as it was last opened for reading.
     """
 
     table: tuple[Timeline, MetadataTable] | None = None
     client: tuple[object, MetaClient] | None = None
     listing: KeptListing = field(default_factory=KeptListing)
+    metadata: MetadataTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,10 @@ class MetaClient:
 
     def metadata_table(self, timeline: Timeline) -> MetadataTable:
         """The metadata table, opened for reading; arguments and errors as of `MetadataTable.open`."""
-        return MetadataTable.open(self.storage, self.config, self.store, timeline)
+        before = self.opened.metadata
+        found = MetadataTable.open(self.storage, self.config, self.store, timeline, before)
+        self.opened.metadata = found
+        return found
 
     def reload(self) -> None:
         """Read the properties again: another writer may have changed them.

@@ -22,8 +22,9 @@ _Answer = TypeVar("_Answer")
 
 WAITING = 16
 """Default number of calls in parallel: for calls that wait for storage most of the time."""
-_MANY = 4 * WAITING
-"""Number of items above which `while_quick` tries how long a call waits."""
+
+_NO_WAIT = 0.001
+"""Seconds that calls may wait altogether and still count as quick; starting a thread takes a tenth of it."""
 
 
 class Mutex(Protocol):
@@ -71,7 +72,7 @@ class Executor(Protocol):
             items: its arguments.
             limit: number of calls in parallel.
             while_quick: whether to call in this thread as long as the calls compute more than they wait. Threads that
-                compute only get into each other's way.
+                compute only get into each other's way, and starting one takes as long as a short call.
             report: receives the numbers of items that are done and of all items, in this thread.
         """
 
@@ -142,10 +143,12 @@ class ThreadExecutor:
         if total <= 1 or limit == 1 or not threads_start():
             while left:
                 done(function(left.popleft()))
-        elif while_quick and total > _MANY:
+        elif while_quick:
             began, computed = time.perf_counter(), time.thread_time()
-            while left and time.thread_time() - computed >= (time.perf_counter() - began) / 2:
+            spent = 0.0
+            while left and spent - (time.thread_time() - computed) <= max(spent / 2, _NO_WAIT):
                 done(function(left.popleft()))
+                spent = time.perf_counter() - began
         if left:
             with futures.ThreadPoolExecutor(min(limit, len(left)), thread_name_prefix="pudi") as pool:
                 running = [pool.submit(function, item) for item in left]

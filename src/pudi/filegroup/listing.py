@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pudi.context import FileInfo, Storage
 from pudi.format import HOODIE_DIR, PARTITION_METADATA
-from pudi.storage import executor_of
+from pudi.storage import executor_of, tries_alone
 
 
 class FileListing(Protocol):
@@ -58,13 +58,15 @@ class StorageListing:
     def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
         """Files directly in some partitions: one listing for each."""
         names = list(partitions)
-        return dict(zip(names, executor_of(self.storage).map(self.files, names, while_quick=True), strict=True))
+        quick = tries_alone(self.storage, len(names))
+        return dict(zip(names, executor_of(self.storage).map(self.files, names, while_quick=quick), strict=True))
 
     def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
         """Files of every partition: one listing of the root's own files and one for each folder in it."""
         files, folders = self.storage.list_dir("")
         others = [folder for folder in folders if folder != HOODIE_DIR]
-        below = executor_of(self.storage).map(lambda f: list(self.storage.list(f)), others, while_quick=True)
+        quick = tries_alone(self.storage, len(others))
+        below = executor_of(self.storage).map(lambda f: list(self.storage.list(f)), others, while_quick=quick)
         return self._by_partition([files, *below])
 
     @staticmethod

@@ -15,13 +15,16 @@ from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, d
 from pudi.filegroup.slices import LogFile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_source import StoredLog
-from pudi.storage import executor_of, read_tail
+from pudi.storage import executor_of, is_near, read_tail
 
 _ROLLBACK = "0"
 """COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
 
 _SMALL, _TAIL = 64 << 10, 8 << 20
 """Minimum and maximum of bytes to fetch from a file of unknown size: small files arrive in one request."""
+
+_QUICK = 4 << 20
+"""Bytes of files on this machine up to which they are read one after the other: threads would take longer to start."""
 
 _SLACK = 64 << 20
 """Number of bytes by which a file may exceed its listed size; longer files are refused."""
@@ -136,7 +139,8 @@ def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
 
 def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None) -> Iterator[LogBlock]:
     if hold is None:
-        contents = executor_of(storage).map(lambda log: storage.read(log.path), logs)
+        small = sum(log.size for log in logs) <= _QUICK and is_near(storage)
+        contents = executor_of(storage).map(lambda log: storage.read(log.path), logs, while_quick=small)
         found = [decoded(log, data, scope.committed) for log, data in zip(logs, contents, strict=True)]
     else:
         found = list(_decoded(storage, logs, hold, scope.committed))

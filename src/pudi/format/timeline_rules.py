@@ -42,6 +42,11 @@ class TimelineRules:
         return self.layout == 2
 
     @property
+    def names_repeat(self) -> bool:
+        """Whether instants of a metadata table that is created again may be named like those of the former one."""
+        return not self.has_completion_times
+
+    @property
     def services_have_suffixes(self) -> bool:
         """Whether a service of a metadata table takes the time of the newest deltacommit, with digits behind it."""
         return self.layout == 1

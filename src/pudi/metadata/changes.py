@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from pudi.format import CommitMetadata, WriteStat
 from pudi.format.avro_encode import encode_records
-from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
+from pudi.metadata.plain_records import file_list_record
+from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RecordType, partition_identifier
 from pudi.schema import META_FIELDS
 
 FileSizes = Mapping[str, int | None]
@@ -89,8 +90,9 @@ def files_changes(
     unlisted: dict[str, int | None] = {partition_identifier(p): None for p in dropped}
     records: dict[str, FileSizes] = {ALL_PARTITIONS: {**listed, **unlisted}}
     records.update((partition_identifier(partition), sizes) for partition, sizes in files.items())
-    rows = pa.Table.from_pylist([_record(key, sizes) for key, sizes in records.items()], RECORD_SCHEMA)
-    return encode_changes(rows, gone=pa.array(list(unlisted), pa.string()))
+    values = [file_list_record(_type(key), sizes) for key, sizes in records.items()]
+    keys, gone = (pa.array(list(each), pa.string()) for each in (records, unlisted))
+    return Changes(keys, pa.array(values, pa.binary()), gone)
 
 
 def _sizes(stats: Iterable[WriteStat]) -> FileSizes:
@@ -107,7 +109,5 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _record(key: str, files: FileSizes) -> dict[str, object]:
-    kind = RecordType.ALL_PARTITIONS if key == ALL_PARTITIONS else RecordType.FILES
-    infos = [(name, {"size": size or 0, "isDeleted": size is None}) for name, size in files.items()]
-    return {"key": key, "type": int(kind), "filesystemMetadata": infos}
+def _type(key: str) -> RecordType:
+    return RecordType.ALL_PARTITIONS if key == ALL_PARTITIONS else RecordType.FILES

@@ -33,13 +33,18 @@ def decode_entries(entries: pa.Table, schema_json: str, columns: Sequence[str], 
         with naming(path):
             parts = [_decode(batch, schema_json, columns) for batch in entries.to_batches()]
     except (BadAvro, pa.ArrowInvalid) as error:
-        raise CorruptError(
-            f"the metadata table has a record that can't be decoded: {error}; delete the metadata table, Hudi and pudi "
-            "rebuild it",
-            path=path,
-        ) from error
+        raise undecodable(error, path) from error
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
     return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def undecodable(error: Exception, path: str) -> CorruptError:
+    """The error for a record that can't be decoded, in a file."""
+    return CorruptError(
+        f"the metadata table has a record that can't be decoded: {error}; delete the metadata table, Hudi and pudi "
+        "rebuild it",
+        path=path,
+    )
 
 
 def _decode(batch: pa.RecordBatch, schema_json: str, columns: Sequence[str]) -> pa.Table:

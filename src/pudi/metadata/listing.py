@@ -115,7 +115,9 @@ class MetadataListing:
         if kept.everything is None:
             lacking = [partition for partition in wanted if partition not in kept.some]
             if lacking:
-                read = _listed(table.read(FILES, keys=[partition_identifier(each) for each in lacking]))
+                keys = [partition_identifier(each) for each in lacking]
+                few = table.few_files(keys)
+                read = _listed(table.read(FILES, keys=keys)) if few is None else _of_few(few)
                 kept.some.update({partition: read.get(partition, []) for partition in lacking})
         known = kept.some if kept.everything is None else kept.everything
         return {partition: known.get(partition, []) for partition in wanted}
@@ -179,6 +181,15 @@ def _partitions(records: pa.Table) -> list[str]:
     """Sort partition paths by their texts."""
     named = records.filter(pc.equal(records["key"], ALL_PARTITIONS))
     return sorted(map(partition_path, entries_of(named["filesystemMetadata"]).names.to_pylist()))
+
+
+def _of_few(files: Mapping[str, Mapping[str, int]]) -> Files:
+    """Files by partition path."""
+    found: Files = {}
+    for key, sizes in files.items():
+        folder = "" if key == NO_PARTITION else f"{key}/"
+        found[partition_path(key)] = [FileInfo(folder + name, size, 0) for name, size in sizes.items()]
+    return found
 
 
 def _listed(records: pa.Table) -> Files:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
+from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
 from pudi.format import METADATA_DIR, TIMELINE_FOLDER
-from pudi.format.hfile import HFileReader, open_bytes
-from pudi.format.log_block import BlockKind, LogBlock
-from pudi.format.log_data import block_schema
-from pudi.format.log_deletes import decode_deletes
+from pudi.format.hfile import HFileReader
+from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.metadata.decode import decode_entries
+from pudi.metadata.decoded import ALL, SMALL, ReadRequest, decoded_base, decoded_blocks, empty
+from pudi.metadata.few_files import merged_lists
 from pudi.metadata.groups import Shards
 from pudi.metadata.invalidated import ever_invalidated_partitions, invalidated_partitions
-from pudi.metadata.merge import Block, folded, merged
+from pudi.metadata.merge import folded, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.stated_slices import check_slice
 from pudi.metadata.validity import missing, scope_of, tells_of
@@ -35,35 +34,9 @@ _log = logging.getLogger(__name__)
 
 _OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
 """Operations of deltacommits that are not instants of the data table (WriteOperationType)."""
-_TOGETHER = 16 << 20
-"""Maximum bytes of entries of several blocks to decode together."""
 
-
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
-    """The wanted records of a file group: by keys, by key prefixes, or all."""
-
-    keys: pa.Array | None = None
-    prefixes: tuple[str, ...] | None = None
-
-    def entries(self, file: HFileReader) -> pa.Table:
-        """Return the wanted entries of an HFile."""
-        if self.keys is not None:
-            return file.seek(self.keys)
-        if self.prefixes is not None:
-            return file.seek_prefixes([prefix.encode() for prefix in self.prefixes])
-        return file.scan()
-
-    def among(self, keys: pa.Array) -> pa.Array:
-        """Return the wanted keys."""
-        if self.keys is not None:
-            return keys.filter(pc.is_in(keys, value_set=self.keys.cast(keys.type)))
-        if self.prefixes is None:
-            return keys
-        chosen = pa.array([False] * len(keys), pa.bool_())
-        for prefix in self.prefixes:
-            chosen = pc.or_(chosen, pc.starts_with(keys, prefix))
-        return keys.filter(chosen)
+_FEW_FILES = 512 << 10
+"""Bytes of a file group up to which lists of files are merged as plain values; half of a log file is its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +62,14 @@ class MetadataTable:
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def open(cls, storage: Storage, config: TableConfig, store: TimelineStore, timeline: Timeline) -> MetadataTable:
+    def open(
+        cls,
+        storage: Storage,
+        config: TableConfig,
+        store: TimelineStore,
+        timeline: Timeline,
+        before: MetadataTable | None = None,
+    ) -> MetadataTable:
         """Open it, which lists its timeline once.
 
         Args:
@@ -97,15 +77,18 @@ class MetadataTable:
             config: its properties.
             store: its timeline in storage.
             timeline: the data table's active timeline, loaded before.
+            before: the metadata table as it was opened before; what was read of its timeline isn't read again.
 
         Raises:
             CorruptError: the metadata table has no completed commit or lacks one of the table's, or its list of files
                 was rolled back.
         """
         own = StorageBelow(storage, METADATA_DIR)
-        folder = store.rules.folder(TIMELINE_FOLDER)
-        history = f"{folder}/{store.rules.default_history}"
-        instants = TimelineStore(own, folder, history, config.timezone, store.context, store.lock, store.layout)
+        instants = None if before is None or store.rules.names_repeat else before._store
+        if instants is None:
+            folder = store.rules.folder(TIMELINE_FOLDER)
+            history = f"{folder}/{store.rules.default_history}"
+            instants = TimelineStore(own, folder, history, config.timezone, store.context, store.lock, store.layout)
         known = instants.load()
         if not known.commits:
             raise CorruptError(
@@ -230,7 +213,7 @@ class MetadataTable:
             NotFoundError: a file is gone.
         """
         blocks = self._blocks(file_slice)
-        rows, gone = folded(partition, _said(blocks, columns_of(partition), ReadRequest()))
+        rows, gone = folded(partition, decoded_blocks(blocks, columns_of(partition)))
         return rows, gone, tuple(dict.fromkeys(block.instant for block in blocks))
 
     def _groups(
@@ -253,62 +236,54 @@ class MetadataTable:
         slices = shards.all if owner is None else shards.by_owner.get(owner, ())
         return [(file_slice, wanted) for file_slice in slices]
 
-    def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
-        columns = columns_of(partition)
+    def few_files(self, keys: Sequence[str]) -> dict[str, dict[str, int]] | None:
+        """Return the sizes of files by name, for some records of the partition `files`; None if it has many.
+
+        Errors as of `read`.
+        """
+        groups = self.shards(FILES).all
+        size = sum(log.size for group in groups for log in group.logs)
+        size += sum(group.base.size for group in groups if group.base is not None)
+        if len(groups) != 1 or size > _FEW_FILES:
+            return None
+        base, blocks = groups[0].base, self._checked_blocks(FILES, groups[0])
+        return merged_lists(None if base is None else (base.path, self._content(base)), blocks, keys)
+
+    def _checked_blocks(self, partition: str, file_slice: FileSlice) -> list[LogBlock]:
         blocks = self._blocks(file_slice)
         if self._store is not None:
             found = {block.instant for block in blocks}
             check_slice(self._store, self.timeline, self.scope.sees, partition, file_slice, found)
-        newer = _said(blocks, columns, wanted)
+        return blocks
+
+    def _content(self, base: BaseFile) -> bytes:
+        return bytes(self.storage.read_ranges(base.path, [(0, base.size)])[0])
+
+    def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
+        columns = columns_of(partition)
+        blocks = self._checked_blocks(partition, file_slice)
+        base_size = 0 if file_slice.base is None else file_slice.base.size
+        if base_size + sum(len(block.content) for block in blocks) <= SMALL:
+            # merging all records once takes less time than picking the wanted ones of each block
+            base, newer = self._base(file_slice, columns, ALL), decoded_blocks(blocks, columns)
+            return wanted.rows(merged(partition, base, newer))
+        newer = decoded_blocks(blocks, columns, wanted)
         return merged(partition, self._base(file_slice, columns, wanted), newer)
 
     def _base(self, file_slice: FileSlice, columns: Sequence[str], wanted: ReadRequest) -> pa.Table:
         base = file_slice.base
         if base is None:
-            return pa.schema([RECORD_SCHEMA.field(name) for name in columns]).empty_table()
+            return empty(columns)
         path = base.path
+        if base.size <= SMALL:
+            return wanted.rows(decoded_base(self._content(base), columns, path=path))
         file = HFileReader.open(
             lambda offset, length: self.storage.read_ranges(path, [(offset, length)])[0], base.size, path=path
         )
         entries = wanted.entries(file)
         if not entries.num_rows:
-            return pa.schema([RECORD_SCHEMA.field(name) for name in columns]).empty_table()
+            return empty(columns)
         return decode_entries(entries, file.avro_schema, columns, path=path)
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         return read_log_blocks(self.storage, file_slice.logs, self.scope)
-
-
-def _said(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: ReadRequest) -> list[Block]:
-    """Decode log blocks. Records of one schema are decoded together, since most blocks have few records."""
-    stored: dict[int, pa.Table] = {}
-    for number, block in enumerate(blocks):
-        if block.kind is BlockKind.HFILE:
-            stored[number] = wanted.entries(open_bytes(block.content, path=block.path or ""))
-        elif block.kind is not BlockKind.DELETE:
-            raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
-    rows: dict[int, pa.Table] = {}
-    for schema in dict.fromkeys(block_schema(blocks[number]) for number in stored):
-        own = {number: entries for number, entries in stored.items() if block_schema(blocks[number]) == schema}
-        parts = [own] if sum(each.nbytes for each in own.values()) <= _TOGETHER else [{n: own[n]} for n in own]
-        for part in parts:
-            rows.update(_decoded(part, [blocks[number].path or "" for number in part], schema, columns))
-    return [
-        Block(rows=rows[number]) if number in rows else Block(deleted=wanted.among(decode_deletes(block).keys))
-        for number, block in enumerate(blocks)
-    ]
-
-
-def _decoded(
-    stored: Mapping[int, pa.Table], paths: Sequence[str], schema: str, columns: Sequence[str]
-) -> dict[int, pa.Table]:
-    """Decode entries of one schema, split by the number of entries in each block."""
-    try:
-        whole = decode_entries(pa.concat_tables(stored.values()).combine_chunks(), schema, columns, path=paths[0])
-    except CorruptError:
-        if len(stored) > 1:  # then decoding each block by itself raises an error with its path
-            for (number, entries), path in zip(stored.items(), paths, strict=True):
-                _decoded({number: entries}, [path], schema, columns)
-        raise
-    ends = np.cumsum([entries.num_rows for entries in stored.values()]).tolist()
-    return {n: whole.slice(end - stored[n].num_rows, stored[n].num_rows) for n, end in zip(stored, ends, strict=True)}

@@ -11,12 +11,15 @@ from pudi.storage.capability import (
     delete_for_good,
     executor_of,
     has_own_clock,
+    is_near,
+    list_names,
     local_path,
     open_local,
     read_tail,
     remove_folders,
     replacing,
     stamp,
+    tries_alone,
 )
 from pudi.storage.failure import system_error
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
@@ -48,6 +51,8 @@ __all__ = [
     "delete_for_good",
     "executor_of",
     "has_own_clock",
+    "is_near",
+    "list_names",
     "local_path",
     "open_input",
     "open_local",
@@ -63,4 +68,5 @@ __all__ = [
     "system_error",
     "temporary_errors",
     "temporary_file",
+    "tries_alone",
 ]

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pudi.context import Executor, FileInfo, Storage
 from pudi.errors import InvalidArgumentError
-from pudi.storage.capability import connection_options, executor_of, local_path, open_local, read_tail, remove_folders
+from pudi.storage.capability import (
+    connection_options,
+    executor_of,
+    is_near,
+    list_names,
+    local_path,
+    open_local,
+    read_tail,
+    remove_folders,
+)
 
 
 class StorageBelow:
@@ -39,6 +48,11 @@ class StorageBelow:
         """Runs tasks on the storage's files in parallel."""
         return executor_of(self.inner)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether calls mostly take less time than it takes to start a thread."""
+        return is_near(self.inner)
+
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""
         return map(self._below, self.inner.list(self._inside(prefix)))
@@ -47,6 +61,10 @@ class StorageBelow:
         """Files directly in folder `prefix`, and the names of the folders directly in it."""
         files, folders = self.inner.list_dir(self._inside(prefix))
         return [self._below(info) for info in files], folders
+
+    def list_names(self, prefix: str = "") -> Sequence[str]:
+        """Names of the files directly in folder `prefix`."""
+        return list_names(self.inner, self._inside(prefix))
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""

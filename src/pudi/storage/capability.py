@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pudi.context import Executor, Storage, ThreadExecutor
+from pudi.context.executor import WAITING
+
+_MANY = 4 * WAITING
+"""Number of calls above which the first one may wait for the store before others begin."""
 
 
 @runtime_checkable
@@ -23,6 +27,14 @@ class LocalFiles(Protocol):
             NotFoundError: the file does not exist.
             CorruptError: it is a FIFO, a socket or a device.
         """
+
+
+@runtime_checkable
+class NameListing(Protocol):
+    """A listing of names alone, where sizes and times cost a system call for each file."""
+
+    def list_names(self, prefix: str = "") -> Sequence[str]:
+        """Names (not paths) of the files directly in folder `prefix`, in no order."""
 
 
 @runtime_checkable
@@ -71,6 +83,15 @@ class KeepsTime(Protocol):
 
 
 @runtime_checkable
+class NearFiles(Protocol):
+    """A storage that may be on this machine."""
+
+    @property
+    def is_near(self) -> bool:
+        """Whether calls mostly take less time than it takes to start a thread."""
+
+
+@runtime_checkable
 class Folders(Protocol):
     """Folders that stay when their last file goes."""
 
@@ -90,6 +111,16 @@ class Parallel(Protocol):
 def executor_of(storage: Storage) -> Executor:
     """Return the executor that a storage was opened with: for tasks, which know no context. Threads by default."""
     return storage.executor if isinstance(storage, Parallel) else ThreadExecutor()
+
+
+def is_near(storage: Storage) -> bool:
+    """Whether calls mostly take less time than it takes to start a thread."""
+    return isinstance(storage, NearFiles) and storage.is_near
+
+
+def tries_alone(storage: Storage, count: int) -> bool:
+    """Whether to make calls in one thread as long as they are quick: near files, or so many that a try costs little."""
+    return count > _MANY or is_near(storage)
 
 
 def local_path(storage: Storage, path: str) -> str | None:
@@ -146,6 +177,13 @@ def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
     size = storage.head(path).size
     start = max(0, size - length)
     return storage.read_ranges(path, [(start, size - start)])[0], size
+
+
+def list_names(storage: Storage, prefix: str) -> Sequence[str]:
+    """Names of the files directly in a folder, in no order; a missing folder has none."""
+    if isinstance(storage, NameListing):
+        return storage.list_names(prefix)
+    return [info.path.rpartition("/")[2] for info in storage.list_dir(prefix)[0]]
 
 
 def replacing(storage: Storage) -> Replaces | None:

@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -75,6 +75,11 @@ class LocalStorage:
         """The root's absolute path, symlinks resolved."""
         return self._base
 
+    @property
+    def is_near(self) -> bool:
+        """Whether calls are quick; threads are started where they turn out not to be, as on a mounted disk."""
+        return True
+
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`. A missing folder has no files."""
         folders = [check_prefix(prefix, self._root)]
@@ -89,6 +94,21 @@ class LocalStorage:
         """Files directly in folder `prefix`, and the names of the folders directly in it, both sorted by name."""
         files, names = self._scan(check_prefix(prefix, self._root), set())
         return sorted(files, key=lambda info: info.path), sorted(names)
+
+    def list_names(self, prefix: str = "") -> Sequence[str]:
+        """Names of the files directly in folder `prefix`, in no order."""
+        folder = check_prefix(prefix, self._root)
+        names: list[str] = []
+        others: _Listing = ([], [])
+
+        def visit(entry: os.DirEntry[str]) -> None:
+            if entry.is_file(follow_symlinks=False):
+                names.append(entry.name)
+            else:
+                self._sort_in(entry, folder, set(), others)
+
+        self._visit(folder, visit)
+        return [*names, *(info.path.rpartition("/")[2] for info in others[0])]
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
@@ -285,16 +305,20 @@ class LocalStorage:
     def _scan(self, folder: str, linked: set[str]) -> _Listing:
         """Files and folder names directly in a folder; `linked` gathers the folders that symlinks led to."""
         files: _Listing = ([], [])
+        self._visit(folder, lambda entry: self._sort_in(entry, folder, linked, files))
+        return files
+
+    def _visit(self, folder: str, each: Callable[[os.DirEntry[str]], None]) -> None:
+        """Pass what lies directly in a folder to a function, without hidden files."""
         try:
             with os.scandir(self._folder(folder)) as entries:
                 for entry in entries:
                     if not entry.name.startswith(".") or not HIDDEN.fullmatch(entry.name) or entry.is_dir():
-                        self._sort_in(entry, folder, linked, files)
+                        each(entry)
         except (FileNotFoundError, NotADirectoryError):
-            return files
+            return
         except OSError as error:
             raise self._failure(error, folder) from error
-        return files
 
     def _sort_in(self, entry: os.DirEntry[str], folder: str, linked: set[str], listing: _Listing) -> None:
         files, names = listing

@@ -14,6 +14,8 @@ from pudi.storage.capability import (
     connection_options,
     executor_of,
     has_own_clock,
+    is_near,
+    list_names,
     local_path,
     open_local,
     read_tail,
@@ -28,7 +30,8 @@ class StorageWrapper:
     """A storage that does what another one does; subclasses see each call in `_call`.
 
     Kinds of calls are the names of the methods of `Storage` and, where the inner storage has them, of `LocalFiles`
-    (`local_path`: the name is asked for, `open_local`: the file is opened), `TailReads`, `Replaces` and `Folders`.
+    (`local_path`: the name is asked for, `open_local`: the file is opened), `TailReads`, `Replaces` and `Folders`. A
+    listing of names is a `list_dir`.
 
     Args:
         inner: the storage that does the work.
@@ -67,6 +70,11 @@ class StorageWrapper:
         """Whether the inner storage keeps time by itself."""
         return has_own_clock(self.inner)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether calls mostly take less time than it takes to start a thread."""
+        return is_near(self.inner)
+
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""
         return self._call("list", prefix, lambda: self.inner.list(prefix))
@@ -74,6 +82,10 @@ class StorageWrapper:
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         """Files directly in folder `prefix`, and the names of the folders directly in it."""
         return self._call("list_dir", prefix, lambda: self.inner.list_dir(prefix))
+
+    def list_names(self, prefix: str = "") -> Sequence[str]:
+        """Names of the files directly in folder `prefix`."""
+        return self._call("list_dir", prefix, lambda: list_names(self.inner, prefix))
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""

@@ -11,7 +11,7 @@ import pytest
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
-from pudi.storage import CountingStorage, delete_folder, open_input, prefetch, read_tail, replacing
+from pudi.storage import CountingStorage, delete_folder, list_names, open_input, prefetch, read_tail, replacing
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 
 NAMES = (
@@ -184,6 +184,8 @@ class StorageTests:
         files, folders = storage.list_dir("a")
         assert (_sizes(iter(files)), list(folders)) == ({"a/x": 1}, ["b"])
         assert storage.list_dir("none") == ([], [])
+        assert sorted(list_names(storage, "a")) == ["x"]
+        assert [list(list_names(storage, folder)) for folder in ("", "none")] == [["top"], []]
 
     def test_delete(self, storage: Storage) -> None:
         """Those named and no others; missing ones and none at all are fine."""

@@ -32,13 +32,13 @@ from pudi.format import (
     encode_commit_metadata,
     parse_data_file,
 )
-from pudi.format.layout import MOVED
 from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, open_archive
 from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.flush import written_files
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
+from pudi.timeline.listed import ListedTimeline
 from pudi.timeline.moved import refuse_moved
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
@@ -84,6 +84,7 @@ class TimelineStore:
     clock_tolerance_ms: int = 0
     assumed: Mapping[str, CommitMetadata] = field(default_factory=dict, repr=False)
     _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
+    _listed: ListedTimeline = field(default_factory=ListedTimeline, repr=False, compare=False)
     _archive: Archive = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,11 +101,9 @@ class TimelineStore:
         Raises:
             ConflictError: the table was upgraded or downgraded since it was opened, and its timeline is elsewhere.
         """
-        files, _ = self.storage.list_dir(self.folder)
-        timeline = Timeline.from_files(files, self.layout)
-        if any(info.path == f"{self.folder}/{MOVED}" for info in files):
+        timeline = self._listed.list(self.storage, self.folder, self.layout)
+        if timeline.is_moving:
             refuse_moved(self.storage, self.layout)
-            timeline = replace(timeline, is_moving=True)
         if self.layout == 2 or not timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT):
             return timeline
         return replace(timeline, instants=tuple(self._classified(instant) for instant in timeline.instants))

@@ -60,6 +60,18 @@ class Timeline:
         instants = (_instant(file, info, layout) for file, info in best.values())
         return cls(tuple(sorted(instants, key=_place)), layout)
 
+    def with_files(self, names: Iterable[str]) -> Timeline:
+        """The timeline with files that were added since its listing; names that are no instants are passed over."""
+        added = Timeline.from_names(names, self.layout)
+        if not added.instants:
+            return self
+        best = {(i.requested, i.action.comparable): i for i in self.instants}
+        for instant in added.instants:
+            key = instant.requested, instant.action.comparable
+            if key not in best or best[key].state < instant.state:
+                best[key] = instant
+        return replace(self, instants=tuple(sorted(best.values(), key=_place)))
+
     @property
     def commits(self) -> tuple[Instant, ...]:
         """Completed instants that brought or replaced data files, oldest requested time first."""

@@ -22,8 +22,12 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, WriteStat
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
+from pudi.storage import is_near
 from pudi.task.metadata_files import append_changes
 from pudi.timeline import Instant, Timeline
+
+_FEW = 1000
+"""Number of changes up to which writing them to files on this machine takes less time than starting threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ def commit_changes(
     written = mdt.context.executor.map(
         lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
+        while_quick=is_near(mdt.storage) and sum(map(len, changes.values())) <= _FEW,
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
     return complete_update(mdt, instant, {**stats, **of_indexes}, listed)

@@ -27,7 +27,6 @@ from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import Action, RollbackPartitionMetadata
 from pudi.format.metadata_partitions import FILES
-from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.timeline import Instant, Timeline
 
@@ -122,7 +121,7 @@ class _IndexWork:
         check_metadata_kept(meta.config, meta.storage.root)
         maintained = frozenset({*meta.config.metadata_partitions, *building})
         self._check_staged(maintained)
-        table = MetadataTable.open(meta.storage, meta.config, meta.store, now)
+        table = meta.metadata_table(now)
         meta.check_listed(table)
         locked = LockedCommit(now, table, maintained)
         found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sys
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from pudi import errors
 from pudi.context import Executor
+from pudi.context.lazy import lazy_module
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
@@ -32,6 +31,13 @@ from pudi.errors import (
     UnavailableError,
 )
 from pudi.record import SPARK_ERROR_MARK
+
+if TYPE_CHECKING:
+    import subprocess
+    from importlib import metadata as distributions
+else:  # workers, which import this module for their tasks, use neither
+    subprocess = lazy_module("subprocess")
+    distributions = lazy_module("importlib.metadata")
 
 OLDEST_SPARK = (3, 5)
 _JAVA_OF_SPARK = {3: 8, 4: 17}
@@ -64,8 +70,8 @@ def require_spark(*, java: bool = True) -> str:
         SetupError: pyspark or Java is missing or too old; says what to do.
     """
     try:
-        version = importlib.metadata.version("pyspark")
-    except importlib.metadata.PackageNotFoundError:
+        version = distributions.version("pyspark")
+    except distributions.PackageNotFoundError:
         raise SetupError("pyspark is not installed: pip install 'pudi[spark]'") from None
     check_version(version, "pyspark")
     if java:

@@ -38,6 +38,7 @@ from pudi.metadata import (
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import column_stats_keys
+from pudi.metadata.plain_records import stats_tombstone
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task.index_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
@@ -269,8 +270,12 @@ def deleted_statistics(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Cha
         spec: the indexed columns.
         files: partition path and name of each.
     """
-    stats = deleted_stats(files, spec.columns)
-    return encode_changes(column_stats_records(stats, spec.version)) if stats.num_rows else None
+    pairs = [(partition, file, column) for partition, file in files for column in spec.columns]
+    if not pairs:
+        return None
+    partitions, names, columns = (pa.array(texts, pa.string()) for texts in zip(*pairs, strict=True))
+    values = [stats_tombstone(file, column, spec.version) for _, file, column in pairs]
+    return Changes(column_stats_keys(columns, partitions, names), pa.array(values, pa.binary()))
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:
