@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pudi.context.progress import Progress, report_progress
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
+    from pudi.statement.local import sql
     from pudi.table.create import create
     from pudi.table.import_table import import_table
     from pudi.table.table import Table
@@ -73,6 +74,7 @@ __all__ = [
     "register_validator",
     "report_progress",
     "spark",
+    "sql",
 ]
 
 _SOURCES = {
@@ -91,6 +93,7 @@ _SOURCES = {
     "report_progress": "pudi.context.progress",
     "ingest": "pudi.ingest",
     "spark": "pudi.spark",
+    "sql": "pudi.statement.local",
 }
 
 

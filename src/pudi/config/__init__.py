@@ -34,6 +34,7 @@ from pudi.config.page import options_page
 from pudi.config.read_options import FormatOptions, ReadOptions
 from pudi.config.resolve import KEY_PREFIXES, Options, find_option, option, resolve, resolve_only, spelled
 from pudi.config.semantics import MergeSemantics, merge_semantics
+from pudi.config.sql_options import SqlOptions
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
@@ -66,6 +67,7 @@ __all__ = [
     "PartitionFilter",
     "ReadOptions",
     "Scope",
+    "SqlOptions",
     "Status",
     "TableConfig",
     "Timebased",

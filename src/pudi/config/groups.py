@@ -16,6 +16,7 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option
 from pudi.config.read_options import READ_OPTIONS
+from pudi.config.sql_options import SqlOptions
 from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.ttl_options import TtlOptions
 from pudi.config.write_options import WriteOptions
@@ -33,6 +34,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Pre-commit validators": ValidatorOptions.declared,
     "Metrics": MetricsOptions.declared,
     "Memory for merging": MergeMemory.declared,
+    "SQL": SqlOptions.declared,
     "Reader": READ_OPTIONS,
     "Other options of Hudi jobs": JOB_OPTIONS,
 }

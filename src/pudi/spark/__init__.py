@@ -3,6 +3,7 @@
 from pudi.engine.spark.session import require_spark
 from pudi.spark.read_request import FrameReader, read
 from pudi.spark.source import register
+from pudi.spark.statements import sql
 from pudi.spark.streaming.runner import ChangeStream, stream_changes
 from pudi.spark.streaming.sink import batch_writer
 from pudi.spark.streaming.stream_writer import StreamWriter, stream_writer
@@ -17,6 +18,7 @@ __all__ = [
     "read",
     "register",
     "require_spark",
+    "sql",
     "stream_changes",
     "stream_writer",
     "write",

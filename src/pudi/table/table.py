@@ -21,6 +21,7 @@ from pudi.plan import Operation
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.indexes import Indexes
+from pudi.table.instants import Instants
 from pudi.table.overview import Overview
 from pudi.table.recovery import Recovery
 from pudi.table.retention import Retention
@@ -43,7 +44,7 @@ else:
     changes = lazy_module("pudi.schema.changes")
 
 
-class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
+class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, Instants):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
@@ -90,6 +91,11 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions):
     def config(self) -> TableConfig:
         """The table's properties, typed."""
         return self._meta.config
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options that its verbs take by default."""
+        return dict(self._options)
 
     @property
     def timeline(self) -> Timeline:

@@ -13,6 +13,7 @@ from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
 from pudi.engine.local.records import to_arrow
+from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
 from pudi.plan.keys import MOST_KEYS
 from pudi.task import Engine, InputSpec
@@ -215,6 +216,32 @@ class Verbs:
             return sorted(records.counts)
         finally:
             records.release()
+
+    def partition_path(self, values: Mapping[str, object]) -> str:
+        """Path of the partition that some values name, whether the table has it yet or not.
+
+        Args:
+            values: the value of each partition column.
+
+        Raises:
+            InvalidArgumentError: a partition column is missing, or a value is not of its type.
+        """
+        meta = self._meta
+        names = meta.config.partition_fields
+        if set(names) != set(values):
+            raise InvalidArgumentError(
+                f"the partition columns are {', '.join(names) or 'none'}, not {', '.join(values)}", table=self._path
+            )
+        schema = meta.schema(meta.store.load())
+        try:
+            row = pa.table({name: pa.array([values[name]], schema.field(name).type) for name in names})
+        except (pa.ArrowException, OverflowError) as error:
+            raise InvalidArgumentError(f"{dict(values)} names no partition: {error}", table=self._path) from error
+        return str(meta.keys.partition_paths(row)[0].as_py()) if names else ""
+
+    @property
+    def _path(self) -> str:
+        return self._meta.storage.root
 
     def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         raise NotImplementedError

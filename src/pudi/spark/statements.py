@@ -1,0 +1,156 @@
+"""`pudi.spark.sql`: Hudi's Spark SQL on a stock session. Spark runs queries, the verbs of a table do all else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pudi.engine.spark.session import check_session, functions, struct_type
+from pudi.errors import InvalidArgumentError
+from pudi.scan import Scan
+from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
+from pudi.schema.spark_types import arrow_to_spark_type, quote
+from pudi.statement.host import Settings
+from pudi.statement.names import TableUse, replaced
+from pudi.statement.run import run
+from pudi.statement.tree import TableName, Text
+from pudi.table import Table
+
+_MISFIT = "pudi: a value of column {} is none of its type {}"
+
+
+class _Conf:
+    """The settings of a session."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def get(self, key: str) -> str | None:
+        found = self._spark.conf.get(key, None)
+        return None if found is None else str(found)
+
+    def set(self, key: str, value: str) -> None:
+        self._spark.conf.set(key, value)
+
+    def unset(self, key: str) -> None:
+        self._spark.conf.unset(key)
+
+    def items(self) -> Mapping[str, str]:
+        return {row[0]: row[1] for row in self._spark.sql("SET").collect()}
+
+
+class SparkHost:
+    """Runs queries by a Spark session, classic or Connect.
+
+    Args:
+        spark: the session.
+    """
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+        self.settings: Settings = _Conf(spark)
+
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | pa.Table]) -> Any:
+        """Run a query in Spark, tables being read natively; see `Host`."""
+        if not uses:
+            return self.spark.sql(text.text)
+        sql = replaced(text, uses, lambda number: f"{{_pudi_{number}}}", _escaped)
+        frames = {
+            f"_pudi_{number}": self.result(found) if isinstance(found, pa.Table) else found.to_spark(self.spark)
+            for number, found in enumerate(tables)
+        }
+        return self.spark.sql(sql, **frames)
+
+    def result(self, rows: pa.Table) -> Any:
+        """Few rows as a DataFrame; see `Host`."""
+        if not rows.num_columns:
+            return self.spark.range(0).select()
+        schema = struct_type(json.loads(arrow_to_spark_json(rows.schema)))
+        return self.spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)
+
+    @staticmethod
+    def columns(frame: Any) -> list[str]:
+        """The names of a query's columns."""
+        return list(frame.columns)
+
+    @staticmethod
+    def schema(frame: Any) -> pa.Schema:
+        """The types of a query's columns."""
+        return spark_struct_to_arrow(frame.schema.json())
+
+    @staticmethod
+    def chosen(frame: Any, names: Sequence[str]) -> Any:
+        """Some columns of a query."""
+        return frame.select(*map(quote, names))
+
+    @staticmethod
+    def fitted(frame: Any, columns: Sequence[pa.Field], constants: Sequence[tuple[pa.Field, object]] = ()) -> Any:
+        """The columns of a query as columns of a table, cast where a value keeps its meaning; see `Host`."""
+        if len(frame.columns) != len(columns):
+            raise InvalidArgumentError(
+                f"the table takes {len(columns)} columns ({', '.join(f.name for f in columns)}), "
+                f"the query has {len(frame.columns)}"
+            )
+        sql = functions(frame)
+        numbered = frame.toDF(*(f"_{n}" for n in range(len(columns))))
+        kinds = [field.dataType.simpleString() for field in numbered.schema.fields]
+        chosen = [
+            sql.expr(_cast(f"_{n}", kind, f)).alias(f.name)
+            for n, (kind, f) in enumerate(zip(kinds, columns, strict=True))
+        ]
+        chosen += [sql.lit(value).cast(arrow_to_spark_type(field)).alias(field.name) for field, value in constants]
+        return numbered.select(*chosen)
+
+    @staticmethod
+    def known(name: TableName) -> Table | None:
+        """There is none but those of the session's settings."""
+        del name
+        return None
+
+    def warehouse(self) -> str | None:
+        """Spark's folder of tables."""
+        found = self.settings.get("spark.sql.warehouse.dir")
+        return None if found is None else found.removeprefix("file:") if not found.startswith("file://") else found[7:]
+
+
+def _escaped(piece: str) -> str:
+    return piece.replace("{", "{{").replace("}", "}}")
+
+
+def _cast(column: str, kind: str, field: pa.Field) -> str:
+    """SQL of a column as one of a table; a value that it can't be is an error."""
+    target = arrow_to_spark_type(field)
+    if kind.upper() == target.upper():
+        return column
+    if pa.types.is_nested(field.type):
+        return f"CAST({column} AS {target})"
+    made = f"try_cast({column} AS {target})"
+    message = _MISFIT.format(field.name, target).replace("'", "")
+    failure = f"CAST(raise_error('{message}') AS {target})"
+    return f"CASE WHEN {column} IS NOT NULL AND {made} IS NULL THEN {failure} ELSE {made} END"
+
+
+def sql(spark: Any, text: str) -> Any:
+    """Run a statement of Hudi's Spark SQL on a stock session: without a JAR, on Spark 3.5, Spark 4 and Connect.
+
+    `pudi.spark.sql(spark, "MERGE INTO trips USING …")`. Tables are known by path (``hudi.`/data/trips` ``), by the
+    names that CREATE TABLE gave them in the session, or by their folder in Spark's warehouse. Any other statement and
+    table is Spark's own: views, Parquet tables, functions. Tables of pudi are read by Spark's own Parquet reader.
+
+    Args:
+        spark: the session.
+        text: one statement.
+
+    Returns:
+        A DataFrame: of a query lazy, of a change one row that says what was done, or none.
+
+    Raises:
+        InvalidArgumentError: the statement is wrong; the message names line and column.
+        NotSupportedError: it's beyond what pudi runs; the message names it.
+        TableNotFoundError: a statement that changes a table names none.
+    """
+    check_session(spark)
+    return run(SparkHost(spark), text)

@@ -1,0 +1,310 @@
+"""Read statements about tables themselves: CREATE, DROP, ALTER, TRUNCATE, SHOW, DESCRIBE, and those about indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pudi.errors import NotSupportedError
+from pudi.statement.reader import Reader, place
+from pudi.statement.tree import (
+    Alter,
+    Change,
+    ColumnDef,
+    CreateIndex,
+    CreateTable,
+    DropIndex,
+    DropTable,
+    Partition,
+    Show,
+    Statement,
+    TableName,
+    Text,
+    Truncate,
+)
+
+
+def partition(reader: Reader) -> Partition:
+    """Read `PARTITION (column = value, column)`, if it comes."""
+    if not reader.takes("PARTITION"):
+        return ()
+    reader.need("(")
+    found: list[tuple[str, Text | None]] = []
+    while not found or reader.takes(","):
+        column = reader.name("a partition column")
+        found.append((column, reader.until(",", what="a value") if reader.takes("=") else None))
+    reader.need(")")
+    return tuple(found)
+
+
+def properties(reader: Reader) -> dict[str, str]:
+    """Read `(key = value, …)`; keys with dots, or in quotes."""
+    reader.need("(")
+    found: dict[str, str] = {}
+    while not found or reader.takes(","):
+        key = _key(reader)
+        if not reader.takes("="):
+            raise reader.wrong("= is expected behind the key")
+        found[key] = reader.plain()
+    reader.need(")")
+    return found
+
+
+def _key(reader: Reader) -> str:
+    if reader.is_string():
+        return reader.string()
+    return reader.dotted("a key")
+
+
+def _exists(reader: Reader, *words: str) -> bool:
+    return reader.takes("IF", *words, "EXISTS")
+
+
+def _create(reader: Reader) -> Statement | None:
+    reader.need("CREATE")
+    if reader.takes("INDEX"):
+        return _create_index(reader)
+    if not _by_pudi(reader):
+        return None
+    reader.takes("EXTERNAL")
+    if reader.sees("OR", "REPLACE", "TABLE"):
+        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: CREATE OR REPLACE TABLE: drop the table first")
+    if not reader.takes("TABLE"):
+        return None
+    exists_ok = _exists(reader, "NOT")
+    table = reader.table()
+    columns = _columns(reader) if reader.sees("(") else ()
+    parts: dict[str, object] = {"location": None, "properties": {}, "partitioned_by": ()}
+    while reader.more and not (reader.sees("AS") or reader.sees("SELECT") or reader.sees("WITH")):
+        _table_part(reader, parts)
+    query = None
+    reader.takes("AS")
+    if reader.more:
+        query = reader.until(what="a query")
+    return CreateTable(table, columns, exists_ok, query=query, **parts)  # type: ignore[arg-type]
+
+
+def _by_pudi(reader: Reader) -> bool:
+    """Whether a table is created USING hudi or pudi; those of other formats are the engine's."""
+    words = [reader.word(n) for n in range(len(reader.tokens) - reader.position)]
+    return "USING" in words and words[words.index("USING") + 1 :][:1] in [["HUDI"], ["PUDI"], ["ORG"]]
+
+
+def _table_part(reader: Reader, parts: dict[str, object]) -> None:
+    if reader.takes("USING"):
+        reader.table()
+    elif reader.takes("LOCATION"):
+        parts["location"] = reader.string("a path in quotes")
+    elif reader.takes("COMMENT"):
+        reader.string()
+    elif reader.takes("TBLPROPERTIES") or reader.takes("OPTIONS"):
+        known = parts["properties"]
+        assert isinstance(known, dict)
+        parts["properties"] = known | properties(reader)
+    elif reader.takes("PARTITIONED", "BY") or reader.takes("PARTITIONED BY"):
+        parts["partitioned_by"] = _columns(reader)
+    else:
+        raise reader.wrong("USING, TBLPROPERTIES, PARTITIONED BY, LOCATION, COMMENT or AS is expected")
+
+
+def _columns(reader: Reader) -> tuple[ColumnDef, ...]:
+    """Columns in parentheses; those of PARTITIONED BY may have no type."""
+    reader.need("(")
+    found = [_column(reader)]
+    while reader.takes(","):
+        found.append(_column(reader))
+    reader.need(")")
+    return tuple(found)
+
+
+def _column(reader: Reader) -> ColumnDef:
+    at, name = reader.at, reader.dotted()
+    kind = "" if reader.word() in {",", ")"} else _type(reader)
+    nullable = not reader.takes("NOT", "NULL")
+    if reader.takes("COMMENT"):
+        reader.string()
+    if reader.word() in {"FIRST", "AFTER"}:
+        raise NotSupportedError(
+            f"SQL, {place(reader.text, reader.at)}: a column is added behind the others; read it at another place"
+        )
+    if reader.word() in {"DEFAULT", "GENERATED"}:
+        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: columns with {reader.word()}")
+    return ColumnDef(name, kind, at, nullable)
+
+
+def _type(reader: Reader) -> str:
+    """A type as it's written; sqlglot may read `>>` as one word."""
+    begin, depth = reader.at, 0
+    while reader.more:
+        word = reader.word()
+        if depth <= 0 and word in {",", ")", "NOT", "COMMENT", "FIRST", "AFTER", "DEFAULT", "GENERATED"}:
+            break
+        depth += word.count("<") + word.count("(") - word.count(">") - word.count(")")
+        reader.position += 1
+    end = int(reader.tokens[reader.position - 1].end) + 1
+    return reader.text[begin:end]
+
+
+def _create_index(reader: Reader) -> Statement:
+    exists_ok = _exists(reader, "NOT")
+    name = reader.name("the index's name")
+    reader.need("ON")
+    reader.takes("TABLE")
+    table = reader.table()
+    kind = reader.name("a kind of index") if reader.takes("USING") else ""
+    columns = reader.names() if reader.sees("(") else ()
+    options = properties(reader) if reader.takes("OPTIONS") else {}
+    return CreateIndex(name, table, kind.lower(), columns, options, exists_ok)
+
+
+def _drop(reader: Reader) -> Statement | None:
+    reader.need("DROP")
+    if reader.takes("INDEX"):
+        exists_ok = _exists(reader)
+        name = reader.name("the index's name")
+        reader.need("ON")
+        reader.takes("TABLE")
+        return DropIndex(name, reader.table(), exists_ok)
+    if not reader.takes("TABLE"):
+        return None
+    exists_ok = _exists(reader)
+    table = reader.table()
+    return DropTable(table, exists_ok, purge=reader.takes("PURGE"))
+
+
+def _truncate(reader: Reader) -> Statement:
+    reader.need("TRUNCATE")
+    reader.need("TABLE")
+    return Truncate(reader.table(), partition(reader))
+
+
+def _alter(reader: Reader) -> Statement | None:
+    reader.need("ALTER")
+    if not reader.takes("TABLE"):
+        return None
+    table = reader.table()
+    begin = reader.at
+    word = reader.word()
+    reader.position += 1
+    read = _CHANGES.get(word)
+    if read is None:
+        raise reader.wrong("ADD, RENAME, DROP, ALTER, CHANGE, SET or UNSET is expected", begin)
+    return read(reader, table)
+
+
+def _add(reader: Reader, table: TableName) -> Alter:
+    if reader.takes("COLUMNS"):
+        return Alter(table, Change.ADD_COLUMNS, columns=_columns(reader))
+    if reader.takes("COLUMN"):
+        inside = reader.sees("(")
+        return Alter(table, Change.ADD_COLUMNS, columns=_columns(reader) if inside else (_column(reader),))
+    raise reader.wrong("COLUMNS is expected: partitions come with their records")
+
+
+def _rename(reader: Reader, table: TableName) -> Alter:
+    if reader.takes("COLUMN"):
+        old = reader.dotted()
+        reader.need("TO")
+        return Alter(table, Change.RENAME_COLUMN, names=(old, reader.dotted()))
+    reader.need("TO")
+    return Alter(table, Change.RENAME, names=reader.table().parts)
+
+
+def _drop_part(reader: Reader, table: TableName) -> Alter:
+    exists_ok = _exists(reader)
+    if reader.sees("PARTITION"):
+        found = Alter(table, Change.DROP_PARTITION, partition=partition(reader), exists_ok=exists_ok)
+        reader.takes("PURGE")
+        return found
+    reader.one_of("COLUMN", "COLUMNS")
+    exists_ok = exists_ok or _exists(reader)
+    names = reader.names() if reader.sees("(") else (reader.dotted(),)
+    return Alter(table, Change.DROP_COLUMNS, names=names, exists_ok=exists_ok)
+
+
+def _change_column(reader: Reader, table: TableName) -> Alter:
+    """`ALTER COLUMN a TYPE t` and `CHANGE COLUMN a b t`."""
+    reader.takes("COLUMN")
+    at, name = reader.at, reader.dotted()
+    if reader.takes("TYPE"):
+        return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, _type(reader), at),))
+    if reader.word() in {"SET", "DROP", "COMMENT", "FIRST", "AFTER"}:
+        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: of a column, its type can be changed: TYPE …")
+    new = _column(reader)
+    if new.name.lower() != name.lower():
+        raise NotSupportedError(f"SQL, {place(reader.text, at)}: to rename a column, write RENAME COLUMN a TO b")
+    return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, new.type, new.at),))
+
+
+def _set(reader: Reader, table: TableName) -> Alter:
+    if not reader.takes("TBLPROPERTIES"):
+        raise reader.wrong("TBLPROPERTIES is expected")
+    return Alter(table, Change.SET_PROPERTIES, properties=properties(reader))
+
+
+def _unset(reader: Reader, table: TableName) -> Alter:
+    if not reader.takes("TBLPROPERTIES"):
+        raise reader.wrong("TBLPROPERTIES is expected")
+    exists_ok = _exists(reader)
+    reader.need("(")
+    names = [_key(reader)]
+    while reader.takes(","):
+        names.append(_key(reader))
+    reader.need(")")
+    return Alter(table, Change.UNSET_PROPERTIES, names=tuple(names), exists_ok=exists_ok)
+
+
+_CHANGES: Mapping[str, Callable[[Reader, TableName], Alter]] = {
+    "ADD": _add,
+    "RENAME": _rename,
+    "DROP": _drop_part,
+    "ALTER": _change_column,
+    "CHANGE": _change_column,
+    "SET": _set,
+    "UNSET": _unset,
+}
+
+
+def _show(reader: Reader) -> Statement | None:
+    reader.need("SHOW")
+    if reader.takes("TABLES"):
+        if reader.word() in {"FROM", "IN"}:
+            reader.position += 1
+            reader.name("a database")
+        like = reader.string() if reader.takes("LIKE") or reader.is_string() else None
+        return Show("tables", like=like)
+    if reader.takes("PARTITIONS"):
+        table = reader.table()
+        return Show("partitions", table, partition(reader))
+    if reader.word() in {"INDEXES", "INDEX"}:
+        reader.position += 1
+        reader.one_of("FROM", "IN", "ON")
+        return Show("indexes", reader.table())
+    if reader.takes("TBLPROPERTIES"):
+        return Show("tblproperties", reader.table(), like=reader.inside("a key").text if reader.sees("(") else None)
+    if reader.takes("CREATE", "TABLE"):
+        return Show("create table", reader.table())
+    if reader.takes("COLUMNS"):
+        reader.one_of("FROM", "IN")
+        return Show("columns", reader.table())
+    return None
+
+
+def _describe(reader: Reader) -> Statement | None:
+    reader.position += 1
+    if reader.word() in {"QUERY", "FUNCTION", "DATABASE", "SCHEMA", "HISTORY", "SELECT", "WITH"}:
+        return None
+    reader.takes("TABLE")
+    extended = reader.takes("EXTENDED") or reader.takes("FORMATTED")
+    return Show("extended" if extended else "describe", reader.table())
+
+
+READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
+    "CREATE": _create,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "ALTER": _alter,
+    "SHOW": _show,
+    "DESCRIBE": _describe,
+    "DESC": _describe,
+}
+"""By the first word, what reads a statement; it returns None for one that the engine is to run."""

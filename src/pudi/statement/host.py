@@ -1,0 +1,178 @@
+"""What runs statements: the protocol that Spark and the local engine implement, and the tables that a session knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pudi.errors import InvalidArgumentError, SetupError
+from pudi.scan import Scan
+from pudi.statement.names import TableUse
+from pudi.statement.tree import TableName, Text
+from pudi.table import Table
+
+_TABLE = "pudi.sql.table."
+WAREHOUSE = "pudi.sql.warehouse"
+"""The setting with the folder of tables that are created without LOCATION."""
+_OWN = "pudi.sql."
+
+
+class Settings(Protocol):
+    """The settings of a session: what SET sets, and where the tables are that it knows."""
+
+    def get(self, key: str) -> str | None:
+        """The value of a key; None if it isn't set."""
+
+    def set(self, key: str, value: str) -> None:
+        """Set a key."""
+
+    def unset(self, key: str) -> None:
+        """Remove a key, if it's there."""
+
+    def items(self) -> Mapping[str, str]:
+        """All keys with their values."""
+
+
+class Host(Protocol):
+    """Runs queries and holds data as one engine does."""
+
+    settings: Settings
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session; None on the local engine."""
+
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | pa.Table]) -> Any:
+        """Run a query.
+
+        Args:
+            text: the query.
+            uses: the places of tables in it.
+            tables: what stands there.
+        """
+
+    def result(self, rows: pa.Table) -> Any:
+        """Few rows as the result of a statement."""
+
+    def columns(self, frame: Any) -> list[str]:
+        """The names of a query's columns."""
+
+    def fitted(self, frame: Any, columns: Sequence[pa.Field], constants: Sequence[tuple[pa.Field, object]] = ()) -> Any:
+        """The columns of a query, by place, as columns of a table: with their names and types.
+
+        Args:
+            frame: the query's rows.
+            columns: what its columns become.
+            constants: columns behind them that have one value in all rows.
+
+        Raises:
+            InvalidArgumentError: there are more or fewer columns, or a type that doesn't become the column's.
+        """
+
+    def schema(self, frame: Any) -> pa.Schema:
+        """The types of a query's columns, as a table holds them."""
+
+    def chosen(self, frame: Any, names: Sequence[str]) -> Any:
+        """Some columns of a query, by name."""
+
+    def known(self, name: TableName) -> Table | None:
+        """A table that was given to the session as an object."""
+
+    def warehouse(self) -> str | None:
+        """The folder of tables that are created without LOCATION, where no setting says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table that a session knows by name: where it is, and its properties that the table itself doesn't keep."""
+
+    path: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Catalog:
+    """The tables that a session knows by name: kept in its settings, or found in the warehouse.
+
+    Args:
+        host: the session.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def find(self, name: TableName) -> Entry | None:
+        """Return what is known of a table by name or path; None if nothing is."""
+        if name.path is not None:
+            return Entry(name.path)
+        value = self._host.settings.get(_TABLE + _key(name))
+        if value is not None:
+            kept = json.loads(value)
+            return Entry(kept["path"], kept.get("properties", {}))
+        return None
+
+    def location(self, name: TableName) -> str:
+        """Where a table goes that is created without LOCATION, as Spark names folders of databases.
+
+        Raises:
+            SetupError: there's no warehouse.
+        """
+        folder = self.warehouse()
+        if folder is None:
+            raise SetupError(f"table {name} has no place: add LOCATION '…', or SET {WAREHOUSE} = a folder for tables")
+        *databases, table = [part.lower() for part in name.parts]
+        inner = [f"{each}.db" for each in databases if each != "default"]
+        return "/".join((folder.rstrip("/"), *inner, table))
+
+    def warehouse(self) -> str | None:
+        """The folder of tables without LOCATION; None for none."""
+        return self._host.settings.get(WAREHOUSE) or self._host.warehouse()
+
+    def add(self, name: TableName, entry: Entry) -> None:
+        """Know a table."""
+        text = json.dumps({"path": entry.path, "properties": dict(entry.properties)})
+        self._host.settings.set(_TABLE + _key(name), text)
+
+    def remove(self, name: TableName) -> None:
+        """Know a table no more."""
+        self._host.settings.unset(_TABLE + _key(name))
+
+    def names(self) -> list[tuple[str, str]]:
+        """The tables that were named in the session: database and name, sorted."""
+        keys = [key.removeprefix(_TABLE) for key in self._host.settings.items() if key.startswith(_TABLE)]
+        return sorted((*key.rpartition(".")[::2],) for key in keys)
+
+    def options(self) -> dict[str, str]:
+        """The options for tables among the session's settings."""
+        found = self._host.settings.items().items()
+        return {k: v for k, v in found if k.startswith(("hoodie.", "pudi.")) and not k.startswith(_OWN)}
+
+
+def _key(name: TableName) -> str:
+    parts = [part.lower() for part in name.parts]
+    return ".".join(parts if len(parts) > 1 else ["default", *parts])
+
+
+class Rows:
+    """Rows of a result under construction, by Spark's names of types."""
+
+    _KINDS: Mapping[str, pa.DataType] = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+
+    @classmethod
+    def table(cls, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> pa.Table:
+        """The rows as a table; columns are pairs of name and type."""
+        found = list(rows)
+        if any(len(row) != len(columns) for row in found):
+            raise InvalidArgumentError(f"rows of {len(columns)} columns are expected")
+        arrays = [pa.array([row[n] for row in found], cls._KINDS[kind]) for n, (_, kind) in enumerate(columns)]
+        return pa.table(arrays, names=[name for name, _ in columns])

@@ -1,0 +1,241 @@
+"""MERGE INTO by `Table.merge`. What its expressions can't say of the source alone, the engine computes beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from pudi.action import CommitResult
+from pudi.errors import NotSupportedError
+from pudi.expr import parse
+from pudi.statement.reader import wrong
+from pudi.statement.session import Session, named
+from pudi.statement.tree import Merge, MergeAction, Text, When
+from pudi.table import Table
+
+_COMPUTED = "_pudi_computed_{}"
+
+
+def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult | None:
+    """Run a merge.
+
+    Raises:
+        InvalidArgumentError: a clause names a column that isn't there, or several rows of the source match one row.
+        NotSupportedError: an expression of both sides is beyond the language of `where`, or the condition of the match
+            is no equality.
+    """
+    source = session.query(Text(f"SELECT * FROM {statement.source.text}", statement.source.at - len("SELECT * FROM ")))
+    merging = _Merging(session, statement, table, session.host.columns(source))
+    on = merging.on()
+    for clause in statement.clauses:
+        merging.check(clause)
+    values = [merging.values(clause) for clause in statement.clauses]
+    conditions = [merging.condition(clause) for clause in statement.clauses]
+    if merging.computed:
+        source = merging.with_computed()
+    builder = table.merge(source, on, source_alias=merging.source, target_alias=merging.target)
+    for clause, new, condition in zip(statement.clauses, values, conditions, strict=True):
+        if clause.when is When.NOT_MATCHED:
+            builder = builder.when_not_matched_insert(new, condition)
+        elif clause.when is When.NOT_MATCHED_BY_SOURCE:
+            builder = (
+                builder.when_not_matched_by_source_delete(condition)
+                if clause.action == "delete"
+                else builder.when_not_matched_by_source_update(new or {}, condition)
+            )
+        elif clause.action == "delete":
+            builder = builder.when_matched_delete(condition)
+        else:
+            builder = builder.when_matched_update(new, condition)
+    with session.at(statement.clauses[0].at):
+        return builder.execute()
+
+
+@dataclass(slots=True)
+class _Merging:
+    """A merge on its way to the verb.
+
+    Attributes:
+        session: the statement's.
+        statement: the statement.
+        table: the table merged into.
+        columns: the names of the source's columns.
+        computed: expressions of the source alone that the engine computes.
+    """
+
+    session: Session
+    statement: Merge
+    table: Table
+    columns: Sequence[str]
+    computed: list[str] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """What the statement calls the source."""
+        alias = self.statement.source_alias
+        return alias if alias is not None else self.statement.source.text.rpartition(".")[2].strip("`") or "source"
+
+    @property
+    def target(self) -> str:
+        """What the statement calls the table."""
+        return self.statement.alias or self.statement.table.parts[-1]
+
+    def check(self, clause: MergeAction) -> None:
+        """See that a clause sets columns that the table has."""
+        for name, value in clause.values or ():
+            if named(self.table.schema.names, _bare(name, self.target)) is None:
+                known = ", ".join(self.table.schema.names)
+                raise wrong(self.session.text, value.at, f"the table has no column {name}; it has {known}")
+
+    def on(self) -> str:
+        """The condition of the match, of equalities of columns."""
+        text = self.statement.on
+        parts = []
+        with self.session.at(text):
+            for part in _conjuncts(self._parsed(text)):
+                if not isinstance(part, exp.EQ):
+                    raise NotSupportedError(
+                        f"ON takes equalities joined by AND, not {part.sql('spark')}: put other conditions into clauses"
+                    )
+                parts.append(" = ".join(self._side(side, text) for side in (part.this, part.expression)))
+        return " AND ".join(parts)
+
+    def _side(self, node: exp.Expression, text: Text) -> str:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, exp.Column):
+            return node.sql("spark")
+        if not self._of_source(node):
+            raise NotSupportedError(f"ON takes columns of the table itself, not {node.sql('spark')}")
+        return self._compute(node.sql("spark"))
+
+    def values(self, clause: MergeAction) -> dict[str, object] | None:
+        """The new values of a clause by column; None for all columns of the source."""
+        if clause.action == "delete":
+            return None
+        if clause.values is None:
+            return self._star(clause)
+        found: dict[str, object] = {}
+        for name, value in clause.values:
+            column = str(named(self.table.schema.names, _bare(name, self.target)))
+            if clause.action == "update" and self._keeps(column, value):
+                continue
+            found[column] = self._expression(value, clause)
+        if clause.action == "update" and not found:
+            raise wrong(self.session.text, clause.at, "an update must set a column that is no key")
+        return found
+
+    def _keeps(self, column: str, value: Text) -> bool:
+        """Whether an update sets a column, by which source and table are matched, to what it is."""
+        fixed = {*self.table.config.record_key_fields, *self.table.config.partition_fields}
+        if column not in fixed:
+            return False
+        node = self._parsed(value)
+        other = node.name.lower() if isinstance(node, exp.Column) else ""
+        pairs = [
+            {_qualified(side) for side in (p.this, p.expression)} for p in _conjuncts(self._parsed(self.statement.on))
+        ]
+        mine = {(self.target.lower(), column.lower()), ("", column.lower())}
+        theirs = {(self.source.lower(), other), ("", other)}
+        return any(pair & mine and pair & theirs for pair in pairs) or (
+            isinstance(node, exp.Column) and _qualified(node) in mine
+        )
+
+    def _star(self, clause: MergeAction) -> dict[str, object] | None:
+        """What `*` stands for: the table's columns of the names that the source has, its other columns left out."""
+        names = {name.lower(): name for name in self.columns}
+        extra = set(names) - {name.lower() for name in self.table.schema.names}
+        missing = [name for name in self.table.schema.names if name.lower() not in names]
+        if clause.action == "insert" and missing:
+            raise wrong(
+                self.session.text, clause.at, f"INSERT *: the source has no column {missing[0]}; name the columns"
+            )
+        spelt = all(names.get(name.lower(), name) == name for name in self.table.schema.names)
+        if not extra and not self.computed and spelt:
+            return None
+        fixed = {*self.table.config.record_key_fields, *self.table.config.partition_fields}
+        left_out = fixed if clause.action == "update" else set()
+        shared = [n for n in self.table.schema.names if n.lower() in names and n not in left_out]
+        return {name: f"{_quoted(self.source)}.{_quoted(names[name.lower()])}" for name in shared}
+
+    def condition(self, clause: MergeAction) -> str | None:
+        """The condition of a clause."""
+        return None if clause.condition is None else str(self._expression(clause.condition, clause))
+
+    def _expression(self, value: Text, clause: MergeAction) -> str:
+        """An expression in the language of `where`, or the name of the column that the engine computes it as."""
+        try:
+            with self.session.at(value):
+                parse(value.text)
+        except NotSupportedError as error:
+            node = self._parsed(value)
+            if clause.when is When.NOT_MATCHED_BY_SOURCE or not self._of_source(node):
+                raise NotSupportedError(
+                    f"{error.message}; of the source's columns alone, the engine computes any expression",
+                    table=self.table.path,
+                ) from error
+            return self._compute(value.text)
+        return value.text
+
+    def _parsed(self, text: Text) -> exp.Expression:
+        try:
+            tree = parse_one(text.text, dialect="spark")
+        except SqlglotError as error:
+            raise wrong(self.session.text, text.at, f"this is no expression: {_first_line(error)}") from error
+        assert isinstance(tree, exp.Expression)
+        return tree
+
+    def _of_source(self, node: exp.Expression) -> bool:
+        """Whether an expression needs columns of the source alone."""
+        mine = {name.lower() for name in self.table.schema.names}
+        theirs = {name.lower() for name in self.columns}
+        for column in node.find_all(exp.Column):
+            side = column.table.lower()
+            if side == self.source.lower() or (not side and column.name.lower() in theirs - mine):
+                continue
+            return False
+        return True
+
+    def _compute(self, sql: str) -> str:
+        if sql not in self.computed:
+            self.computed.append(sql)
+        return f"{_quoted(self.source)}.{_COMPUTED.format(self.computed.index(sql))}"
+
+    def with_computed(self) -> Any:
+        """The source with what the engine computes."""
+        columns = ", ".join(f"{sql} AS {_COMPUTED.format(number)}" for number, sql in enumerate(self.computed))
+        text = f"SELECT *, {columns} FROM {self.statement.source.text}"
+        if self.statement.source_alias is not None or text.endswith(")"):
+            text += f" AS {_quoted(self.source)}"
+        return self.session.query(Text(text, self.statement.source.at))
+
+
+def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _qualified(node: exp.Expression) -> tuple[str, str]:
+    return (node.table.lower(), node.name.lower()) if isinstance(node, exp.Column) else ("", "")
+
+
+def _bare(name: str, alias: str) -> str:
+    first, dot, rest = name.partition(".")
+    return rest if dot and first.lower() == alias.lower() else name
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,216 @@
+"""The tables that a query names: where they stand in its text, and how it reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects import Spark
+from sqlglot.errors import SqlglotError
+
+from pudi.errors import NotSupportedError
+from pudi.statement.reader import place
+from pudi.statement.tree import TableName, Text
+
+_Node = Any
+"""A node of sqlglot's tree, whose type has another name in each release."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableUse:
+    """A table, or a function that gives one, in a query.
+
+    Attributes:
+        name: the table's name; of a function its name.
+        start: where it begins in the query.
+        end: where it ends, with TIMESTAMP AS OF.
+        alias: what the query calls it, if it doesn't say so itself; empty if it does.
+        as_of: the moment to read it at.
+        arguments: those of a function; None for a table.
+        columns: the columns that the query may need, in lower case; None for all.
+        where: a condition on its rows that the query states too, for skipping files.
+    """
+
+    name: TableName
+    start: int
+    end: int
+    alias: str
+    as_of: str | None = None
+    arguments: tuple[object, ...] | None = None
+    columns: frozenset[str] | None = None
+    where: str | None = None
+
+
+def uses_of(query: Text, functions: Sequence[str]) -> list[TableUse]:
+    """Find the tables and table-valued functions of a query, in the order of their places.
+
+    A query that sqlglot can't read has none: the engine says what is wrong with it.
+
+    Args:
+        query: the query.
+        functions: names of the functions.
+
+    Raises:
+        NotSupportedError: a table is read at a moment that is no constant.
+    """
+    try:
+        tree = parse_one(query.text, dialect="spark")
+    except (SqlglotError, RecursionError):
+        return []
+    if tree is None or isinstance(tree, exp.Command):
+        return []
+    needed = _needed(tree)
+    found = [_use(query, node, needed, functions) for node in tree.find_all(exp.Table) if not _is_cte(node)]
+    return sorted((use for use in found if use is not None), key=lambda use: use.start)
+
+
+def replaced(query: Text, uses: Sequence[TableUse], view_of: Callable[[int], str], escape: Callable[[str], str]) -> str:
+    """The text of a query with its tables replaced.
+
+    Args:
+        query: the query.
+        uses: the tables to replace.
+        view_of: by the number of a use, what stands in its place.
+        escape: what becomes of the text between.
+    """
+    pieces, done = [], 0
+    for number, use in enumerate(uses):
+        alias = f" AS `{use.alias.replace('`', '``')}`" if use.alias else ""
+        pieces += [escape(query.text[done : use.start]), view_of(number), escape(alias)]
+        done = use.end
+    return "".join((*pieces, escape(query.text[done:])))
+
+
+def _needed(tree: _Node) -> frozenset[str] | None:
+    """Every name in a query: a column that it needs is among them, unless it has a star."""
+    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
+    if stars or any(join.args.get("method") == "NATURAL" for join in tree.find_all(exp.Join)):
+        return None
+    return frozenset(node.name.lower() for node in tree.find_all(exp.Identifier))
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a name is that of a query in WITH, rather than of a table."""
+    if table.args.get("db") or not table.name:
+        return False
+    node: _Node = table
+    inside: list[_Node] = []
+    while node is not None:
+        inside.append(node)
+        named = node.args.get("with_") or node.args.get("with")
+        for cte in named.expressions if named is not None else ():
+            if any(each is cte for each in inside):
+                break  # a query in WITH sees those before it
+            if cte.alias.lower() == table.name.lower():
+                return True
+        node = node.parent
+    return False
+
+
+def _use(query: Text, node: exp.Table, needed: frozenset[str] | None, functions: Sequence[str]) -> TableUse | None:
+    if isinstance(node.this, exp.Func):
+        return _function(query, node, functions)
+    parts = [part for part in (node.args.get(key) for key in ("catalog", "db", "this")) if part is not None]
+    spans = [part.meta for part in parts]
+    if not all(isinstance(part, exp.Identifier) and "start" in span for part, span in zip(parts, spans, strict=True)):
+        return None
+    start, end = spans[0]["start"], spans[-1]["end"] + 1
+    start, end = _unquoted(query.text, start, end)
+    name = TableName(tuple(part.name for part in parts), query.at + start)
+    as_of, end = _moment(query, node, end)
+    alias = "" if node.alias else parts[-1].name if name.path is None else ""
+    return TableUse(name, start, end, alias, as_of, columns=needed, where=_pushed(node))
+
+
+def _unquoted(text: str, start: int, end: int) -> tuple[int, int]:
+    """The places of a name with its quotes: sqlglot's leave them out in some releases."""
+    if start > 0 and text[start] != "`" and text[start - 1] == "`":
+        start -= 1
+    if end < len(text) and text[end - 1] != "`" and text[end] == "`" and text[start:end].count("`") % 2:
+        end += 1
+    return start, end
+
+
+def _moment(query: Text, node: exp.Table, end: int) -> tuple[str | None, int]:
+    version = node.args.get("version")
+    if version is None:
+        return None, end
+    moment = version.expression
+    tokens = [token for token in Spark().tokenize(query.text) if token.start >= end]
+    words = [query.text[token.start : token.end + 1].upper() for token in tokens[:6]]
+    skip = next((n for n, word in enumerate(words) if word == "OF"), None)
+    simple = isinstance(moment, exp.Literal) and skip is not None and skip + 1 < len(tokens)
+    if not simple:
+        raise NotSupportedError(f"SQL, {place(query.text, end)}: AS OF takes an instant or a time as a constant")
+    assert skip is not None
+    return str(moment.this), int(tokens[skip + 1].end) + 1
+
+
+def _function(query: Text, node: exp.Table, functions: Sequence[str]) -> TableUse | None:
+    name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+    if name not in functions:
+        return None
+    arguments = []
+    for each in node.this.expressions:
+        if not isinstance(each, exp.Literal | exp.Boolean):
+            raise NotSupportedError(f"{name} takes constants, not {each.sql('spark')}")
+        arguments.append(each.this)
+    start = _call_at(query.text, name)
+    depth, end = 0, start
+    for token in Spark().tokenize(query.text):
+        if token.start < start:
+            continue
+        word = query.text[token.start : token.end + 1]
+        depth += (word == "(") - (word == ")")
+        if word == ")" and depth == 0:
+            end = token.end + 1
+            break
+    return TableUse(
+        TableName((name,), query.at + start), start, end, "" if node.alias else name, None, tuple(arguments)
+    )
+
+
+def _call_at(text: str, name: str) -> int:
+    return text.lower().index(name)
+
+
+def _pushed(node: exp.Table) -> str | None:
+    """Those parts of the WHERE around a table that say something of its columns alone, and mean the same everywhere."""
+    select: _Node = node.parent_select
+    source = select.args.get("from_") or select.args.get("from") if isinstance(select, exp.Select) else None
+    alone = (
+        source is not None and source.this is node and not select.args.get("joins") and not select.args.get("laterals")
+    )
+    where = select.args.get("where") if alone else None
+    if where is None:
+        return None
+    parts = [part.sql("spark") for part in _conjuncts(where.this) if _is_plain(part, node.alias_or_name)]
+    return " AND ".join(f"({part})" for part in parts) or None
+
+
+def _conjuncts(node: _Node) -> Iterator[_Node]:
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _is_plain(node: _Node, _: str) -> bool:
+    if isinstance(node, exp.Paren):
+        return _is_plain(node.this, _)
+    if isinstance(node, exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+        sides = (node.this, node.expression)
+        return any(isinstance(a, exp.Column) and not a.args.get("table") and isinstance(b, exp.Literal)
+                   for a, b in (sides, sides[::-1]))  # fmt: skip
+    if isinstance(node, exp.In):
+        plain = isinstance(node.this, exp.Column) and not node.this.args.get("table") and node.expressions
+        return bool(plain) and all(isinstance(value, exp.Literal) for value in node.expressions)
+    return (
+        isinstance(node, exp.Between)
+        and isinstance(node.this, exp.Column)
+        and not node.this.args.get("table")
+        and all(isinstance(node.args[key], exp.Literal) for key in ("low", "high"))
+    )

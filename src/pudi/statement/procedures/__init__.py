@@ -1,0 +1,1 @@
+"""Hudi's procedures for CALL, by the verbs of a table."""

@@ -1,0 +1,134 @@
+"""Procedures about a table itself: its properties, version, partitions and files."""
+
+from __future__ import annotations
+
+from pudi.errors import InvalidArgumentError
+from pudi.statement.procedures.procedure import (
+    FILTER,
+    PATH,
+    TABLE,
+    THE_TABLE,
+    Arguments,
+    Parameter,
+    Procedure,
+    Rows,
+    limit,
+)
+
+_VERSIONS = {"SIX": 6, "EIGHT": 8, "NINE": 9}
+_TO_VERSION = Parameter("to_version", required=True)
+
+
+def _properties(arguments: Arguments) -> Rows:
+    return sorted(arguments.table.config.raw.items())[: arguments.number("limit")]
+
+
+def _to_version(arguments: Arguments) -> Rows:
+    text = arguments.text("to_version").upper()
+    version = _VERSIONS.get(text, int(text) if text.isdecimal() else 0)
+    arguments.table.upgrade(version, spark=arguments.spark)
+    return [(True,)]
+
+
+def _paths(arguments: Arguments, name: str) -> list[str]:
+    """The partitions that a text names, separated by commas, `*` standing for any text."""
+    known = arguments.table.partitions()
+    found: list[str] = []
+    for wanted in filter(None, (part.strip() for part in arguments.text(name).split(","))):
+        found += [p for p in known if p.startswith(wanted[:-1])] if wanted.endswith("*") else [wanted]
+    return found
+
+
+def _drop_partition(arguments: Arguments) -> Rows:
+    arguments.table.delete_partitions(_paths(arguments, "partition"))
+    return [("Success",)]
+
+
+def _truncate(arguments: Arguments) -> Rows:
+    table = arguments.table
+    paths = _paths(arguments, "partitions")
+    done = table.delete_partitions(paths) if paths else table.insert_overwrite_table(table.schema.empty_table())
+    return [("SUCCESS", 0 if done is None else int(done.duration * 1000))]
+
+
+def _fsview(arguments: Arguments, *, latest: bool) -> Rows:
+    if arguments.text("max_instant"):
+        raise InvalidArgumentError("max_instant: read the files of a moment by Table.files(as_of=…)")
+    wanted = arguments.text("partition_path") if latest else arguments.text("path_regex")
+    chosen = None if wanted in {"ALL_PARTITIONS", ""} else [wanted.strip("*/")]
+    found = arguments.table.files(everything=not latest, partitions=chosen)[: arguments.number("limit")]
+    for each in found:
+        logs = f"[{', '.join(each.log_files)}]"
+        row = (each.partition, each.file_id, each.instant, each.base_file or "", each.base_bytes, len(each.log_files))
+        if not latest:
+            yield (*row, each.log_bytes, logs)
+        else:
+            share = each.log_bytes / each.base_bytes if each.base_bytes else 0.0
+            yield (*row, each.log_bytes, 0, each.log_bytes, 0.0, share, "[]", logs)
+
+
+def _partitions(arguments: Arguments) -> Rows:
+    return [(path,) for path in arguments.table.partitions()]
+
+
+def _files(arguments: Arguments) -> Rows:
+    wanted = arguments.text("partition")
+    found = arguments.table.files(everything=True, partitions=[wanted] if wanted else None)
+    names = [path for each in found for path in (*([each.base_file] if each.base_file else ()), *each.log_files)]
+    return [(name.rpartition("/")[2],) for name in sorted(names)][: arguments.number("limit")]
+
+
+_VIEW = (
+    Parameter("max_instant", default=""), Parameter("include_max", "boolean", False),
+    Parameter("include_in_flight", "boolean", False), Parameter("exclude_compaction", "boolean", False), limit(10),
+    Parameter("path_regex", default="ALL_PARTITIONS"), FILTER,
+)  # fmt: skip
+_SLICE = (
+    ("partition", "string"), ("file_id", "string"), ("base_instant", "string"), ("data_file", "string"),
+    ("data_file_size", "bigint"), ("num_delta_files", "bigint"), ("total_delta_file_size", "bigint"),
+)  # fmt: skip
+
+PROCEDURES = (
+    Procedure(
+        "show_table_properties", "Table.config", (TABLE, PATH, limit(10), FILTER),
+        (("key", "string"), ("value", "string")), _properties,
+    ),
+    Procedure("upgrade_table", "Table.upgrade", (THE_TABLE, _TO_VERSION), (("result", "boolean"),), _to_version),
+    Procedure("downgrade_table", "Table.upgrade", (THE_TABLE, _TO_VERSION), (("result", "boolean"),), _to_version),
+    Procedure(
+        "drop_partition", "Table.delete_partitions", (THE_TABLE, Parameter("partition", required=True)),
+        (("result", "string"),), _drop_partition,
+    ),
+    Procedure(
+        "truncate_table", "Table.insert_overwrite_table", (THE_TABLE, Parameter("partitions")),
+        (("result", "string"), ("time_cost", "bigint")), _truncate,
+    ),
+    Procedure(
+        "show_fsview_all", "Table.files", (TABLE, PATH, *_VIEW), (*_SLICE, ("delta_files", "string")),
+        lambda a: _fsview(a, latest=False),
+    ),
+    Procedure(
+        "show_fsview_latest", "Table.files",
+        (
+            TABLE, PATH, *_VIEW, Parameter("partition_path", default="ALL_PARTITIONS"),
+            Parameter("merge", "boolean", True),
+        ),
+        (
+            *_SLICE, ("delta_size_compaction_scheduled", "bigint"), ("delta_size_compaction_unscheduled", "bigint"),
+            ("delta_to_base_radio_compaction_scheduled", "double"),
+            ("delta_to_base_radio_compaction_unscheduled", "double"),
+            ("delta_files_compaction_scheduled", "string"), ("delta_files_compaction_unscheduled", "string"),
+        ),
+        lambda a: _fsview(a, latest=True),
+    ),
+    Procedure(
+        "show_metadata_table_partitions", "Table.partitions", (TABLE, PATH, FILTER),
+        (("partition", "string"),), _partitions,
+    ),
+    Procedure(
+        "show_metadata_table_files", "Table.files",
+        (TABLE, PATH, Parameter("partition", default=""), limit(100), FILTER),
+        (("file_path", "string"),), _files,
+    ),
+)  # fmt: skip
+"""The procedures of this module."""

@@ -1,0 +1,206 @@
+"""Procedures that run table services, and show their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pudi.config import ArchiveOptions, CleanOptions, ClusteringOptions, TtlOptions
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
+from pudi.table import Table
+
+_OPTIONS = Parameter("options")
+
+
+def _plans(table: Table, service: str, count: int) -> list[Sequence[object]]:
+    """Plans of a service, newest first: instant, number of file groups, state, partitions."""
+    rows: list[Sequence[object]] = []
+    for each in table.service_plans(service)[:count]:
+        rows.append((each.instant, each.groups, each.state, ",".join(each.partitions)))
+    return rows
+
+
+def _run_compaction(arguments: Arguments) -> Rows:
+    table, op = arguments.table, arguments.text("op").lower()
+    options = arguments.options()
+    if op == "schedule":
+        instant = table.schedule("compaction", options=options)
+        return [row[:3] for row in _plans(table, "compaction", 1) if instant is not None]
+    if op not in {"run", "execute", "scheduleandexecute"}:
+        raise InvalidArgumentError(f"op {op!r}: it is schedule, run (execute) or scheduleAndExecute")
+    wanted = {str(arguments.values["timestamp"])} if arguments.has("timestamp") else set()
+    wanted |= {each.strip() for each in arguments.text("instants").split(",") if each.strip()}
+    pending = [row for row in _plans(table, "compaction", 1 << 30) if row[2] != "COMPLETED"]
+    missing = wanted - {str(row[0]) for row in pending}
+    if missing:
+        raise InvalidArgumentError(f"there is no pending compaction {min(missing)}", table=table.path)
+    if wanted and len(wanted) < len(pending):
+        raise NotSupportedError("one of several pending compactions: run all of them", table=table.path)
+    if op == "scheduleandexecute":
+        table.schedule("compaction", options=options)
+        pending = [row for row in _plans(table, "compaction", 1 << 30) if row[2] != "COMPLETED"]
+    table.run_pending(spark=arguments.spark, options=options)
+    done = {row[0]: row for row in _plans(table, "compaction", 1 << 30)}
+    return [done.get(row[0], row)[:3] for row in pending]
+
+
+def _run_clustering(arguments: Arguments) -> Rows:
+    table, op = arguments.table, arguments.text("op").lower() or "scheduleandexecute"
+    if op not in {"schedule", "execute", "scheduleandexecute"}:
+        raise InvalidArgumentError(f"op {op!r}: it is schedule, execute or scheduleAndExecute")
+    if arguments.has("instants") or arguments.has("partition_regex_pattern"):
+        raise NotSupportedError("run_clustering with instants or partition_regex_pattern", table=table.path)
+    options = arguments.options(
+        order=ClusteringOptions.sort_columns.key,
+        order_strategy=ClusteringOptions.layout.key,
+        selected_partitions=ClusteringOptions.selected.key,
+    )
+    before = {row[0] for row in _plans(table, "clustering", 1 << 30) if row[2] == "COMPLETED"}
+    if op == "schedule":
+        instant = table.schedule("clustering", options=options)
+        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] == instant]
+    elif op == "execute":
+        table.run_pending(spark=arguments.spark, options=options)
+        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] not in before]
+    else:
+        where = arguments.text("predicate") or None
+        table.cluster(where=where, spark=arguments.spark, options=options)
+        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] not in before]
+    return _shown(rows, arguments)
+
+
+def _shown(rows: Sequence[Sequence[object]], arguments: Arguments) -> Rows:
+    shown = arguments.true("show_involved_partition")
+    return [(*row[:3], row[3] if shown else "*") for row in rows]
+
+
+def _run_clean(arguments: Arguments) -> Rows:
+    table = arguments.table
+    options = arguments.options(
+        clean_policy=CleanOptions.policy.key,
+        retain_commits=CleanOptions.commits_retained.key,
+        hours_retained=CleanOptions.hours_retained.key,
+        file_versions_retained=CleanOptions.versions_retained.key,
+        trigger_max_commits=CleanOptions.trigger_commits.key,
+    )
+    if arguments.text("trigger_strategy").upper() not in {"", "NUM_COMMITS"}:
+        raise NotSupportedError(f"trigger_strategy {arguments.text('trigger_strategy')}", table=table.path)
+    result = table.clean(spark=arguments.spark, options=options)
+    if result is None:
+        return []
+    kept = table.instant_content(result.instant)
+    return [
+        (
+            result.instant, int(result.duration * 1000), result.files_deleted, kept.get("earliestCommitToRetain"),
+            None, kept.get("version"),
+        )
+    ]  # fmt: skip
+
+
+def _show_cleans(arguments: Arguments) -> Rows:
+    table = arguments.table
+    rows = []
+    for each in [e for e in table.history() if e.action == "clean" and e.state == "completed"]:
+        kept = table.instant_content(each.instant)
+        done = None if each.completed is None else each.completed.strftime("%Y%m%d%H%M%S%f")[:17]
+        rows.append(
+            (
+                each.instant, done, "clean", kept.get("startCleanTime"), kept.get("timeTakenInMillis"),
+                kept.get("totalFilesDeleted"), kept.get("earliestCommitToRetain"),
+                kept.get("lastCompletedCommitTimestamp"), kept.get("version"),
+            )
+        )  # fmt: skip
+    return rows[: arguments.number("limit")]
+
+
+def _archive(arguments: Arguments) -> Rows:
+    options = {
+        ArchiveOptions.keep_min_commits.key: str(arguments.values["min_commits"]),
+        ArchiveOptions.keep_max_commits.key: str(arguments.values["max_commits"]),
+        CleanOptions.commits_retained.key: str(arguments.values["retain_commits"]),
+    }
+    arguments.table.archive(options=options)
+    return [(0,)]
+
+
+def _run_ttl(arguments: Arguments) -> Rows:
+    table = arguments.table
+    before = set(table.partitions())
+    options = arguments.options(
+        ttl_policy=TtlOptions.strategy.key,
+        retain_days=TtlOptions.days.key,
+    )
+    table.run_ttl(spark=arguments.spark, options=options)
+    return [(partition,) for partition in sorted(before - set(table.partitions()))]
+
+
+_COMPACTION = (("timestamp", "string"), ("operation_size", "int"), ("state", "string"))
+_CLUSTERING = (
+    ("timestamp", "string"), ("input_group_size", "int"), ("state", "string"), ("involved_partitions", "string"),
+)  # fmt: skip
+_PARTITIONS = Parameter("show_involved_partition", "boolean", False)
+
+PROCEDURES = (
+    Procedure(
+        "run_compaction", "Table.compact",
+        (
+            Parameter("op", required=True), TABLE, PATH, Parameter("timestamp", "bigint"), _OPTIONS,
+            Parameter("instants"), Parameter("limit", "int"),
+        ),
+        _COMPACTION, _run_compaction,
+    ),
+    Procedure(
+        "show_compaction", "Table.service_plans", (TABLE, PATH, limit(20)), _COMPACTION,
+        lambda a: [row[:3] for row in _plans(a.table, "compaction", a.number("limit"))],
+    ),
+    Procedure(
+        "run_clustering", "Table.cluster",
+        (
+            TABLE, PATH, Parameter("predicate"), Parameter("order"), _PARTITIONS, Parameter("op"),
+            Parameter("order_strategy"), _OPTIONS, Parameter("instants"), Parameter("selected_partitions"),
+            Parameter("partition_regex_pattern"), Parameter("limit", "int"),
+        ),
+        _CLUSTERING, _run_clustering,
+    ),
+    Procedure(
+        "show_clustering", "Table.service_plans", (TABLE, PATH, limit(20), _PARTITIONS), _CLUSTERING,
+        lambda a: _shown(_plans(a.table, "clustering", a.number("limit")), a),
+    ),
+    Procedure(
+        "run_clean", "Table.clean",
+        (
+            THE_TABLE, Parameter("schedule_in_line", "boolean", True), Parameter("clean_policy"),
+            Parameter("retain_commits", "int"), Parameter("hours_retained", "int"),
+            Parameter("file_versions_retained", "int"), Parameter("trigger_strategy"),
+            Parameter("trigger_max_commits", "int"), _OPTIONS,
+        ),
+        (
+            ("start_clean_time", "string"), ("time_taken_in_millis", "bigint"), ("total_files_deleted", "int"),
+            ("earliest_commit_to_retain", "string"), ("bootstrap_part_metadata", "string"), ("version", "int"),
+        ),
+        _run_clean,
+    ),
+    Procedure(
+        "show_cleans", "Table.history",
+        (THE_TABLE, limit(10), Parameter("showArchived", "boolean", False), Parameter("filter", default="")),
+        (
+            ("clean_time", "string"), ("state_transition_time", "string"), ("action", "string"),
+            ("start_clean_time", "string"), ("time_taken_in_millis", "bigint"), ("total_files_deleted", "int"),
+            ("earliest_commit_to_retain", "string"), ("last_completed_commit_timestamp", "string"), ("version", "int"),
+        ),
+        _show_cleans,
+    ),
+    Procedure(
+        "archive_commits", "Table.archive",
+        (
+            TABLE, PATH, Parameter("min_commits", "int", 20), Parameter("max_commits", "int", 30),
+            Parameter("retain_commits", "int", 10), Parameter("enable_metadata", "boolean", True),
+        ),
+        (("result", "int"),), _archive,
+    ),
+    Procedure(
+        "run_ttl", "Table.run_ttl", (THE_TABLE, Parameter("ttl_policy"), Parameter("retain_days", "int"), _OPTIONS),
+        (("deleted_partitions", "string"),), _run_ttl,
+    ),
+)  # fmt: skip
+"""The procedures of this module."""

@@ -1,0 +1,95 @@
+"""Run one statement on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pudi.config import option
+from pudi.context.lazy import lazy_module
+from pudi.statement import changes, shows, tables
+from pudi.statement.grammar import parse_statement
+from pudi.statement.host import Host, Rows
+from pudi.statement.session import Session
+from pudi.statement.tree import (
+    Alter,
+    Call,
+    CreateIndex,
+    CreateTable,
+    Delete,
+    DropIndex,
+    DropTable,
+    Insert,
+    Merge,
+    Query,
+    SetOption,
+    Show,
+    Statement,
+    Text,
+    Truncate,
+    Update,
+)
+
+procedures = lazy_module("pudi.statement.procedures.call")
+
+_OWN = ("hoodie.", "pudi.")
+
+
+def run(host: Host, text: str) -> Any:
+    """Run a statement of Hudi's Spark SQL.
+
+    Args:
+        host: the engine.
+        text: the statement.
+
+    Returns:
+        Rows, as the engine has them: of a query its result; of a change one row that says what was done, or none.
+
+    Raises:
+        InvalidArgumentError: it's no statement; the message names line and column.
+        NotSupportedError: it's beyond what pudi runs; the message names it.
+        TableNotFoundError: there's no such table.
+    """
+    statement = parse_statement(text)
+    return _RUN[type(statement)](Session(host, text), statement)
+
+
+def _query(session: Session, statement: Query) -> Any:
+    return session.query(statement.text)
+
+
+def _set(session: Session, statement: SetOption) -> Any:
+    key, value = statement.key, statement.value
+    own = key is not None and key.startswith(_OWN)
+    if key is None or not (own or session.host.spark is None):
+        return session.host.query(Text(session.text, 0), [], [])
+    if value is not None:
+        if not key.startswith("pudi.sql.") and own:
+            with session.at(0):
+                option(key)
+        session.host.settings.set(key, value)
+    shown = session.host.settings.get(key)
+    rows = Rows.table((("key", "string"), ("value", "string")), [(key, shown if shown is not None else "<undefined>")])
+    return session.host.result(rows)
+
+
+def _call(session: Session, statement: Call) -> Any:
+    return procedures.call(session, statement)
+
+
+_RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
+    Query: _query,
+    SetOption: _set,
+    Call: _call,
+    CreateTable: tables.create_table,
+    DropTable: tables.drop_table,
+    Truncate: tables.truncate,
+    Alter: tables.alter,
+    CreateIndex: tables.create_index,
+    DropIndex: tables.drop_index,
+    Show: shows.show,
+    Insert: changes.insert,
+    Update: changes.update,
+    Delete: changes.delete,
+    Merge: changes.merge,
+}

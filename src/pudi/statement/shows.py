@@ -1,0 +1,98 @@
+"""SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pudi.schema import META_FIELDS
+from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type
+from pudi.statement.changes import constants_of
+from pudi.statement.host import Rows
+from pudi.statement.session import Session
+from pudi.statement.tree import Show
+from pudi.table import Table
+
+_Columns = tuple[tuple[str, str], ...]
+_COLUMNS: _Columns = (("col_name", "string"), ("data_type", "string"), ("comment", "string"))
+
+
+def show(session: Session, statement: Show) -> Any:
+    """Run SHOW or DESCRIBE."""
+    if statement.table is None:
+        found = [(database, name, False) for database, name in session.catalog.names()]
+        pattern = (statement.like or "*").lower().replace("%", "*")
+        kept = [row for row in found if any(fnmatch.fnmatch(row[1], each) for each in pattern.split("|"))]
+        columns: _Columns = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
+        return session.host.result(Rows.table(columns, kept))
+    columns, rows = _SHOWS[statement.what]
+    return session.host.result(Rows.table(columns, rows(session, statement, session.table(statement.table))))
+
+
+def _partitions(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    wanted = constants_of(session, table, statement.partition)
+    if wanted and len(wanted) == len(table.config.partition_fields):
+        return [(path,) for path in table.partitions() if path == table.partition_path(wanted)]
+    parts = [f"{name}={value}" for name, value in wanted.items()]
+    return [(path,) for path in table.partitions() if path and all(part in path.split("/") for part in parts)]
+
+
+def _properties(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    name = statement.table
+    assert name is not None
+    entry = session.entry(name)
+    kept = {} if entry is None else dict(entry.properties)
+    found = {**dict(table.config.raw), **kept}
+    wanted = (statement.like or "").strip("'\"`")
+    return sorted((key, value) for key, value in found.items() if not wanted or key == wanted)
+
+
+def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    config = table.config
+    columns = arrow_to_spark_ddl(table.schema)
+    facts = {"type": "mor" if config.table_type == "MERGE_ON_READ" else "cow"}
+    facts |= {"primaryKey": ",".join(config.record_key_fields)} if config.record_key_fields else {}
+    facts |= {"orderingFields": ",".join(config.ordering_fields)} if config.ordering_fields else {}
+    told = ", ".join(f"{key} = '{value}'" for key, value in facts.items())
+    by = f"\nPARTITIONED BY ({', '.join(config.partition_fields)})" if config.partition_fields else ""
+    text = (
+        f"CREATE TABLE {statement.table} ({columns})\nUSING hudi\nTBLPROPERTIES ({told}){by}\nLOCATION '{table.path}'"
+    )
+    return [(text,)]
+
+
+def _indexes(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    return [(each.name, each.kind, ",".join(each.columns)) for each in table.indexes()]
+
+
+def _names(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    return [(name,) for name in session.shown(table)]
+
+
+def _described(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    rows: list[Sequence[object]] = []
+    kinds = {field.name: arrow_to_spark_type(field).lower() for field in table.schema}
+    rows += [(name, "string" if name in META_FIELDS else kinds[name], None) for name in session.shown(table)]
+    if table.config.partition_fields:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [(name, kinds[name], None) for name in table.config.partition_fields if name in kinds]
+    return rows
+
+
+def _extended(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    facts = {"Name": table.config.table_name, "Provider": "hudi", "Location": table.path}
+    rows = [*_described(session, statement, table), ("", "", ""), ("# Detailed Table Information", "", "")]
+    return [*rows, *((key, value, "") for key, value in facts.items())]
+
+
+_Rows = Callable[[Session, Show, Table], Iterable[Sequence[object]]]
+_SHOWS: Mapping[str, tuple[_Columns, _Rows]] = {
+    "partitions": ((("partition", "string"),), _partitions),
+    "tblproperties": ((("key", "string"), ("value", "string")), _properties),
+    "create table": ((("createtab_stmt", "string"),), _create),
+    "indexes": ((("index_name", "string"), ("index_type", "string"), ("col_name", "string")), _indexes),
+    "columns": ((("col_name", "string"),), _names),
+    "describe": (_COLUMNS, _described),
+    "extended": (_COLUMNS, _extended),
+}
