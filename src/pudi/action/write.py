@@ -36,7 +36,14 @@ from pudi.action.single_key import names_single_key
 from pudi.action.table_keys import check_generated, key_generator
 from pudi.action.unchanged_since import planned, unchanged_since
 from pudi.action.verify_commit import SchemaSeen, verify
-from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, looks_up_globally
+from pudi.action.write_recipe import (
+    Placement,
+    WriteRecipe,
+    WriteRequest,
+    WriteSnapshot,
+    looks_up_globally,
+    take_nothing,
+)
 from pudi.action.write_rule import rule_of
 from pudi.action.write_settings import change_logging, combines, file_options, next_schema, writable_schema
 from pudi.concurrency import ConflictCheck
@@ -108,7 +115,8 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     is_global = looks_up_globally(operation, index)
     rule = rule_of(meta, operation, options, resolved, is_global=is_global, schema=seen.text)
     keys = key_generator(meta.config, resolved, names_single=names_single_key(meta, timeline, resolved))
-    check_generated(keys, operation, options, root)
+    if recipe.take is not take_nothing:  # records that are changed where they are keep their keys
+        check_generated(keys, operation, options, root)
     check_key_types(keys, schema, table=root)
     return WriteSnapshot(request, recipe, phases, timeline, seen, seen.text, None, index, rule, keys, unchanged)
 

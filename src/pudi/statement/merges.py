@@ -33,10 +33,14 @@ def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult
     on = merging.on()
     for clause in statement.clauses:
         merging.check(clause)
-    values = [merging.values(clause) for clause in statement.clauses]
     conditions = [merging.condition(clause) for clause in statement.clauses]
+    for clause in statement.clauses:
+        merging.values(clause)  # what must be computed decides what * stands for
+    values = [merging.values(clause) for clause in statement.clauses]
     if merging.computed:
         source = merging.with_computed()
+    if not table.config.record_key_fields:
+        raise NotSupportedError("MERGE INTO a table without record keys: create it with primaryKey", table=table.path)
     builder = table.merge(source, on, source_alias=merging.source, target_alias=merging.target)
     for clause, new, condition in zip(statement.clauses, values, conditions, strict=True):
         if clause.when is When.NOT_MATCHED:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.config import find_option
+from pudi.config import KEY_PREFIXES, find_option, resolve
 from pudi.config.option import Scope
 from pudi.config.table_options import TableOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
@@ -226,8 +226,8 @@ def _set_properties(session: Session, statement: Alter, table: Table) -> None:
     fixed = [key for key in statement.properties if _is_kept(key) or key.lower() in _SHORT]
     if fixed:
         raise NotSupportedError(f"{fixed[0]} says what the table is: it can't be set later", table=table.path)
+    resolve({key: value for key, value in statement.properties.items() if key.startswith(KEY_PREFIXES)})
     session.catalog.add(statement.table, Entry(entry.path, {**entry.properties, **statement.properties}))
-    session.find(statement.table)  # refuses options that there aren't
 
 
 def _unset_properties(session: Session, statement: Alter, table: Table) -> None:

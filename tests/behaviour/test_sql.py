@@ -1,0 +1,295 @@
+"""Statements of Hudi's Spark SQL by pudi: the rows that Hudi gave for them, on both engines; what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.statement import local
+from pudi.statement.procedures.call import PROCEDURES, WITHOUT
+from support.sql_cases import CHAINS, GOLDEN, Chain, is_wrong_in_hudi, run_chain
+
+Sql = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_SETTINGS", local._Settings())
+
+
+def run_local(text: str, **tables: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in pudi.sql(text, **tables).to_pylist()]
+
+
+def _compare(chain: Chain, path: Path, sql: Sql) -> None:
+    told = json.loads(GOLDEN.read_text(encoding="utf-8"))[chain.name]
+    for expected, found in zip(told, run_chain(chain, path, sql), strict=True):
+        about = f"{expected['statement']}\n{expected['query']}\n"
+        assert (expected["statement"], expected["query"]) == (found["statement"], found["query"])
+        if "rows" in expected and not is_wrong_in_hudi(chain.name, expected["statement"]):
+            assert "error" not in found, about + str(found.get("error"))
+            assert [list(row) for row in found["rows"]] == expected["rows"], about
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
+def test_hudis_rows_on_this_machine(chain: Chain, tmp_path: Path) -> None:
+    _compare(chain, tmp_path / "t", run_local)
+
+
+@pytest.mark.spark
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
+def test_hudis_rows_on_spark(chain: Chain, tmp_path: Path, spark: Any) -> None:
+    told = json.loads(GOLDEN.read_text(encoding="utf-8"))[chain.name]
+    name = "spark_sql_" + chain.name.replace(" ", "_")
+    found = run_chain(
+        chain, tmp_path / "t", lambda text: [tuple(row) for row in pudi.spark.sql(spark, text).collect()], name
+    )
+    for expected, given in zip(told, found, strict=True):
+        if "rows" in expected and not is_wrong_in_hudi(chain.name, expected["statement"]):
+            assert given.get("rows") == expected["rows"], (expected["statement"], expected["query"], given.get("error"))
+
+
+ROWS = {1: ("a", 10.0, "x"), 2: ("b", 20.0, "y"), 3: ("c", 30.0, "x")}
+SOURCE = {1: ("new", 11.0, "x"), 2: ("gone", 22.0, "y"), 9: ("in", 90.0, "z")}
+Row = tuple[str, float, str]
+
+MATCHED: dict[str, Callable[[Row, Row], Row | None]] = {
+    "": lambda old, new: old,
+    "WHEN MATCHED THEN UPDATE SET *": lambda old, new: new,
+    "WHEN MATCHED THEN UPDATE SET price = s.price + t.price": lambda old, new: (old[0], old[1] + new[1], old[2]),
+    "WHEN MATCHED THEN DELETE": lambda old, new: None,
+    "WHEN MATCHED AND s.name = 'gone' THEN DELETE WHEN MATCHED THEN UPDATE SET name = upper(s.name)": (
+        lambda old, new: None if new[0] == "gone" else (new[0].upper(), *old[1:])
+    ),
+}
+NEW: dict[str, Callable[[Row], Row | None]] = {
+    "": lambda new: None,
+    "WHEN NOT MATCHED THEN INSERT *": lambda new: new,
+    "WHEN NOT MATCHED AND s.price < 50 THEN INSERT *": lambda new: new if new[1] < 50 else None,
+}
+UNSOURCED: dict[str, Callable[[Row], Row | None]] = {
+    "": lambda old: old,
+    "WHEN NOT MATCHED BY SOURCE THEN DELETE": lambda old: None,
+    "WHEN NOT MATCHED BY SOURCE AND t.dt = 'x' THEN UPDATE SET t.price = t.price / 2": (
+        lambda old: (old[0], old[1] / 2, old[2]) if old[2] == "x" else old
+    ),
+    "WHEN NOT MATCHED BY SOURCE AND t.price > 100 THEN DELETE": lambda old: old,
+}
+
+
+def _values(rows: dict[int, Row]) -> str:
+    return ", ".join(f"({key}, '{name}', {price}, '{dt}')" for key, (name, price, dt) in rows.items())
+
+
+def _merged(matched: str, new: str, unsourced: str) -> list[tuple[Any, ...]]:
+    found: dict[int, Row | None] = {}
+    for key, old in ROWS.items():
+        found[key] = MATCHED[matched](old, SOURCE[key]) if key in SOURCE else UNSOURCED[unsourced](old)
+    found |= {key: NEW[new](row) for key, row in SOURCE.items() if key not in ROWS}
+    return sorted((key, *row) for key, row in found.items() if row is not None)
+
+
+PAIRS = [clauses for clauses in itertools.product(MATCHED, NEW, UNSOURCED) if any(clauses)]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_pairs_of_merge_clauses(kind: str, tmp_path: Path) -> None:
+    """All combinations of matched, not matched and not matched by source, against a model of plain dicts."""
+    assert len(PAIRS) == 59
+    for number, (matched, new, unsourced) in enumerate(PAIRS[:: 1 if kind == "cow" else 4]):
+        run_local(
+            f"CREATE TABLE t{number} (id INT, name STRING, price DOUBLE, dt STRING) USING hudi PARTITIONED BY (dt) "
+            f"TBLPROPERTIES (type = '{kind}', primaryKey = 'id') LOCATION '{tmp_path}/{number}'"
+        )
+        run_local(f"INSERT INTO t{number} VALUES {_values(ROWS)}")
+        columns = "a AS id, b AS name, CAST(c AS DOUBLE) AS price, d AS dt"
+        source = f"(SELECT {columns} FROM VALUES {_values(SOURCE)} AS v(a, b, c, d))"
+        run_local(f"MERGE INTO t{number} AS t USING {source} AS s ON t.id = s.id {matched} {new} {unsourced}")
+        found = run_local(f"SELECT id, name, price, dt FROM t{number} ORDER BY id")
+        assert found == _merged(matched, new, unsourced), (matched, new, unsourced)
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Iterator[str]:
+    run_local(
+        "CREATE TABLE trips (id INT, name STRING, fare DOUBLE, city STRING) USING hudi PARTITIONED BY (city) "
+        f"TBLPROPERTIES (primaryKey = 'id') LOCATION '{tmp_path}/trips'"
+    )
+    run_local("INSERT INTO trips VALUES (1, 'ann', 10.0, 'rome'), (2, 'bob', 20.0, 'oslo')")
+    return f"{tmp_path}/trips"
+
+
+WRONG = [
+    ("SELECT * FRM trips", "line 1"),
+    ("UPDATE trips SET nope = 1", "column 25, near '1': the table has no column nope"),
+    ("UPDATE trips SET id = 2", "id"),
+    ("UPDATE trips SET fare = 1 WHERE nope = 2", "column 33, near 'nope = 2'.*no column 'nope'"),
+    ("DELETE FROM nowhere", "column 13, near 'nowhere': there is no table nowhere"),
+    ("INSERT INTO trips VALUES (1, 'x')", "takes 4 columns.*the query has 2"),
+    ("INSERT INTO trips VALUES ('x', 'x', 1, 'x')", "column id"),
+    ("INSERT INTO trips PARTITION (town = 'x') SELECT 1", "town: partition columns are city"),
+    ("INSERT INTO trips (id, nope) VALUES (1, 2)", "no column nope"),
+    ("MERGE INTO trips USING (SELECT 1 AS id) s ON trips.id > s.id WHEN MATCHED THEN DELETE", "ON takes equalities"),
+    ("MERGE INTO trips t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET x = 1", "no column x"),
+    ("MERGE INTO trips t USING (SELECT 1 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *", "has no column name"),
+    ("ALTER TABLE trips ADD COLUMNS (x uuid)", "'uuid' is no type"),
+    ("ALTER TABLE trips DROP COLUMN nope", "nope"),
+    ("ALTER TABLE trips SET TBLPROPERTIES (type = 'mor')", "can't be set later"),
+    ("ALTER TABLE trips SET TBLPROPERTIES ('hoodie.nope' = '1')", "unknown option"),
+    ("SET hoodie.nope = 1", "unknown option"),
+    ("CREATE TABLE t (id INT) USING hudi", "add LOCATION"),
+    ("CREATE TABLE trips (id INT) USING hudi LOCATION '/tmp/x'", "already"),
+    ("CREATE TABLE u (id INT) USING hudi TBLPROPERTIES (primaryKey = 'nope') LOCATION '/tmp/pudi-none'", "nope"),
+    ("CALL show_commits()", "needs table"),
+    ("CALL show_commits(tabel => 'trips')", "no parameter tabel; there are table, limit"),
+    ("CALL nope(table => 'trips')", "no procedure nope"),
+    ("CALL show_timeline(table => 'trips', filter => 'x')", "with filter"),
+    ("SELECT * FROM hudi_table_changes('trips', 'latest_state')", "takes a table"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_what_is_wrong_is_said_with_its_place(trips: str, text: str, message: str) -> None:
+    before = run_local("SELECT * FROM trips ORDER BY id")
+    with pytest.raises(pudi.PudiError, match=message):
+        run_local(text)
+    assert run_local("SELECT * FROM trips ORDER BY id") == before
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT))
+def test_procedures_without_a_verb_are_refused_by_name(name: str) -> None:
+    with pytest.raises(pudi.NotSupportedError, match=name):
+        run_local(f"CALL {name}(table => 'trips')")
+
+
+def test_every_procedure_is_hudis(trips: str) -> None:
+    told = json.loads((GOLDEN.parent / "procedures.json").read_text(encoding="utf-8"))
+    assert set(told) == set(PROCEDURES) | WITHOUT
+    for name, procedure in PROCEDURES.items():
+        parameters, columns = told[name]
+        assert [(p.name, p.type, p.required) for p in procedure.parameters] == [(n, t, r) for n, t, r in parameters]
+        assert [list(column) for column in procedure.columns] == columns
+        text = run_local(f"CALL help(cmd => '{name}')")[0][0]
+        assert all(p.name in text for p in procedure.parameters)
+
+
+def test_tables_of_any_kind_by_name(trips: str, tmp_path: Path) -> None:
+    other = pa.table({"city": ["rome"], "country": ["it"]})
+    query = "SELECT t.id, o.country FROM t JOIN o ON t.city = o.city"
+    assert run_local(query, t=pudi.Table(trips), o=other) == [(1, "it")]
+    assert run_local(query, t=trips, o=other) == [(1, "it")]
+    assert run_local(f"SELECT count(*) FROM hudi.`{trips}`") == [(2,)]
+    run_local("MERGE INTO t USING new ON t.id = new.id WHEN MATCHED THEN UPDATE SET fare = new.fare",
+              t=trips, new=pa.table({"id": pa.array([2], pa.int32()), "fare": [99.0]}))  # fmt: skip
+    assert run_local("SELECT fare FROM trips WHERE id = 2") == [(99.0,)]
+
+
+def test_time_travel_and_changes(trips: str) -> None:
+    first = pudi.Table(trips).scan().instant
+    run_local("UPDATE trips SET fare = 0")
+    assert run_local(f"SELECT sum(fare) FROM trips TIMESTAMP AS OF '{first}'") == [(30.0,)]
+    assert run_local(f"SELECT sum(a.fare) FROM trips VERSION AS OF {first} a JOIN trips b ON a.id = b.id") == [(30.0,)]
+    assert run_local("SELECT sum(fare) FROM trips") == [(0.0,)]
+    assert run_local(f"SELECT id FROM hudi_table_changes('{trips}', 'latest_state', 'earliest') ORDER BY id") == [
+        (1,),
+        (2,),
+    ]
+    timeline = run_local("SELECT Action, State FROM hudi_query_timeline('trips')")
+    assert timeline == [("commit", "COMPLETED")] * 2
+    assert run_local("SELECT count(*) FROM hudi_filesystem_view('trips')") == [(2,)]
+
+
+def test_options_of_a_session_and_of_a_table(trips: str) -> None:
+    run_local("SET hoodie.spark.sql.insert.into.operation = upsert")
+    run_local("INSERT INTO trips VALUES (1, 'ann', 11.0, 'rome')")
+    assert run_local("SELECT id, fare FROM trips ORDER BY id") == [(1, 11.0), (2, 20.0)]
+    run_local("ALTER TABLE trips SET TBLPROPERTIES ('hoodie.spark.sql.insert.into.operation' = 'bulk_insert')")
+    run_local("SET hoodie.spark.sql.insert.into.operation = bulk_insert")
+    assert run_local("INSERT INTO trips VALUES (1, 'ann', 12.0, 'rome')")[0][1] == "BULK_INSERT"
+
+
+def test_a_column_changes(trips: str) -> None:
+    run_local("ALTER TABLE trips ADD COLUMNS (tip INT COMMENT 'extra', note STRING)")
+    run_local("ALTER TABLE trips ALTER COLUMN tip TYPE bigint")
+    run_local("ALTER TABLE trips RENAME COLUMN note TO remark")
+    run_local("ALTER TABLE trips DROP COLUMN name")
+    assert run_local("DESCRIBE trips")[5:10] == [
+        ("id", "int", None), ("fare", "double", None), ("tip", "bigint", None), ("remark", "string", None),
+        ("city", "string", None),
+    ]  # fmt: skip
+    run_local("ALTER TABLE trips RENAME TO rides")
+    assert run_local("SHOW TABLES LIKE 'r*'") == [("default", "rides", False)]
+    run_local("DROP TABLE rides")
+    assert run_local(f"SELECT count(*) FROM hudi.`{trips}`") == [(2,)]
+
+
+def test_a_warehouse_holds_tables_without_location(tmp_path: Path) -> None:
+    run_local(f"SET pudi.sql.warehouse = {tmp_path}/wh")
+    run_local("CREATE TABLE sales.orders USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id, 'x' AS v")
+    assert (tmp_path / "wh" / "sales.db" / "orders" / ".hoodie").exists()
+    run_local("INSERT INTO sales.orders VALUES (2, 'y')")
+    assert run_local("SELECT id, v FROM sales.orders ORDER BY id") == [(1, "x"), (2, "y")]
+    run_local("DROP TABLE sales.orders")
+    assert not (tmp_path / "wh" / "sales.db" / "orders" / ".hoodie").exists()
+
+
+def test_indexes(trips: str) -> None:
+    run_local("CREATE INDEX record_index ON trips USING record_index(id)")
+    run_local("CREATE INDEX by_name ON trips (name)")
+    assert ("secondary_index_by_name", "secondary_index", "name") in run_local("SHOW INDEXES FROM trips")
+    run_local("CREATE INDEX IF NOT EXISTS by_name ON trips (name)")
+    run_local("DROP INDEX by_name ON trips")
+    run_local("DROP INDEX IF EXISTS by_name ON trips")
+    assert "secondary_index_by_name" not in {row[0] for row in run_local("SHOW INDEXES FROM trips")}
+
+
+def test_procedures_of_services_and_recovery(tmp_path: Path) -> None:
+    run_local(
+        "CREATE TABLE m (id INT, v STRING, ts BIGINT) USING hudi TBLPROPERTIES (type = 'mor', primaryKey = 'id', "
+        f"orderingFields = 'ts') LOCATION '{tmp_path}/m'"
+    )
+    run_local("INSERT INTO m VALUES (1, 'a', 1), (2, 'b', 1)")
+    run_local("UPDATE m SET v = 'c', ts = 2 WHERE id = 1")
+    commits = run_local("CALL show_commits('m', 5)")
+    assert [(row[2], row[4], row[5], row[7], row[8]) for row in commits] == [
+        ("deltacommit", 0, 1, 1, 1),
+        ("deltacommit", 1, 0, 2, 0),
+    ]
+    assert run_local("CALL create_savepoint(table => 'm', comments => 'before')") == [(True,)]
+    assert run_local("CALL show_savepoints(table => 'm')") == [(commits[0][0],)]
+    (planned,) = run_local("CALL run_compaction(op => 'schedule', table => 'm')")
+    assert planned[1:] == (1, "REQUESTED")
+    assert run_local("CALL run_compaction(op => 'run', table => 'm')") == [(planned[0], 1, "COMPLETED")]
+    assert run_local("CALL show_compaction(table => 'm')") == [(planned[0], 1, "COMPLETED")]
+    (clustered,) = run_local("CALL run_clustering(table => 'm', order => 'id')")
+    assert clustered[1:] == (1, "COMPLETED", "*")
+    run_local("DELETE FROM m")
+    assert run_local("CALL rollback_to_savepoint(table => 'm')") == [(True,)]
+    assert run_local("SELECT id, v FROM m ORDER BY id") == [(1, "c"), (2, "b")]
+    assert run_local("CALL delete_savepoint(table => 'm')") == [(True,)]
+    run_local("DELETE FROM m WHERE id = 2")
+    newest = run_local("CALL show_commits(table => 'm', limit => 1)")[0][0]
+    assert run_local(f"CALL rollback_to_instant(table => 'm', instant_time => '{newest}')") == [(True,)]
+    assert run_local("SELECT count(*) FROM m") == [(2,)]
+    assert run_local("CALL downgrade_table(table => 'm', to_version => 'EIGHT')") == [(True,)]
+    assert dict(run_local("CALL show_table_properties(table => 'm', limit => 99)"))["hoodie.table.version"] == "8"
+    assert run_local("CALL truncate_table(table => 'm')")[0][0] == "SUCCESS"
+    assert run_local("SELECT count(*) FROM m") == [(0,)]
+
+
+def test_a_name_imports_no_code(tmp_path: Path) -> None:
+    with pytest.raises(pudi.PudiError):
+        run_local(
+            "CREATE TABLE x (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id', "
+            f"'hoodie.datasource.write.payload.class' = 'os.system') LOCATION '{tmp_path}/x'"
+        )
+    with pytest.raises(pudi.PudiError):
+        run_local("CALL os.system('x')")
