@@ -150,8 +150,8 @@ CHAINS: tuple[Chain, ...] = (
 def is_wrong_in_hudi(chain: str, statement: str) -> bool:
     """Whether Hudi 1.2 doesn't do what a merge says, which pudi does.
 
-    It ignores NOT MATCHED BY SOURCE, keeps rows that a clause deletes, inserts matched rows once more where a merge only
-    inserts, and in merge-on-read tables mixes the columns up where an update sets some of them.
+    It ignores NOT MATCHED BY SOURCE, keeps rows that a clause deletes, inserts matched rows once more where a merge
+    only inserts, and in merge-on-read tables mixes the columns up where an update sets some of them.
     """
     if not statement.startswith("MERGE"):
         return False

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
 from pudi.action import CommitResult
 from pudi.config import SqlOptions, WriteOptions, resolve_only
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -203,9 +206,6 @@ def _understood(session: Session, table: Table, where: Text | None, values: Coll
 
 def _plain(text: str, alias: str) -> str:
     """An expression without the table's alias before its columns, which the language of `where` doesn't have."""
-    from sqlglot import exp, parse_one  # noqa: PLC0415 - only where there is one
-    from sqlglot.errors import SqlglotError  # noqa: PLC0415
-
     if f"{alias}." not in text and f"{alias}`." not in text:
         return text
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pudi.config import option
 from pudi.context.lazy import lazy_module
@@ -30,7 +30,10 @@ from pudi.statement.tree import (
     Update,
 )
 
-procedures = lazy_module("pudi.statement.procedures.call")
+if TYPE_CHECKING:
+    from pudi.statement.procedures import call as procedures
+else:
+    procedures = lazy_module("pudi.statement.procedures.call")
 
 _OWN = ("hoodie.", "pudi.")
 

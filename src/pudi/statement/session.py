@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import Scan
 from pudi.schema import META_FIELDS
@@ -16,6 +17,11 @@ from pudi.statement.names import TableUse, uses_of
 from pudi.statement.reader import placed
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
+
+if TYPE_CHECKING:
+    from pudi.statement import functions
+else:
+    functions = lazy_module("pudi.statement.functions")  # made of sessions
 
 
 class Session:
@@ -114,14 +120,12 @@ class Session:
             text: the query.
             tables: scans of some names, in lower case, in place of what they are otherwise.
         """
-        from pudi.statement.functions import FUNCTIONS  # noqa: PLC0415 - they are made of sessions
-
         kept: list[TableUse] = []
         scans: list[Scan | pa.Table] = []
-        for use in uses_of(text, tuple(FUNCTIONS)):
+        for use in uses_of(text, tuple(functions.FUNCTIONS)):
             with self.at(use.name):
                 if use.arguments is not None:
-                    found: Scan | pa.Table | None = FUNCTIONS[use.name.parts[0]](self, use.arguments)
+                    found: Scan | pa.Table | None = functions.FUNCTIONS[use.name.parts[0]](self, use.arguments)
                 elif tables and str(use.name).lower() in tables:
                     found = tables[str(use.name).lower()]
                 else:
