@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from pudi.engine.spark.session import check_session, functions, struct_type
 from pudi.errors import InvalidArgumentError
-from pudi.scan import Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.host import Settings
@@ -53,7 +52,7 @@ class SparkHost:
         self.spark = spark
         self.settings: Settings = _Conf(spark)
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | pa.Table]) -> Any:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> Any:
         """Run a query in Spark, tables being read natively; see `Host`."""
         if not uses:
             return self.spark.sql(text.text)

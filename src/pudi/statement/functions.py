@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.scan import Scan
 from pudi.statement.host import Rows
 from pudi.statement.reader import Reader
 from pudi.statement.session import Session
@@ -29,7 +28,7 @@ def table_of(session: Session, name: object) -> Table:
     )
 
 
-def _changes(session: Session, arguments: Sequence[object]) -> Scan:
+def _changes(session: Session, arguments: Sequence[object]) -> Scan | ChangeFeed:
     """`hudi_table_changes(table, format, since[, until])`: what `Table.changes` gives."""
     if len(arguments) not in {3, 4}:
         raise InvalidArgumentError("hudi_table_changes takes a table, a format, a begin, and perhaps an end")
@@ -102,7 +101,7 @@ def _files(session: Session, arguments: Sequence[object]) -> pa.Table:
     return Rows.table(columns, rows)
 
 
-FUNCTIONS: Mapping[str, Callable[[Session, Sequence[object]], Scan | pa.Table]] = {
+FUNCTIONS: Mapping[str, Callable[[Session, Sequence[object]], Scan | ChangeFeed | pa.Table]] = {
     "hudi_table_changes": _changes,
     "hudi_query_timeline": _timeline,
     "hudi_filesystem_view": _files,

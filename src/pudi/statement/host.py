@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, SetupError
-from pudi.scan import Scan
 from pudi.statement.names import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
@@ -46,7 +45,7 @@ class Host(Protocol):
     def spark(self) -> Any:
         """The Spark session; None on the local engine."""
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | pa.Table]) -> Any:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> Any:
         """Run a query.
 
         Args:

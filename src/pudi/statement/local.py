@@ -12,7 +12,6 @@ from sqlglot.errors import SqlglotError
 
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, PudiError, SchemaError, SetupError
-from pudi.scan import Scan
 from pudi.schema import normalise
 from pudi.statement.host import Settings
 from pudi.statement.names import TableUse, replaced
@@ -73,7 +72,7 @@ class LocalHost:
                 connection.register(name, value)
         return connection
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | pa.Table]) -> pa.Table:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> pa.Table:
         """Run a query in DuckDB; see `Host`."""
         spark_sql = replaced(text, uses, lambda number: f"_pudi_{number}", lambda piece: piece)
         try:

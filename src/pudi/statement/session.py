@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
-from pudi.scan import Scan
+from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS
 from pudi.statement.host import Catalog, Entry, Host
 from pudi.statement.names import TableUse, uses_of
@@ -121,11 +121,13 @@ class Session:
             tables: scans of some names, in lower case, in place of what they are otherwise.
         """
         kept: list[TableUse] = []
-        scans: list[Scan | pa.Table] = []
+        scans: list[Scan | ChangeFeed | pa.Table] = []
         for use in uses_of(text, tuple(functions.FUNCTIONS)):
             with self.at(use.name):
                 if use.arguments is not None:
-                    found: Scan | pa.Table | None = functions.FUNCTIONS[use.name.parts[0]](self, use.arguments)
+                    found: Scan | ChangeFeed | pa.Table | None = functions.FUNCTIONS[use.name.parts[0]](
+                        self, use.arguments
+                    )
                 elif tables and str(use.name).lower() in tables:
                     found = tables[str(use.name).lower()]
                 else:
