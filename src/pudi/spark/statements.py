@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pudi.engine.spark.session import check_session, functions, struct_type
 from pudi.errors import InvalidArgumentError
+from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.host import Settings

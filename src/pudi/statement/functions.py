@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.scan import ChangeFeed, Scan
 from pudi.statement.host import Rows
 from pudi.statement.reader import Reader
 from pudi.statement.session import Session

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, SetupError
+from pudi.scan import ChangeFeed, Scan
 from pudi.statement.names import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table

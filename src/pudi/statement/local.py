@@ -12,6 +12,7 @@ from sqlglot.errors import SqlglotError
 
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, PudiError, SchemaError, SetupError
+from pudi.scan import ChangeFeed, Scan
 from pudi.schema import normalise
 from pudi.statement.host import Settings
 from pudi.statement.names import TableUse, replaced
