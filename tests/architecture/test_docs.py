@@ -77,6 +77,18 @@ def test_the_examples_of_the_page_on_hooks_run(tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().out.splitlines() == [f"UPSERT {instant} 0"]
 
 
+def test_the_quick_start_in_sql_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pudi.statement import local
+
+    monkeypatch.setattr(local, "_SETTINGS", local._Settings())
+    text = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, {"pudi": pudi, "folder": tmp_path})
+    found = pudi.sql("SELECT rider, fare FROM hudi_table ORDER BY rider").to_pylist()
+    fares = {"rider-C": 27.7 * 3, "rider-D": 25.0 * 3, "rider-F": 34.15, "rider-J": 17.85}
+    assert [(row["rider"], round(row["fare"], 2)) for row in found] == [(r, round(f, 2)) for r, f in fares.items()]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
