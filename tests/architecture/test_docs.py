@@ -80,6 +80,7 @@ def test_the_examples_of_the_page_on_hooks_run(tmp_path: Path, capsys: pytest.Ca
 def test_the_quick_start_in_sql_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pudi.statement import local
 
+    pytest.importorskip("duckdb")
     monkeypatch.setattr(local, "_SETTINGS", local._Settings())
     text = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):

@@ -20,7 +20,9 @@ Sql = Callable[[str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "spark" not in request.keywords:
+        pytest.importorskip("duckdb")
     monkeypatch.setattr(local, "_SETTINGS", local._Settings())
 
 
