@@ -6,7 +6,7 @@ and an upsert that is refused if the table has changed since.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp, parse_one
@@ -18,6 +18,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import bind, bind_value, parse
 from pudi.expr.tree import Literal
 from pudi.plan import Operation
+from pudi.plan.change import bind_one
 from pudi.schema import with_meta_fields
 from pudi.statement.host import Rows
 from pudi.statement.merges import merge_into
@@ -127,7 +128,7 @@ def update(session: Session, statement: Update) -> Any:
     table = session.table(statement.table)
     alias = statement.alias or statement.table.parts[-1]
     values = {_column(session, table, name, value): value for name, value in statement.values}
-    if _understood(session, table, statement.where, list(values.values()), alias):
+    if _understood(session, table, statement.where, values, alias):
         texts = {name: _plain(value.text, alias) for name, value in values.items()}
         where = None if statement.where is None else _plain(statement.where.text, alias)
         with session.at(statement.where or statement.table):
@@ -151,7 +152,7 @@ def delete(session: Session, statement: Delete) -> Any:
     alias = statement.alias or statement.table.parts[-1]
     if statement.where is None:
         return changed(session, table.delete(where="TRUE", spark=session.host.spark))
-    if _understood(session, table, statement.where, (), alias):
+    if _understood(session, table, statement.where, {}, alias):
         with session.at(statement.where):
             where = _plain(statement.where.text, alias)
             return changed(session, table.delete(where=where, spark=session.host.spark))
@@ -182,15 +183,15 @@ def _column(session: Session, table: Table, name: str, value: Text) -> str:
     return known
 
 
-def _understood(session: Session, table: Table, where: Text | None, values: Collection[Text], alias: str) -> bool:
+def _understood(session: Session, table: Table, where: Text | None, values: Mapping[str, Text], alias: str) -> bool:
     """Whether the language of `where` has all that the statement asks for.
 
     Raises:
         InvalidArgumentError: a condition names a column that isn't there; the message names its place.
     """
     try:
-        for value in values:
-            parse(_plain(value.text, alias))
+        for name, value in values.items():
+            bind_one(parse(_plain(value.text, alias)), table.schema, table.schema.field(name), table.path)
         if where is not None:
             condition = parse(_plain(where.text, alias))
             with session.at(where):

@@ -11,7 +11,8 @@ from sqlglot.errors import SqlglotError
 
 from pudi.action import CommitResult
 from pudi.errors import NotSupportedError
-from pudi.expr import parse
+from pudi.expr import leaf_columns, parse
+from pudi.expr.tree import Literal
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Merge, MergeAction, Text, When
@@ -174,7 +175,7 @@ class _Merging:
         """An expression in the language of `where`, or the name of the column that the engine computes it as."""
         try:
             with self.session.at(value):
-                parse(value.text)
+                parsed = parse(value.text)
         except NotSupportedError as error:
             node = self._parsed(value)
             if clause.when is When.NOT_MATCHED_BY_SOURCE or not self._of_source(node):
@@ -183,6 +184,9 @@ class _Merging:
                     table=self.table.path,
                 ) from error
             return self._compute(value.text)
+        of_constants = not leaf_columns(parsed) and not isinstance(parsed, Literal)
+        if of_constants and clause.when is not When.NOT_MATCHED_BY_SOURCE:
+            return self._compute(value.text)  # such as upper('x'), which the language of where doesn't have
         return value.text
 
     def _parsed(self, text: Text) -> exp.Expression:
