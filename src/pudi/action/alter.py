@@ -108,7 +108,7 @@ def _check_nameable(schema: pa.Schema, root: str) -> None:
         if _holds_local_time(field.type):
             raise NotSupportedError(
                 f"column {field.name!r} holds timestamps without a time zone: Hudi 1.2 can't read the name of that "
-                "type in a schema by ids, so that it could read the table no more; write the data into a new table",
+                "type in a schema by ids, and could no longer read the table; write the data into a new table",
                 table=root,
             )
 

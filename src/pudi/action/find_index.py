@@ -272,7 +272,7 @@ class _Finder:
         return Index(buckets=ConsistentBuckets(known[0] if given is None else int(given), fields, rings))
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
-        """Refuse a number of buckets per partition: the names of such files prove nothing."""
+        """Refuse a number of buckets per partition: file names don't show the number."""
         if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
             raise NotSupportedError(
                 "the table's buckets are numbered partition by partition; use Apache Hudi",

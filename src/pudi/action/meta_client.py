@@ -315,7 +315,7 @@ class MetaClient:
         """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
 
         Raises:
-            CorruptError: neither a commit nor the properties hold one, or what a commit holds is none.
+            CorruptError: neither a commit nor the properties hold a schema, or a commit holds something else.
         """
         instant = self._schema_instant(timeline)
         if instant is not None:

@@ -95,7 +95,7 @@ def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str
         return LogFileName(file_id, base_instant, 1 + max(known, default=0), token).name
     except InvalidArgumentError as error:
         raise CorruptError(
-            f"a rollback plan names file group {file_id!r}, which is none", table=storage.root
+            f"a rollback plan names {file_id!r}, which isn't a file group id", table=storage.root
         ) from error
 
 

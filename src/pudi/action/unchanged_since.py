@@ -100,7 +100,7 @@ def _check_known(meta: MetaClient, timeline: Timeline, whole: Timeline, since: s
 def _unknown(meta: MetaClient, since: str, start: str) -> NotFoundError:
     return NotFoundError(
         f"what was written since {since} can't be known: the timeline begins at {start}, and the archive holds nothing "
-        "of before. Read the table again, and write what comes of that with the new scan's instant",
+        "of before. Read the table again, and write the new result with the new scan's instant",
         table=meta.storage.root,
         instant=since,
     )

@@ -121,11 +121,6 @@ class TableConfig(TableOptions):
         new = {key: value for key, value in changes.items() if value is not None}
         return _parse({**kept, **new}, table)
 
-    def without_metadata_table(self, *, table: str) -> TableConfig:
-        """The table with its metadata table switched off (as `HoodieTableConfig.clearMetadataPartitions` does)."""
-        keys = (TableOptions.ready_partitions.key, TableOptions.inflight_partitions.key)
-        return self.with_properties(dict.fromkeys(keys, ""), table=table)
-
     @property
     def name(self) -> str:
         """The table's name."""

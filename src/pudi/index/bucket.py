@@ -23,8 +23,6 @@ _NULL, _EMPTY = "__null__", "__empty__"
 _SIGN = np.uint32(0x7FFFFFFF)
 _CONSISTENT_SUFFIX = "-0"
 """Suffix of file ids of consistent hashing: one bucket has one file group (FSUtils.createNewFileId)."""
-MAX_BUCKETS = 99_999_999
-"""Maximum number of buckets: eight digits of a file id."""
 
 
 @dataclass(frozen=True, slots=True)

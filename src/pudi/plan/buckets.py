@@ -33,7 +33,7 @@ def place_buckets(
             files, also of new buckets, but for those of bulk inserts and overwrites.
 
     Raises:
-        CorruptError: two file groups are one bucket, or a file group is none.
+        CorruptError: two file groups have the same bucket, or a file id names no bucket.
     """
     by_bucket: dict[tuple[str, str], FileSlice] = {}
     for file_slice in slices:

@@ -14,7 +14,7 @@ from pudi.expr.tree import And, Call, Column, Compare, Expr, In, Literal, Or, ty
 from pudi.plan.read import ReadPlan
 
 MOST_VALUES = 10_000
-"""Values that are looked up at most; a predicate that asks for more is none about single records."""
+"""Maximum number of values to look up; a predicate with more values reads files instead."""
 
 Values = frozenset[object]
 

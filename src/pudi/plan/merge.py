@@ -43,7 +43,7 @@ class MergeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MergeClause:
-    """What becomes of some of the matched or not matched rows.
+    """What a merge does with some of the matched or not matched rows.
 
     Attributes:
         kind: update and delete are for rows of the table, insert for those of the source.

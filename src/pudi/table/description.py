@@ -84,7 +84,7 @@ class TableDescription:
         merge_mode: Hudi's merge mode; None if the table doesn't state it.
         timezone: in which instants are: `LOCAL` or `UTC`.
         columns: without meta fields.
-        indexes: of the metadata table; its list of files and partitions of other readers are none.
+        indexes: of the metadata table; its list of files and partitions of other releases don't count.
         metadata_table: partitions of the metadata table that are ready.
         size: its files; None if they can't be listed.
         commits: number of completed commits on the active timeline.

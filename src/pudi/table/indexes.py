@@ -60,7 +60,7 @@ class Indexes:
 
         Raises:
             InvalidArgumentError: the table has the index already, or can't have it; nothing was written.
-            NotSupportedError: the table, or the kind of index, is none that this release can write.
+            NotSupportedError: this release can't write the table, or this kind of index.
             ConflictError: another process is building it, or writers got in the way; nothing of it stays.
         """
         own, settings = index_request.split_options(options)

@@ -38,7 +38,7 @@ class Images:
 
     @classmethod
     def of(cls, rows: pa.Table, places: np.ndarray) -> Images:
-        """Return some of a table's rows; a place below 0 is none."""
+        """Return some of a table's rows; a place below 0 gives no row."""
         there = places >= 0
         return cls(rows.take(pa.array(places, mask=~there)), there)
 

@@ -115,7 +115,7 @@ def test_what_the_metadata_table_has_is_kept_or_taken_away_on_request() -> None:
     assert metadata_dropped(drops, hudis.metadata_partitions) == ["vector_index_day"]
     assert metadata_dropped(resolve({"hoodie.metadata.index.column.stats.enable": "false"}), ["column_stats"])
     assert not metadata_dropped(Options(), ["column_stats"])
-    check_writable(hudis.without_metadata_table(table=TABLE), TABLE)
+    check_writable(hudis.with_properties({"hoodie.table.metadata.partitions": ""}, table=TABLE), TABLE)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_a_property_that_does_not_parse_is_corrupt_and_named(key: str, value: st
 
 def test_properties_change_to_a_new_value_and_the_metadata_table_can_go() -> None:
     config = parse(**{"hoodie.table.metadata.partitions": "files"})
-    without = config.without_metadata_table(table=TABLE)
+    without = config.with_properties({"hoodie.table.metadata.partitions": ""}, table=TABLE)
     assert (config.metadata_partitions, without.metadata_partitions) == (("files",), ())
     assert without.to_properties()["hoodie.table.metadata.partitions"] == ""
     assert (

@@ -237,7 +237,7 @@ class IndexKind(ABC):
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise CorruptError(f"the definition of the index {partition} names no columns", table=table)
         if not isinstance(options, dict):
-            raise CorruptError(f"the definition of the index {partition} has options that are none", table=table)
+            raise CorruptError(f"the options in the definition of the index {partition} aren't a map", table=table)
         return IndexSpec(
             self.type,
             partition,

@@ -185,7 +185,7 @@ def write_index_logs(
         others: the other partitions that the commit may write to.
 
     Returns:
-        The log files; None where the commit changes no such index.
+        The log files; None if the commit changes no record-level index.
 
     Raises:
         IndexesChangedError: an index was rebuilt since the changes were staged.

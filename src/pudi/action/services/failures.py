@@ -1,9 +1,9 @@
-"""Services that fail: remembered in the table, so that no process tries one again and again.
+"""Note in the table that a service failed, so that processes wait before they try it again.
 
-The first failure has no effect: the next commit or maintenance tries the service again. From the second in a row on the
-service rests, twice as long after each failure, and a success ends it. An explicit call, such as `Table.compact()`, is
-always tried. The notes are files of pudi's own, one for each service, below the `.hoodie` of the table that it works
-on; they order nothing and protect nothing, so that a lost one costs an attempt.
+After the first failure the next commit or maintenance tries the service again. After the second in a row the service
+rests, twice as long after each further failure; a success clears the note. An explicit call, such as `Table.compact()`,
+is always tried. The notes are files of pudi's own, one for each service, below the `.hoodie` of the table that it works
+on; no decision depends on them, so a lost one costs one attempt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _FIRST_REST_MS = 60 * 1000
 _LONGEST_REST_MS = 60 * 60 * 1000
 _LATEST_MS = 1 << 46
-"""Times from here on, about the year 4200, are none that a writer noted."""
+"""Times from here on, about the year 4200, are damage."""
 
 
 @dataclass(frozen=True, slots=True)

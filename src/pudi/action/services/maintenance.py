@@ -1,4 +1,4 @@
-"""One call that does all that a table needs: what writers left, pending plans, services that are due, orphaned files.
+"""Maintain a table in one call: roll back dead writers, run pending plans and due services, delete orphaned files.
 
 Services run in the order of the registry: compactions and clusterings make old slices, which cleans delete, and then
 commits can be archived. Then the metadata table has its turn.
@@ -36,13 +36,13 @@ from pudi.timeline import Instant
 _log = logging.getLogger(__name__)
 
 FAILED_WRITES, ORPHANS, INDEXES, UPGRADE = "failed writes", "orphaned files", "indexes", "upgrade"
-"""Steps that are no services."""
+"""Steps of a maintenance that aren't table services."""
 TABLE, METADATA_TABLE = "table", "metadata table"
 """What a step works on."""
 
 
 class Outcome(str, Enum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     DONE = "done"
     """It was done."""
@@ -63,7 +63,7 @@ class MaintenanceStep:
     Attributes:
         name: the service's name, `failed writes`, `upgrade`, `indexes` or `orphaned files`.
         on: `table` or `metadata table`.
-        outcome: what became of it.
+        outcome: its outcome.
         reason: why it was done or left; of a failure the error.
         instant: requested time of the instant that did it, or that is in its way; None without one.
         seconds: how long it took.
@@ -118,7 +118,7 @@ def maintain(
     report: Callable[[MaintenanceStep], None] = lambda _: None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Maintenance:
-    """Do all that a table needs, or say what that is.
+    """Run all the maintenance that a table needs, or report it.
 
     Args:
         meta: the table.
@@ -177,7 +177,7 @@ class _Work:
     steps: list[MaintenanceStep] = field(default_factory=list)
 
     def on_metadata_table(self, meta: MetaClient, engine: Engine, options: Options) -> None:
-        """Do for a table's metadata table what `on` does."""
+        """Run the pending plans and due services of a table's metadata table."""
         try:
             target = ServiceTarget.of_metadata_table(meta, engine, options)
         except PudiError as error:
@@ -197,7 +197,7 @@ class _Work:
                 self._run_due(service, target, name, noted.get(service.name))
 
     def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> bool:
-        """Do one step; an error doesn't keep the others from being done. Return whether it succeeded."""
+        """Run one step; after an error the others run too. Return whether it succeeded."""
         if self.dry_run:
             return self._say(MaintenanceStep(name, on, Outcome.DUE, reason, instant))
         if self.stopping():
@@ -207,7 +207,7 @@ class _Work:
             done = work()
         except PlanTakenError as error:
             return self._say(MaintenanceStep(name, on, Outcome.LEFT, "another process runs it", error.instant))
-        except Exception as error:  # noqa: BLE001 - whatever it is, other steps are none the worse for it
+        except Exception as error:  # noqa: BLE001 - the other steps go on
             _log.warning(
                 "table %s: the %s of the %s failed: %s", self.meta.storage.root, name, on, error, exc_info=True
             )
