@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -74,3 +75,28 @@ def errors() -> Iterator[None]:
     except PudiError as error:
         say(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def stopping_at_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first SIGTERM or SIGINT; a second signal has the system's effect."""
+
+    def handle(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def spark_session(name: str) -> tuple[Any, Callable[[], None]]:
+    """Return a Spark session, and a function that ends it if it was made here."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - only with --spark
+
+    active = SparkSession.getActiveSession()
+    session = active or SparkSession.builder.appName(name).getOrCreate()
+    return session, session.stop if active is None else lambda: None

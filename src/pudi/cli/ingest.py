@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path as LocalPath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pudi.cli.common import StorageOption, WriteOption, errors, pairs
+from pudi.cli.common import StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
 from pudi.cli.imports import split
 from pudi.cli.mergers import imported, register
 from pudi.context.lazy import lazy_module
@@ -96,7 +93,7 @@ def ingest(
             options = {**events.debezium_options(debezium), **options}
         if sql is not None:
             steps.append(package.sql_transform(_text("--sql", sql)))
-        session, end = _session() if on_spark else (None, lambda: None)
+        session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
         job = package.Ingestion(
             _source(source, path, limit, pairs("--kafka", kafka), of_source),
             target,
@@ -114,7 +111,7 @@ def ingest(
             storage_options=storage,
             report=lambda done: typer.echo(done.to_json()),
         )
-        with _stopping_at_signals(job):
+        with stopping_at_signals(job.stop):
             job.run(continuous=continuous, interval_s=interval, max_batches=max_batches)
         end()
 
@@ -136,28 +133,3 @@ def _text(option: str, path: str) -> str:
         return LocalPath(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{option} {path!r} can't be read: {error}") from error
-
-
-@contextmanager
-def _stopping_at_signals(job: package.Ingestion) -> Iterator[None]:
-    """Stop after the batch at the first signal; the second one has the system's effect."""
-
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        job.stop()
-
-    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _session() -> tuple[Any, Callable[[], None]]:
-    """Return a session, and what ends it if it was made here."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only with --spark
-
-    active = SparkSession.getActiveSession()
-    session = active or SparkSession.builder.appName("pudi ingest").getOrCreate()
-    return session, session.stop if active is None else lambda: None

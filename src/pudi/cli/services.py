@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import pudi
-from pudi.cli.common import StorageOption, WriteOption, errors, pairs
+from pudi.cli.common import StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
 from pudi.cli.health import WRONG
 from pudi.cli.mergers import register
 from pudi.context.lazy import lazy_module
@@ -46,7 +43,7 @@ def services(
         if merger is not None:
             register(merger)
         options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
-        session, end = _session() if on_spark else (None, lambda: None)
+        session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
         kept = keeper.Keeper(
             paths,
             lambda path: pudi.Table(path, options=options, storage_options=storage_options),
@@ -55,7 +52,7 @@ def services(
             interval,
             max_at_once,
         )
-        with _stopping_at_signals(kept):
+        with stopping_at_signals(kept.stop):
             whole = kept.run(again=watch)
         end()
         if not whole and not watch:
@@ -64,28 +61,3 @@ def services(
 
 def _print(action: keeper.ServiceAction) -> None:
     typer.echo(action.to_json())  # which flushes
-
-
-@contextmanager
-def _stopping_at_signals(kept: keeper.Keeper) -> Iterator[None]:
-    """Stop cleanly at the first signal; the second one has the system's effect."""
-
-    def stop(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        kept.stop()
-
-    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _session() -> tuple[Any, Callable[[], None]]:
-    """Return a session, and what ends it if it was made here."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - only with --spark
-
-    active = SparkSession.getActiveSession()
-    session = active or SparkSession.builder.appName("pudi services").getOrCreate()
-    return session, session.stop if active is None else lambda: None
