@@ -90,6 +90,22 @@ def test_the_quick_start_in_sql_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [(row["rider"], round(row["fare"], 2)) for row in found] == [(r, round(f, 2)) for r, f in fares.items()]
 
 
+def test_the_examples_of_the_page_on_changes_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs" / "changes.md").read_text(encoding="utf-8")
+    path = str(tmp_path / "table")
+    scope: dict[str, object] = {"path": path}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, scope)
+    said = re.search(r"(?:^    [\[uid] ?.*\n)+", text, re.MULTILINE)
+    assert said is not None
+    printed = capsys.readouterr().out
+    assert printed.startswith(re.sub("^    ", "", said[0], flags=re.MULTILINE))
+    (command,) = re.findall(r"^    pudi (.*)$", text, re.MULTILINE)
+    told = CliRunner().invoke(app, shlex.split(command.replace("PATH", path)))
+    assert told.exit_code == 0, told.output
+    assert "before" in told.output
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

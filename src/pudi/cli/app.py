@@ -9,6 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
+from pudi.cli.changes import changes
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
 from pudi.cli.health import check, doctor, maintain, repair
 from pudi.cli.imports import export, import_table
@@ -191,7 +192,7 @@ def run_pending(
 for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, forget, run_ttl, upgrade):
     app.command()(command)
 
-for shows in (show, head, history, files):
+for shows in (show, head, changes, history, files):
     app.command()(shows)
 
 app.command(name="import")(import_table)

@@ -1,4 +1,4 @@
-"""The command `pudi head`: some rows of a table, as a person or a script reads them."""
+"""The command `pudi head`, and how commands show rows to a person or a script."""
 
 from __future__ import annotations
 
@@ -53,13 +53,18 @@ def head(
             register(merger)
         named = [name.strip() for text in columns or () for name in text.split(",")]
         found = opened(path, storage_option).head(rows, named or None, where, as_of=as_of, meta_fields=meta_fields)
-        records = _records(found)
-        if as_json:
-            typer.echo(json.dumps([_json(each) for each in records], indent=2))
-        elif not records:
-            typer.echo("no rows")
-        else:
-            _show(found.column_names, records)
+        show_rows(found, as_json=as_json)
+
+
+def show_rows(found: pa.Table, *, as_json: bool) -> None:
+    """Print a few rows, as a table or as JSON."""
+    records = _records(found)
+    if as_json:
+        typer.echo(json.dumps([_json(each) for each in records], indent=2))
+    elif not records:
+        typer.echo("no rows")
+    else:
+        _show(found.column_names, records)
 
 
 def _records(found: pa.Table) -> list[dict[str, Any]]:
