@@ -152,6 +152,8 @@ def _quoted_name(name: str) -> str:
 
 def _escape(texts: pa.Array, characters: Sequence[str]) -> pa.Array:
     """Write some characters as escapes; the backslash comes first among them."""
+    if _is_plain(texts):
+        return texts
     pattern = "[" + "".join(f"\\x{{{ord(char):x}}}" for char in characters) + "]"
     if not pc.any(pc.match_substring_regex(texts, pattern)).as_py():
         return texts
@@ -160,6 +162,16 @@ def _escape(texts: pa.Array, characters: Sequence[str]) -> pa.Array:
         if char == "\\" or pc.any(pc.match_substring(texts, char)).as_py():
             texts = pc.replace_substring(texts, char, escape)
     return texts
+
+
+def _is_plain(texts: pa.StringArray) -> bool:
+    """Return whether texts have only printable ASCII characters that need no escape."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = texts.buffers()[2]
+    if data is None or not len(texts):
+        return True
+    content = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return not np.any((content < 0x20) | (content >= 0x7F) | (content == ord('"')) | (content == ord("\\")))
 
 
 def _floats(values: pa.Array) -> pa.Array:
