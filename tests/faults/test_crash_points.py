@@ -58,6 +58,8 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.mktemp("template") / "trips"
     version, _, kind = request.param.removeprefix("v").partition("-")
     options = {"hoodie.write.table.version": version}
+    if kind == "cdc":
+        kind, options = "", {**options, "hoodie.table.cdc.enabled": "true"}
     made = pudi.create(
         path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind or "cow", options=options
     )
@@ -67,14 +69,15 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 V8 = ("upsert", "insert_overwrite")
 """Version 8 has the timeline and files of version 9: a plain commit and a replacing one stand for all."""
+LOGGED = [("v9-cdc", "upsert"), ("v6-cdc", "delete")]
 MERGED = [("v9-mor", "upsert"), ("v9-mor", "update"), ("v6-mor", "upsert"), ("v6-mor", "delete")]
 in_both = pytest.mark.parametrize(
     ("template", "verb"),
-    [*product(("v9", "v6"), RUNS), *product(("v8",), V8), *MERGED],
+    [*product(("v9", "v6"), RUNS), *product(("v8",), V8), *MERGED, *LOGGED],
     indirect=["template"],
     scope="module",
 )
-"""Every verb on copy-on-write tables, and on merge-on-read tables some that append."""
+"""Every verb on copy-on-write tables, on merge-on-read tables some that append, and some with CDC files."""
 
 
 @pytest.fixture
@@ -108,15 +111,29 @@ def assert_tidy(path: Path) -> None:
     timeline = meta.store.load()
     assert timeline.pending == ()
     named = {
-        stat.path
+        name
         for instant in timeline.commits
         for stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.values()
         for stat in stats
+        for name in stat.paths
     }
     kept = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file() and _is_data(path, file)}
     assert kept == named
+    if meta.config.cdc_enabled:
+        assert _replayed(path) == rows(path)
     for leftovers in (".hoodie/.temp", ".hoodie/.heartbeat"):
         assert [file for file in (path / leftovers).rglob("*") if file.is_file()] == []
+
+
+def _replayed(path: Path) -> list[tuple[object, ...]]:
+    """The rows that all changes since the first commit make."""
+    there: dict[tuple[str, str], tuple[object, ...]] = {}
+    for change in pudi.Table(path).changes(format="cdc", images="struct").to_arrow().to_pylist():
+        image = change["after"] or change["before"]
+        there.pop((image["city"], image["uuid"]), None)
+        if change["after"] is not None:
+            there[image["city"], image["uuid"]] = (image["uuid"], image["ts"], image["city"])
+    return sorted(there.values())
 
 
 def _is_data(path: Path, file: Path) -> bool:
