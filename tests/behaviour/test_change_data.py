@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,16 @@ VERBS = ("insert", "upsert", "upsert", "delete", *REPLACING)
 KINDS = [(kind, mode, version) for kind, mode, version in product(("cow", "mor"), (*MODES, None), (6, 8, 9))]
 
 
-def made(path: Path, kind: str = "cow", mode: str | None = "data_before_after", version: int = 9) -> pudi.Table:
+def made(
+    path: Path,
+    kind: str = "cow",
+    mode: str | None = "data_before_after",
+    version: int = 9,
+    options: Mapping[str, str] | None = None,
+) -> pudi.Table:
     """A table that logs its changes, or with None doesn't."""
     logging = {} if mode is None else {**LOGGED, MODE: mode}
-    options = {"hoodie.write.table.version": str(version), **logging}
+    options = {"hoodie.write.table.version": str(version), **logging, **(options or {})}
     return pudi.create(
         path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind, options=options
     )
@@ -108,6 +115,46 @@ def test_where_column_chunks_are_copied_the_record_before_is_right(tmp_path: Pat
     later = feed(on, since=on.timeline.commits[0].completion)
     found = {(row["op"], (row["before"] or {}).get("fare"), (row["after"] or {}).get("fare")) for row in later}
     assert found == {("u", 5.0, -1.0), ("u", 24_000.0, -2.0), ("d", 7.0, None)}
+
+
+INDEXES = {
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
+    "global": {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"},
+    "record index": {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"},
+    "avro": {"hoodie.logfile.data.block.format": "avro"},
+    "mixed": {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+    "last wins": {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"},
+}
+
+
+WAYS = list(product(INDEXES, ("cow", "mor"), ("data_before_after", None)))
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(("name", "kind", "mode"), WAYS)
+def test_every_way_of_finding_and_merging_records(tmp_path: Path, name: str, kind: str, mode: str | None) -> None:
+    own = {key: value for key, value in INDEXES[name].items() if key.startswith(("hoodie.table", "hoodie.record"))}
+    made(tmp_path / "trips", kind, mode, options=own)
+    on = pudi.Table(tmp_path / "trips", options=INDEXES[name])
+    on.insert(table(trip(number, 10) for number in range(6)))
+    on.upsert(table([trip(1, 20, None), trip(2, 20), trip(7, 20)]))
+    on.upsert(table([trip(3, 5, "late")]))
+    if name == "global":
+        on.upsert(table([trip(1, 50, "moved", "nyc"), trip(3, 50, "moved", "chennai")]))
+    on.delete(table([trip(2, 0), trip(4, 0)]))
+    on.update({"rider": "'z'"}, "fare > 1")
+    if kind == "mor":
+        on.compact()
+    on.upsert(table([trip(2, 90), trip(5, 90)]))
+    on.delete(where="uuid = 'k0005'")
+    there: dict[tuple[str, str], Row] = {}
+    for change in sorted(feed(on), key=lambda row: (row["ts_ms"], row["op"])):  # deletes first: records that move
+        image = change["after"] or change["before"]
+        old = there.pop((image["city"], image["uuid"]), None)
+        assert old == change["before"]
+        if change["after"] is not None:
+            there[image["city"], image["uuid"]] = change["after"]
+    assert_same(there.values(), from_arrow(on.scan(meta_fields=False).to_arrow()), about=name)
 
 
 def test_a_late_record_changes_nothing(tmp_path: Path) -> None:
