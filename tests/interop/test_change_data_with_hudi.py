@@ -19,7 +19,9 @@ from support.trips import SCHEMA, table, trip
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 NO_METADATA = {"hoodie.metadata.enable": "false"}
-KINDS = list(product(("cow", "mor"), ("op_key_only", "data_before", "data_before_after"), (9, 8)))
+MODES = ("op_key_only", "data_before", "data_before_after")
+KINDS = [*product(("cow", "mor"), MODES, (9, 8)), *product(("cow",), MODES, (6,))]
+"""Hudi 1.2 can't read the changes of merge-on-read tables of version 6."""
 WRITES: list[tuple[str, pa.Table]] = [
     ("bulk_insert", table(trip(number, 10) for number in range(9))),
     ("upsert", table([trip(0, 20, "two"), trip(3, 5, "late"), trip(12, 20)])),
@@ -67,8 +69,7 @@ def test_hudi_reads_what_pudi_logs(spark: Any, tmp_path: Path, kind: str, mode: 
     mine = _of_pudi(tmp_path / "trips")
     assert_same(typed(on.changes(format="cdc")), expected, about="model")
     assert_same(_hudi_query(spark, tmp_path / "trips"), mine, about="Hudi's query")
-    since = [i.completion for i in on.timeline.commits][1]
-    assert since is not None
+    since = [on.timeline.order(i) for i in on.timeline.commits][1]
     assert_same(_hudi_query(spark, tmp_path / "trips", since), _of_pudi(tmp_path / "trips", since), about=since)
 
 
