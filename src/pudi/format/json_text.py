@@ -64,6 +64,8 @@ class _Style:
 
     def text(self, values: pa.Array) -> pa.Array:
         """Return values as JSON texts; "null" for a null."""
+        if not len(values):  # it may have no buffers
+            return pa.array([], pa.string())
         found = self._text(values)
         return pc.fill_null(found, "null") if found.null_count else found
 
@@ -99,18 +101,26 @@ class _Style:
         return pc.binary_join_element_wise('"', escaped, '"', "")
 
     def _struct(self, values: pa.StructArray) -> pa.Array:
-        columns = values.flatten()
-        names = [_quoted_name(field.name) + self.colon for field in values.type]
-        pairs = []
-        for name, column in zip(names, columns, strict=True):
-            pair = pc.binary_join_element_wise(self.comma + name, self.text(column), "")
-            drops = self.skips_nulls and column.null_count
-            pairs.append(pc.if_else(column.is_valid(), pair, "") if drops else pair)
-        body = pa.array([""] * len(values), pa.string())
-        if pairs:
-            body = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*pairs, ""), len(self.comma))
-        text = pc.binary_join_element_wise("{", body, "}", "")
+        pieces: list[str | pa.Array] = ["{"]
+        skipped = self.skips_nulls and any(column.null_count for column in values.flatten())
+        for number, (field, column) in enumerate(zip(values.type, values.flatten(), strict=True)):
+            name = ("" if number == 0 and not skipped else self.comma) + _quoted_name(field.name) + self.colon
+            if skipped and column.null_count:
+                pair = pc.binary_join_element_wise(name, self.text(column), "")
+                pieces.append(pc.if_else(column.is_valid(), pair, ""))
+            else:
+                pieces += [name, *self._pieces(column)]
+        text = _put_together([*pieces, "}"], len(values))
+        if skipped:  # every field begins with a comma, the first one too
+            text = pc.binary_join_element_wise("{", pc.utf8_replace_slice(text, 0, 1 + len(self.comma), ""), "")
+            text = pc.if_else(pc.equal(text, "{"), "{}", text)
         return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.string())) if values.null_count else text
+
+    def _pieces(self, values: pa.Array) -> list[str | pa.Array]:
+        """Return what is put together to the texts of values."""
+        if values.null_count or not len(values) or not pt.is_string(values.type):
+            return [self.text(values)]
+        return ['"', _escape(values, (*_SHORT, *_CONTROL, *self.escaped)), '"']
 
     def _map(self, values: pa.MapArray) -> pa.Array:
         first, last = _bounds(values)
@@ -144,6 +154,19 @@ def _grouped(values: pa.Array, items: pa.Array, kept: pa.Array | None) -> pa.Lis
 def _wrapped(lists: pa.ListArray, values: pa.Array, comma: str, begin: str, end: str) -> pa.Array:
     text = pc.binary_join_element_wise(begin, pc.binary_join(lists, comma), end, "")
     return pc.if_else(values.is_valid(), text, pa.scalar(None, pa.string())) if values.null_count else text
+
+
+def _put_together(pieces: Sequence[str | pa.Array], count: int) -> pa.Array:
+    """Join texts of all rows and of each row; those of all rows first among themselves."""
+    joined: list[str | pa.Array] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    if not any(isinstance(piece, pa.Array) for piece in joined):
+        return pa.array(["".join(map(str, joined))] * count, pa.string())
+    return pc.binary_join_element_wise(*joined, "")
 
 
 def _quoted_name(name: str) -> str:
@@ -181,7 +204,8 @@ def _floats(values: pa.Array) -> pa.Array:
     finite = np.isfinite(double)
     size = np.abs(double)
     plain = (size == 0) | ((size >= 1e-3) & (size < 1e7))
-    result = pc.if_else(pc.match_substring(text, "."), text, pc.binary_join_element_wise(text, ".0", ""))
+    whole = pa.array(plain & (np.floor(size) == size))  # Arrow writes these without a point
+    result = text if not pc.any(whole).as_py() else pc.binary_join_element_wise(text, pc.if_else(whole, ".0", ""), "")
     large = finite & ~plain
     if large.any():
         places = np.cumsum(large) - 1
@@ -213,12 +237,12 @@ def _scientific(text: pa.Array) -> pa.Array:
 
 def _avro_bytes(values: pa.Array) -> pa.Array:
     """Return bytes as Avro writes them: as characters of Latin-1."""
-    hexes = np.array([chr(code) for code in range(256)])
+    letters = pa.array([chr(code) for code in range(256)], pa.string())
     offsets = np.frombuffer(values.cast(pa.large_binary()).buffers()[1], np.int64)
     offsets = offsets[values.offset : values.offset + len(values) + 1]
     data = values.cast(pa.large_binary()).buffers()[2]
     content = np.frombuffer(data if data is not None else b"", np.uint8)[offsets[0] : offsets[-1]]
-    characters = pa.array(hexes).take(pa.array(content))
+    characters = letters.take(pa.array(content))
     lists = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), characters)
     text = _escape(pc.binary_join(lists, ""), (*_SHORT, *_CONTROL, *_AVRO_ONLY))
     made = pc.binary_join_element_wise('"', text, '"', "")
