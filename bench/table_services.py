@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, nargs="+", default=[12, 100])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", default="3g")
+    parser.add_argument("--verbs", nargs="+", help="some of the five; all by default")
     given = parser.parse_args()
     spark = Hudi(given.memory).session
     told: dict[str, Any] = {}
@@ -40,7 +41,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             made = Path(folder) / "made"
             instants = _write(made, commits)
-            told[f"{commits} commits"] = _compare(spark, made, instants, Path(folder) / "copy" / "made", given.repeats)
+            told[f"{commits} commits"] = _compare(spark, made, instants, Path(folder) / "copy" / "made", given)
     print(json.dumps(told, indent=2))
 
 
@@ -58,7 +59,7 @@ def _rows(ids: range, ts: int) -> pa.Table:
     return pa.Table.from_pylist(values, SCHEMA)
 
 
-def _compare(spark: Any, made: Path, instants: list[str], path: Path, repeats: int) -> dict[str, Any]:
+def _compare(spark: Any, made: Path, instants: list[str], path: Path, given: Any) -> dict[str, Any]:
     last, back = instants[-1], instants[-6]
     call = f"table => '{NAME}'"
     verbs: dict[str, dict[str, Callable[[], object]]] = {
@@ -92,8 +93,10 @@ def _compare(spark: Any, made: Path, instants: list[str], path: Path, repeats: i
     }
     told: dict[str, Any] = {}
     for verb, contestants in verbs.items():
+        if verb not in (given.verbs or verbs):
+            continue
         taken: dict[str, list[float]] = {}
-        for number in range(repeats + 1):
+        for number in range(given.repeats + 1):
             for name, run in contestants.items():
                 shutil.rmtree(path, ignore_errors=True)
                 shutil.copytree(made, path)
