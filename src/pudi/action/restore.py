@@ -3,7 +3,7 @@
 A restore is an instant with a plan: it rolls back, newest first, whatever completed after its target. Each rollback
 hides its commit from readers before it deletes files, so that they always see the state of some commit. The metadata
 table follows, or is deleted meanwhile and rebuilt from the files that are left. While a restore is pending, writers are
-refused; whoever restores again completes it.
+refused; the next restore completes it.
 
 Source: SERVICES A5; RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.
 """
@@ -69,7 +69,7 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
 
     Args:
         meta: the table.
-        engine: makes indexes anew.
+        engine: rebuilds indexes.
         options: the caller's.
         instant: requested time of the commit, or of the plan.
 
@@ -150,7 +150,7 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
 
     Args:
         meta: the table.
-        engine: makes indexes anew.
+        engine: rebuilds indexes.
         options: the caller's.
         to: requested time of the commit; None only to complete a pending restore.
 
@@ -218,9 +218,9 @@ def _check(meta: MetaClient, engine: Engine, options: Options) -> None:
 def _beside_metadata(
     meta: MetaClient, engine: Engine, options: Options, run: Callable[[], RollbackResult]
 ) -> RollbackResult:
-    """Do something under the table's lock; a metadata table is taken away before, and made anew after it.
+    """Do something under the table's lock; a metadata table is dropped before, and rebuilt after it.
 
-    What a run that died has taken away is made anew, too.
+    What a dead run dropped is rebuilt, too.
     """
     done: list[RollbackResult] = []
     failed: list[PudiError] = []
@@ -228,10 +228,10 @@ def _beside_metadata(
     def attempt() -> None:
         try:
             done.append(run())
-        except PudiError as error:  # the metadata table is made anew all the same
+        except PudiError as error:  # the metadata table is rebuilt all the same
             failed.append(error)
 
-    # nobody writes, or the restore would have been refused; what is pending is what a dead restore has hidden
+    # no process writes, or the restore would have been refused; what is pending is what a dead restore has hidden
     eager = replace(options, given={**options.given, WriteOptions.failed_writes_policy.key: "EAGER"})
     if FILES in meta.config.metadata_partitions:
         rebuild(meta, engine, eager, [FILES], attempt)
@@ -255,7 +255,7 @@ def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> Re
     archived = [each.requested for each in meta.store.archived(to) if each.is_write and each.requested > to]
     if set(archived) - {each.requested for each in timeline.commits}:
         raise NotFoundError(
-            f"later commits were archived, and can't be taken back ({ArchiveOptions.beyond_savepoint})",
+            f"later commits were archived, and can't be rolled back ({ArchiveOptions.beyond_savepoint})",
             table=meta.storage.root,
             instant=to,
         )
@@ -279,12 +279,12 @@ def _is_after(meta: MetaClient, timeline: Timeline, instant: Instant, target: In
 def _check_going(
     meta: MetaClient, options: Options, timeline: Timeline, going: Sequence[Instant], since: Instant
 ) -> None:
-    """Refuse to take back what has a savepoint, and what another process may build on."""
+    """Refuse to roll back what has a savepoint, or what another process may build on."""
     saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
     for each in going:
         if each.requested in saved:
             raise InvalidArgumentError(
-                "the commit has a savepoint: delete that first, then it can be taken back",
+                "the commit has a savepoint: delete that first, then it can be rolled back",
                 table=meta.storage.root,
                 instant=each.requested,
             )
@@ -294,7 +294,7 @@ def _check_going(
             continue
         if each.action not in _PLANS & planned_actions() or not is_available(meta, each, write_options):
             raise BlockedError(
-                f"a {each.action.value} is pending; what it writes may build on commits that are to be taken back: "
+                f"a {each.action.value} is pending; what it writes may build on commits that are to be rolled back: "
                 "wait until it's over",
                 table=meta.storage.root,
                 instant=each.requested,
@@ -302,7 +302,7 @@ def _check_going(
 
 
 def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
-    """Abort plans of services that name files of commits that are taken back; nobody runs them."""
+    """Abort plans of services that name files of commits that are rolled back; no process runs them."""
     for each in timeline.pending:
         if each.action in _PLANS and each.requested > since:
             abort(meta, each, dead=True)
