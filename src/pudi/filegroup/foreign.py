@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Final
 
 import pyarrow as pa
@@ -24,12 +25,14 @@ from pudi.format.parquet_chunks import (
 from pudi.format.parquet_columns import (
     has_column_orders,
     is_stored_alike,
+    renamed,
     schema_columns,
     with_columns,
     with_known_bounds,
     without_field_ids,
 )
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
+from pudi.schema import RECORD_KEY
 from pudi.storage import open_input, prefetch
 
 _READABLE: Final = {CODECS[name] for name in ("uncompressed", "snappy", "gzip", "zstd")}
@@ -166,6 +169,17 @@ class MovableColumns:
         self._footer = footer
         self._elements = schema_columns(footer, path=file.path)
         self._ordered = has_column_orders(footer)
+        self._key: str | None = None
+
+    def with_keys(self, column: str | None) -> MovableColumns:
+        """Return the file with a text column whose chunks are copied as record keys too; None for none."""
+        other = copy(self)
+        other._key = column
+        return other
+
+    def lacking(self, meta: pa.Table) -> pa.Table:
+        """Return the meta fields that must be encoded."""
+        return meta if self._key is None else meta.drop_columns([RECORD_KEY])
 
     @property
     def layout(self) -> str:
@@ -181,7 +195,10 @@ class MovableColumns:
             options: how base files are written.
         """
         made = model_footer(schema, options)
-        columns = [self._elements.get(name) or elements for name, elements in schema_columns(made).items()]
+        own = dict(self._elements)
+        if self._key is not None:
+            own[RECORD_KEY] = renamed(own[self._key], RECORD_KEY)
+        columns = [own.get(name) or elements for name, elements in schema_columns(made).items()]
         return with_columns(made, columns, self._footer.created_by)
 
     def group(self, number: int, made: pa.Table, schema: pa.Schema, options: ParquetOptions) -> list[MovedChunk]:
@@ -207,4 +224,6 @@ class MovableColumns:
             check_pages(chunk, pages, path=self.file.path)
             copied = MovedChunk(with_known_bounds(chunk, ordered=self._ordered), pages)
             by_column.setdefault(chunk.path[0], []).append(copied)
+            if chunk.path[0] == self._key:
+                by_column[RECORD_KEY] = [MovedChunk(copied.chunk.named(RECORD_KEY), pages)]
         return [moved for name in schema.names for moved in by_column[name]]

@@ -67,6 +67,11 @@ def with_columns(model: ParquetFooter, columns: Sequence[Elements], created_by: 
     return replace(model, fields=model.fields | changed, groups=())
 
 
+def renamed(column: Elements, name: str) -> Elements:
+    """Return a column without children under another name."""
+    return ({**column[0], _NAME: (BINARY, name.encode())},)
+
+
 def without_field_ids(column: Elements) -> Elements:
     """Return a column's elements without the ids that some writers give columns."""
     return tuple({number: value for number, value in each.items() if number != _FIELD_ID} for each in column)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.filegroup import has_above_ffff
 from pudi.filegroup.foreign import ForeignFile
 from pudi.format import BloomBuilder, WriteStat, footer_metadata, new_file_id, write_token
+from pudi.format.java_hash import portions
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError, assemble
 from pudi.metadata.keys import shard_of
 from pudi.plan import FileTask, WriteSpec
@@ -161,8 +163,8 @@ class UniqueKeys:
         """
         del attempt
         parts = [(batch.column(KEY), names) for batch, names in read_portions(storage, self.portions)]
-        keys = pa.chunked_array([part for part, _ in parts], pa.string())
-        counts = keys.value_counts()
+        keys = pa.chunked_array([part for part, _ in parts], pa.string()).combine_chunks()
+        counts = keys.filter(pa.array(_shares_hash(keys))).value_counts()
         several = counts.filter(pc.greater(counts.field("counts"), 1))
         if not len(several):
             return FileResult(self.number, len(keys), None)
@@ -235,14 +237,14 @@ class ImportJob:
         models = []
         for piece in self.unit.pieces:
             with closing(self.source.open(piece.file)) as opened:
-                movable = opened.movable(spec.schema, spec.files.parquet)
+                movable = opened.movable(spec.schema, spec.files.parquet).with_keys(self._key_column(opened))
                 models.append(movable.model(full, spec.files.parquet))
                 lacking = [field for field in spec.schema if field.name not in opened.schema.names]
                 for group in piece.groups:
                     first = sum(rows for rows, _ in groups)
                     keys = self._keys(opened, piece, group, first)
                     footer.add(keys)
-                    made = writer.meta_fields(keys, first)
+                    made = movable.lacking(writer.meta_fields(keys, first))
                     if lacking:
                         schema = pa.schema(lacking)
                         rest = self.source.fit(_no_columns(len(keys)), piece.file, schema, len(keys))
@@ -252,6 +254,13 @@ class ImportJob:
         content = assemble(models[0], groups, footer.metadata())
         del groups
         return writer.store(content, self.unit.rows)
+
+    def _key_column(self, opened: ForeignFile) -> str | None:
+        """Return the column whose stored values are the record keys; None if there is none."""
+        keys = self.source.keys
+        name = keys.record_key_fields[0] if len(keys.record_key_fields) == 1 and not keys.names_keys else ""
+        index = opened.schema.get_field_index(name)
+        return name if index >= 0 and pa.types.is_string(opened.schema.field(index).type) else None
 
     def _keys(self, opened: ForeignFile, piece: Piece, group: int, first: int) -> pa.ChunkedArray | pa.Array:
         if self.source.keys.generates:
@@ -324,6 +333,19 @@ def _naming_file(file: SourceFile, root: str) -> Iterator[None]:
         yield
     except (SchemaError, InvalidArgumentError) as error:
         raise type(error)(f"{error.message}; nothing was imported", table=root, path=file.path) from error
+
+
+def _shares_hash(keys: pa.Array) -> np.ndarray:
+    """Return which keys have the hash of another one: among them are all duplicates, and few others as a rule."""
+    codes = np.concatenate(
+        [np.zeros(0, np.uint32), *(each.hash_codes(each.starts, each.stops) for each in portions(keys))]
+    )
+    order = np.argsort(codes)
+    same = np.diff(codes[order].astype(np.int64), prepend=-1) == 0
+    same[:-1] |= same[1:]
+    found = np.zeros(len(codes), dtype=bool)
+    found[order[same]] = True
+    return found
 
 
 def _no_columns(rows: int) -> pa.Table:
