@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +184,47 @@ def test_bad_records_are_refused_or_kept(tmp_path: Path) -> None:
         FileSource(tmp_path / "csv", "csv", csv=bare), tmp_path / "e", record_key="id", schema=SCHEMA
     ).run()
     assert read(tmp_path, "e") == [{"id": "e", "ts": 1, "fare": 2.0, "city": "x"}]
+
+
+def test_json_has_every_type_that_a_schema_asks_for(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("id", pa.int32()),
+            ("day", pa.date32()),
+            ("price", pa.decimal128(9, 2)),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("list", pa.list_(pa.int64())),
+            ("place", pa.struct([("x", pa.int32())])),
+            ("raw", pa.binary()),
+        ]
+    )
+    first = {"id": 1, "day": "2024-01-02", "price": "1.25", "at": "2024-01-01T00:00:00Z", "list": [1], "raw": "abc"}
+    lines = [first | {"place": {"x": 1}}, {"id": 2, "day": "not a day"}, {"id": 3, "new": 5}]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.json").write_text("\n".join(map(json.dumps, lines)))
+    job(tmp_path, schema=schema, ordering=None, error_table=tmp_path / "bad").run()
+    assert read(tmp_path) == [
+        {
+            "id": 1,
+            "day": dt.date(2024, 1, 2),
+            "price": Decimal("1.25"),
+            "at": dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc),
+            "list": [1],
+            "place": {"x": 1},
+            "raw": b"abc",
+            "new": None,
+        },
+        {**dict.fromkeys(schema.names), "id": 3, "new": 5},
+    ]
+    assert [(row["position"], row["record"]) for row in read(tmp_path, "bad")] == [(2, json.dumps(lines[1]))]
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "a.json", rows_of(0))
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.json").symlink_to(tmp_path / "elsewhere" / "a.json")
+    with pytest.raises(pudi.PudiError, match=r"a\.json"):
+        job(tmp_path).run()
 
 
 @pytest.mark.parametrize("format", ["parquet", "avro", "orc"])

@@ -119,6 +119,6 @@ def _check_keys(write: WriteSnapshot, source: ImportSource, units: Sequence[Impo
     ]
     staged = staged_of(engine.run_jobs(storage, spec.instant, staging))
     portions = portions_by_shard(staged)
-    checks = [UniqueKeys(n, source.storage.root, each) for n, each in enumerate(portions.values())]
+    checks = [UniqueKeys(n, source, each, write.index.is_global) for n, each in enumerate(portions.values())]
     engine.run_jobs(storage, spec.instant, checks)
     storage.delete([each.path for each in staged])

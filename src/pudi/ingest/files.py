@@ -16,7 +16,7 @@ from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed
 from pudi.ingest.source import Batch
 from pudi.schema.spark_types import arrow_to_spark_ddl
-from pudi.storage import open_storage
+from pudi.storage import executor_of, open_storage
 
 _IGNORED: Final = (".", "_")
 """Names that begin so are left out, of files and of folders (DFSPathSelector.IGNORE_FILEPREFIX_LIST)."""
@@ -67,7 +67,7 @@ class FileSource:
         more = len(chosen) < len(waiting)
         if spark is not None:
             return Batch(self._on_spark(storage, chosen, schema, spark), reached, (), more, origin)
-        parsed = [PARSERS[self.format](storage, each, schema, self.csv) for each in chosen]
+        parsed = executor_of(storage).map(lambda each: PARSERS[self.format](storage, each, schema, self.csv), chosen)
         bad = tuple(record for each in parsed for record in each.bad)
         return Batch(together(parsed, [each.path for each in chosen], storage.root), reached, bad, more, origin)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import fastavro
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -115,29 +116,41 @@ def parse_json(
     block = pa_json.ReadOptions(block_size=max(1 << 20, *(len(line) + 2 for line in lines), 1))
     waiting = [np.array([number for number, line in enumerate(lines) if line.strip()], dtype=np.int64)]
     parts: list[pa.Table] = []
+    kept: list[npt.NDArray[np.int64]] = []
     bad: list[BadRecord] = []
+
+    def refuse(number: int, error: str) -> None:
+        text = lines[number].decode("utf-8", "replace")[:_SHOWN]
+        bad.append(BadRecord(source, positions[number], text, error[:500]))
+        _check_count(bad, source, root)
+
     while waiting:
         numbers = waiting.pop()
         if not len(numbers):
             continue
         try:
             parts.append(_read_json([lines[number] for number in numbers], block, options))
+            kept.append(numbers)
         except pa.ArrowInvalid as error:
             if len(numbers) == 1:
-                text = lines[numbers[0]].decode("utf-8", "replace")[:_SHOWN]
-                bad.append(BadRecord(source, positions[int(numbers[0])], text, str(error)[:500]))
-                _check_count(bad, source, root)
+                refuse(int(numbers[0]), str(error))
             else:
                 half = len(numbers) // 2
                 waiting += [numbers[half:], numbers[:half]]
     if not parts:
         return Parsed((explicit or pa.schema([])).empty_table(), tuple(bad))
     try:
-        return Parsed(pa.concat_tables(parts, promote_options="permissive"), tuple(bad))
+        rows = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise CorruptError(
             f"values of one column have types that don't go together ({error}): give a schema", table=root, path=source
         ) from error
+    days = {each.name: each.type for each in schema or () if pa.types.is_date(each.type)}
+    rows, wrong = _cast(rows, {name: kind for name, kind in days.items() if name in rows.column_names})
+    numbers = np.concatenate(kept)
+    for place in sorted(wrong):
+        refuse(int(numbers[place]), wrong[place])
+    return Parsed(rows, tuple(sorted(bad, key=lambda each: each.position)))
 
 
 def _read_json(lines: Sequence[bytes], block: pa_json.ReadOptions, options: pa_json.ParseOptions) -> pa.Table:
@@ -181,22 +194,28 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
 
 def _typed(rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, bad: list[BadRecord]) -> Parsed:
     """Cast columns of text; rows with a value that is none of its column's type are bad."""
-    wrong: dict[int, str] = {}
     kinds = {each.name: each.type for each in schema if each.name in rows.column_names}
-    for name, kind in kinds.items():
-        for place, error in _refused(rows[name], kind):
-            wrong.setdefault(place, f"column {name!r}: {error}")
-            _check_count([*bad, *wrong], file.path, storage.root)
+    good, wrong = _cast(rows, kinds)
+    _check_count([*bad, *wrong], file.path, storage.root)
     for place in sorted(wrong):
         record = json.dumps({name: rows[name][place].as_py() for name in rows.column_names}, ensure_ascii=False)
         bad.append(BadRecord(file.path, place + 1, record[:_SHOWN], wrong[place]))
+    return Parsed(good, tuple(bad))
+
+
+def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, dict[int, str]]:
+    """Return rows with columns in other types, and what is wrong with those that are left out, by their places."""
+    wrong: dict[int, str] = {}
+    for name, kind in kinds.items():
+        for place, error in _refused(rows[name], kind):
+            wrong.setdefault(place, f"column {name!r}: {error}")
     if wrong:
         good = np.ones(rows.num_rows, dtype=bool)
         good[list(wrong)] = False
         rows = rows.filter(pa.array(good))
     for name, kind in kinds.items():
         rows = rows.set_column(rows.column_names.index(name), name, rows[name].cast(kind))
-    return Parsed(rows, tuple(bad))
+    return rows, wrong
 
 
 def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]]:

@@ -6,8 +6,9 @@ that a later job compares only its part: no key passes through the driver.
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from pudi.plan import FileTask, WriteSpec
 from pudi.plan.entry_staging import StagedEntries
 from pudi.plan.imports import ImportUnit, Piece, SourceFile
 from pudi.record import KeyGenerator, generated_prefix
+from pudi.record.hive_folders import folder_values
 from pudi.schema import conform, with_meta_fields
 from pudi.task.bulk import HeldRecords
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
@@ -90,6 +92,21 @@ class ImportSource:
         with _naming_file(file, self.storage.root):
             return conform(pa.table(columns, names=schema.names), schema, evolved=True)
 
+    def identities(self, opened: ForeignFile, file: SourceFile, group: int, *, whole: bool) -> pa.ChunkedArray:
+        """Return the record keys of a row group, with their partition paths unless they're unique in the `whole` table.
+
+        Raises:
+            InvalidArgumentError: a key is null or empty; names the file.
+        """
+        rows = self.key_columns(opened, file, group)
+        keys = self.record_keys(rows, file, (0, 0))
+        if whole:
+            return keys
+        with _naming_file(file, self.storage.root):
+            paths = self.keys.partition_paths(rows).cast(pa.string())
+        joined = pc.binary_join_element_wise(paths, keys, _SEPARATOR)
+        return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])
+
     def record_keys(self, rows: pa.Table, file: SourceFile, place: tuple[int, int]) -> pa.ChunkedArray:
         """Return the record keys of rows of a file; see `KeyGenerator.record_keys`."""
         with _naming_file(file, self.storage.root):
@@ -126,16 +143,10 @@ class CheckedKeys:
         for piece in self.unit.pieces:
             with closing(self.source.open(piece.file)) as opened:
                 for group in piece.groups:
-                    rows = self.source.key_columns(opened, piece.file, group)
-                    keys = self.source.record_keys(rows, piece.file, (0, 0))
-                    if not self.whole:
-                        with _naming_file(piece.file, self.source.storage.root):
-                            paths = self.source.keys.partition_paths(rows).cast(pa.string())
-                        keys = pc.binary_join_element_wise(paths, keys, _SEPARATOR)
-                    found += keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+                    found += self.source.identities(opened, piece.file, group, whole=self.whole).chunks
         keys = pa.concat_arrays(found) if found else pa.array([], pa.string())
         numbers = shard_of(keys, self.shards)
-        names = "\n".join(piece.file.path for piece in self.unit.pieces).encode()
+        names = json.dumps([[piece.file.path, piece.file.size] for piece in self.unit.pieces]).encode()
         path = f"{self.path}-{attempt}"
         staged = stage_keys(storage, path, "", names, numbers, keys, keys.slice(0, 0))
         return FileResult(self.number, len(keys), None, staged=(staged,))
@@ -147,13 +158,15 @@ class UniqueKeys:
 
     Attributes:
         number: number of the job.
-        source: location of the source, for errors.
+        source: the source.
         portions: the staged keys.
+        whole: whether a key may be in one partition only.
     """
 
     number: int
-    source: str
+    source: ImportSource
     portions: tuple[Portion, ...]
+    whole: bool
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Compare them; see `pudi.task.FileJob`.
@@ -171,20 +184,29 @@ class UniqueKeys:
         shown = several.slice(0, _SHOWN).to_pylist()
         told = "; ".join(f"{_told(each['values'])} {each['counts']} times" for each in shown)
         first = pa.array([shown[0]["values"]], pa.string())
-        files = sorted(
-            {
-                name
-                for part, names in parts
-                if pc.any(pc.is_in(part, value_set=first)).as_py()
-                for name in names.decode().split("\n")
-            }
-        )
+        held = [names for part, names in parts if pc.any(pc.is_in(part, value_set=first)).as_py()]
+        files = self._files_of(first, [(str(path), int(size)) for names in held for path, size in json.loads(names)])
         more = f" and others (in all at least {len(several)} keys)" if len(several) > _SHOWN else ""
         raise InvalidArgumentError(
-            f"record keys come more than once: {told}{more}; the first one in {', '.join(files[:_SHOWN])}. Nothing was "
+            f"record keys come more than once: {told}{more}; the first one in {', '.join(files)}. Nothing was "
             "imported: name columns that identify a record, or take duplicates out first",
-            table=self.source,
+            table=self.source.storage.root,
         )
+
+    def _files_of(self, key: pa.Array, among: Sequence[tuple[str, int]]) -> list[str]:
+        """Return some files that have a key."""
+        found: list[str] = []
+        for path, size in sorted(set(among)):
+            file = SourceFile(path, size, (), values=folder_values(path))
+            with closing(self.source.open(file)) as opened:
+                for group in range(len(opened.groups)):
+                    own = self.source.identities(opened, file, group, whole=self.whole)
+                    if len(found) < _SHOWN and pc.any(pc.is_in(own, value_set=key)).as_py():
+                        found.append(path)
+                        break
+            if len(found) == _SHOWN:
+                break
+        return found
 
 
 @dataclass(frozen=True, slots=True)
