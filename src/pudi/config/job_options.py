@@ -16,6 +16,7 @@ _lacking_flag = partial(_lacking, default=False)
 
 _NO_SUCH = "leave it out: Apache Hudi 1.2 has no option of that name"
 _NO_SYNC = "register the table with Apache Hudi's sync tool"
+_INGEST = "`pudi ingest` takes them as arguments: docs/ingestion.md"
 _NO_CODE = "omit the option; pudi never loads a class by name"
 
 _SYNC = (
@@ -86,13 +87,15 @@ _WRITING = (
     _harmless(key="hoodie.precommit.validators.*", doc="Settings of validators that pudi doesn't have."),
     _harmless(key="hoodie.write.commit.callback.*", doc="Settings of callbacks that pudi doesn't have."),
     _lacking(key="hoodie.client.init.callback.classes", doc="Callback at start.", default="", instead=_NO_CODE),
-    _lacking_flag(key="hoodie.errortable.enable", doc="Error table: failing records go to another table."),
+    _lacking_flag(
+        key="hoodie.errortable.enable", doc="Error table: failing records go to another table.", instead=_INGEST
+    ),
     _harmless(key="hoodie.errortable.*", doc="Settings of the error table."),
     _lacking(key="hoodie.parquet.outputtimestamptype", doc="Parquet timestamps.", default="TIMESTAMP_MICROS"),
     _lacking_flag(key="hoodie.parquet.writelegacyformat.enabled", doc="Old Parquet decimals and lists."),
     _lacking_flag(key="hoodie.parquet.write.utc-timezone.enabled", doc="Timestamps in UTC.", default=True),
-    _lacking(key="hoodie.streamer.*", doc="Settings of Hudi Streamer, a separate program."),
-    _lacking(key="hoodie.deltastreamer.*", doc="Settings of Hudi Streamer, a separate program."),
+    _lacking(key="hoodie.streamer.*", doc="Settings of Hudi Streamer, a separate program.", instead=_INGEST),
+    _lacking(key="hoodie.deltastreamer.*", doc="Settings of Hudi Streamer, a separate program.", instead=_INGEST),
     _harmless(key="hoodie.write.concurrency.*", doc="Settings of early conflict detection."),
     _harmless(key="hoodie.write.lock.*", doc="Retries and services of other lock providers."),
     _harmless(key="hoodie.write.markers.type", doc="Type of markers; pudi writes one marker file per data file."),
