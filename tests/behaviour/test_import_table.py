@@ -266,6 +266,28 @@ def test_what_is_no_import_is_refused_by_name(source: Path, tmp_path: Path) -> N
         pudi.import_table(tmp_path / "nothing", tmp_path / "u", record_key="id")
 
 
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_of_two_imports_at_a_time_one_is_done(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str
+) -> None:
+    from pudi.action import import_files
+
+    plan, begun = import_files.plan_import, []
+
+    def planning(*args: Any) -> Any:
+        if not begun:
+            begun.append(True)
+            pudi.import_table(source, tmp_path / "t", record_key="id", table_type=table_type)
+        return plan(*args)
+
+    monkeypatch.setattr(import_files, "plan_import", planning)
+    with pytest.raises(pudi.ConflictError):
+        pudi.import_table(source, tmp_path / "t", record_key="id", table_type=table_type)
+    table = pudi.Table(tmp_path / "t")
+    assert read(table) == expected()
+    assert table.check().ok
+
+
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_an_interrupted_import_is_taken_up_again(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_after: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from pudi.action.write import run_write
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 from pudi.action.write_settings import file_options
 from pudi.config import Options, WriteOptions
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError, TableExistsError
 from pudi.filegroup.foreign import ForeignFile
 from pudi.format.layout import staging_dir
 from pudi.format.parquet_chunks import NotMovableError
@@ -22,6 +22,7 @@ from pudi.plan.imports import ImportUnit, SourceFile, plan_import
 from pudi.task import Engine, FileResult
 from pudi.task.import_files import CheckedKeys, ImportJob, ImportSource, UniqueKeys, shard_count
 from pudi.task.staged_keys import portions_by_shard, staged_of
+from pudi.timeline.timeline import NOTHING
 
 
 def import_files(
@@ -50,10 +51,14 @@ def import_files(
         NotSupportedError: the table's index decides by the key in which file a record is.
         InvalidArgumentError: a key is null, or comes more than once.
         CorruptError: a file is damaged, or changed meanwhile.
+        TableExistsError: the table has commits.
+        ChangedSinceError: another write completed meanwhile.
     """
     options = WriteOptions.of(resolved)
 
     def place(write: WriteSnapshot, records: object) -> Placement:
+        if write.timeline.commits:
+            raise TableExistsError("the table has commits: an import makes a new one", table=write.table)
         if write.index.buckets is not None:
             raise NotSupportedError(
                 "an import keeps records together as their files have them, and a bucket index places each by its key: "
@@ -63,11 +68,16 @@ def import_files(
         marked = DELETED in write.schema.names or bool(meta.config.delete_marker)
         known = _movable(write, source, files) if copy and not marked else files
         units = plan_import(known, options.max_file_size)
-        return Placement(records, None, write.index, by_jobs=partial(_run, write, source, units))
+        return Placement(records, None, write.index, _all_partitions, by_jobs=partial(_run, write, source, units))
 
-    request = WriteRequest(meta, engine, resolved, options)
+    request = WriteRequest(meta, engine, resolved, options, since=NOTHING)
     recipe = WriteRecipe(Operation.BULK_INSERT, place, take_nothing, never, evolves=False, is_planned=True)
     return run_write(request, recipe, None)
+
+
+def _all_partitions(partitions: Collection[str]) -> Collection[str]:
+    """Return that an import reads all partitions: its keys are unique only in a table that stays empty until then."""
+    return partitions
 
 
 def _movable(write: WriteSnapshot, source: ImportSource, files: Sequence[SourceFile]) -> list[SourceFile]:
