@@ -13,6 +13,8 @@ from support.golden import Golden, tables
 from support.rows import Row, assert_same, from_arrow, from_spark
 
 TABLES = [table for table in tables("") if "_cdc_" in table.name]
+WITH_IMAGES = {"cow_v8_cdc_data_before_after", "cow_v9_cdc_data_before_after"}
+"""Copy-on-write tables whose change files say all, so that changes can be read without the slices before."""
 QUERIES = [
     pytest.param(table, query, id=f"{table.name}-{query}")
     for table in TABLES
@@ -43,6 +45,29 @@ def test_a_query_of_hudi(golden_folder: Path, table: Golden, query: str) -> None
     assert_same(typed, [_typed(row) for row in expected], about=query)
     plain = from_arrow(opened.changes(since, format="cdc", meta_fields=False, columns=["after"]).to_arrow())
     assert not any("_hoodie" in (row["after"] or "") for row in plain)
+
+
+@pytest.mark.parametrize("table", [each for each in TABLES if each.name in WITH_IMAGES], ids=str)
+def test_a_clean_takes_change_files_with_their_slices(tmp_path: Path, table: Golden) -> None:
+    """And those of retained slices stay: changes since the retained commit read as before."""
+    path = table.unpack(tmp_path)
+    mine = pudi.Table(str(path), options={"hoodie.clean.automatic": "false", "hoodie.clean.commits.retained": "1"})
+    since = mine.timeline.commits[-2].requested
+    expected, files = from_arrow(mine.changes(since, format="cdc").to_arrow()), _change_files(path)
+    assert mine.clean() is not None
+    slices = {name.rpartition("_")[2].partition(".")[0] for name in (file.name for file in path.rglob("*.parquet"))}
+    left = _change_files(path)
+    assert left < files
+    assert {name.split("_")[1].partition(".")[0] for name in left} <= slices
+    assert all(name.split("_")[1] < f"{since}." for name in files - left)
+    assert_same(from_arrow(mine.changes(since, format="cdc").to_arrow()), expected)
+    with pytest.raises(pudi.NotFoundError):
+        mine.changes(mine.timeline.commits[0].requested, format="cdc").to_arrow()
+    assert mine.check().ok, mine.check()
+
+
+def _change_files(path: Path) -> set[str]:
+    return {file.name for file in path.rglob("*.cdc")}
 
 
 @pytest.mark.spark
