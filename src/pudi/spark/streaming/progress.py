@@ -71,17 +71,22 @@ class Progress:
         self._seen = frozenset(i.requested for i in timeline.commits)
         return self._last
 
+    def note(self, written: WrittenBatch) -> None:
+        """Note what was written; its commit may be archived before the next look."""
+        self._last = written
+
     def _newest(self, meta: MetaClient, instants: Iterator[Instant]) -> WrittenBatch | None:
         for instant in instants:
             extra = meta.store.read_commit_metadata(instant).extra_metadata or {}
-            if CHECKPOINT_KEY not in extra:
+            if not extra.get(CHECKPOINT_KEY):
                 continue
             try:
-                batches, queries = json.loads(extra[CHECKPOINT_KEY] or "{}"), json.loads(extra.get(QUERY_KEY) or "{}")
+                batches = dict(json.loads(extra[CHECKPOINT_KEY]))
+                queries = dict(json.loads(extra.get(QUERY_KEY) or "{}"))
                 if self.identifier in batches:
                     query = queries.get(self.identifier)
                     return WrittenBatch(int(batches[self.identifier]), query, instant.requested)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise CorruptError(
                     f"the commit's {CHECKPOINT_KEY} is no JSON map of batch numbers: {extra[CHECKPOINT_KEY][:100]!r}",
                     table=meta.storage.root,

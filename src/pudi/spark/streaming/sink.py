@@ -15,7 +15,7 @@ from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
 from pudi.spark.streaming.identity import is_connect, query_of
-from pudi.spark.streaming.progress import Progress, is_written, stated
+from pudi.spark.streaming.progress import Progress, WrittenBatch, is_written, stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class BatchWriter:
         query = self._query_of(frame)
         if self._is_written(batch_id, query):
             return None
-        return self.job.run(frame, SaveMode.APPEND, stated(self.progress.identifier, batch_id, query))
+        extra = stated(self.progress.identifier, batch_id, query)
+        return self._noted(self.job.run(frame, SaveMode.APPEND, extra), batch_id, query)
 
     def write_rows(self, rows: Callable[[], pa.Table], batch_id: int, query: str | None) -> CommitResult | None:
         """Write one batch that is brought into memory, unless it was committed already.
@@ -50,7 +51,13 @@ class BatchWriter:
         query = self.query or query
         if self._is_written(batch_id, query):
             return None
-        return self.job.append(rows(), stated(self.progress.identifier, batch_id, query))
+        extra = stated(self.progress.identifier, batch_id, query)
+        return self._noted(self.job.append(rows(), extra), batch_id, query)
+
+    def _noted(self, result: CommitResult | None, batch_id: int, query: str | None) -> CommitResult | None:
+        if result is not None:
+            self.progress.note(WrittenBatch(batch_id, query, result.instant))
+        return result
 
     def _is_written(self, batch_id: int, query: str | None) -> bool:
         """Whether a batch of a query was committed already; raises ConflictError as `progress.is_written`."""

@@ -1,0 +1,103 @@
+"""Batches of streaming queries are written once: what commits state of them, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from pudi.errors import ConflictError, CorruptError
+from pudi.spark.streaming.progress import CHECKPOINT_KEY
+from pudi.spark.streaming.sink import BatchWriter, make_writer
+
+IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
+INSERT = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": "insert"}
+ARCHIVES = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
+
+
+def _writer(path: Path, **options: str) -> BatchWriter:
+    return make_writer(path, {**INSERT, **options}, None)
+
+
+def _write(writer: BatchWriter, batch: int, query: str | None = "first") -> bool:
+    """Write one row that names the batch; whether it was written."""
+    rows = pa.table({"id": pa.array([batch], pa.int64())})
+    return writer.write_rows(lambda: rows, batch, query) is not None
+
+
+def _ids(path: Path) -> list[int]:
+    return sorted(pudi.Table(path).scan(["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_a_batch_is_written_once_by_any_process(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    assert [_write(_writer(path), batch) for batch in (0, 0, 1, 1)] == [True, False, True, False]
+    writer = _writer(path)
+    assert [_write(writer, batch) for batch in (1, 2, 2, 3)] == [False, True, False, True]
+    assert _ids(path) == [0, 1, 2, 3]
+
+
+def test_another_query_is_refused_whatever_its_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for batch in range(3):
+        assert _write(_writer(path), batch)
+    for batch in (0, 2, 3, 9):
+        with pytest.raises(ConflictError, match="new checkpoint"):
+            _write(_writer(path), batch, "second")
+    assert _write(_writer(path, **{IDENTIFIER: "two"}), 0, "second")
+    assert _write(_writer(path), 3)
+    assert _ids(path) == [0, 0, 1, 2, 3]
+
+
+def test_a_writer_that_states_no_query_is_followed_by_its_last_batch_only(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for batch in range(3):  # as Hudi's sink writes them
+        assert _write(_writer(path), batch, None)
+    assert not _write(_writer(path), 2)
+    with pytest.raises(ConflictError, match="another query"):
+        _write(_writer(path), 1)
+    assert _write(_writer(path), 3)
+    with pytest.raises(ConflictError, match="query first"):
+        _write(_writer(path), 4, "second")
+
+
+def test_other_writers_commits_come_between(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer = _writer(path)
+    for batch in range(3):
+        assert _write(writer, batch)
+        pudi.Table(path).insert(pa.table({"id": pa.array([100 + batch], pa.int64())}))
+        assert not _write(writer, batch)
+
+
+def test_a_batch_whose_commit_was_archived_or_rolled_back(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer = _writer(path)
+    for batch in range(2):
+        assert _write(writer, batch)
+    table = pudi.Table(path, options=ARCHIVES)
+    table.rollback(table.timeline.commits[-1].requested)
+    assert not _write(writer, 0)
+    assert _write(writer, 1)
+    for number in range(8):
+        table.upsert(pa.table({"id": pa.array([100 + number % 2], pa.int64())}))
+    table.clean()
+    table.archive()
+    stated = [entry for entry in table.history() if CHECKPOINT_KEY in entry.extra_metadata]
+    assert stated == []
+    assert not _write(writer, 1)
+    assert not _write(_writer(path), 1)
+    with pytest.raises(ConflictError):
+        _write(_writer(path), 1, "second")
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"default_single_writer": "x"}', '"text"'])
+def test_a_commit_that_states_no_numbers(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t"
+    writer = _writer(path)
+    assert _write(writer, 0)
+    writer.job.append(pa.table({"id": pa.array([7], pa.int64())}), {CHECKPOINT_KEY: text})
+    with pytest.raises(CorruptError, match="no JSON map"):
+        _write(_writer(path), 1)
