@@ -119,8 +119,8 @@ def starts(spark: Any, path: Path, rounds: int) -> None:
 
 def named(spark: Any, path: Path, rows: int, rounds: int) -> None:
     """An aggregate of two of twelve columns."""
-    values = ", ".join(f"id * {n} AS v{n}" for n in range(10))
-    frame = spark.range(0, rows, 1, 4).selectExpr("id", "id % 100 AS k", values)
+    values = [f"id * {n} AS v{n}" for n in range(10)]
+    frame = spark.range(0, rows, 1, 4).selectExpr("id", "id % 100 AS k", *values)
     pudi.create(path, frame.schema, record_key="id").bulk_insert(frame)
     taken: dict[str, list[float]] = {}
     for _ in range(rounds):
