@@ -211,8 +211,9 @@ class SparkRecords:
         return in_workers(self.frame, add.run, struct_type(schema))
 
     def keep(self, frame: Any) -> Any:
-        """Have Spark keep a frame, once evaluated, until `release`."""
-        kept = frame.persist(memory_and_disk())
+        """Have Spark keep a frame, once evaluated, until `release`; rows that the JVM holds are evaluated at once."""
+        with spark_errors(self.spec.table, "looking at the records"):
+            kept = frame.persist(memory_and_disk())
         self._persisted.append(kept)
         return kept
 
