@@ -68,7 +68,7 @@ def save(mine: pudi.Table, instant: str, names: dict[str, list[str]]) -> None:
     (Path(mine.path) / TIMELINE_DIR / name).write_bytes(content.getvalue())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("retained", [1, 3])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_every_retained_commit_reads_as_before(engine: Engine, tmp_path: Path, layout: Layout, retained: int) -> None:

@@ -87,6 +87,7 @@ def holding(path: Path) -> set[str]:
     return {name for name, content in contents(path).items() if any(secret in content for secret in SECRETS)}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_no_file_holds_them(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     path = tmp_path / "trips"
@@ -115,6 +116,7 @@ def test_no_file_holds_them(engine: Engine, tmp_path: Path, layout: Layout) -> N
     assert (again.ok, again.records, [step.outcome for step in again.steps]) == (True, 0, [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_versions_of_records_that_stay(tmp_path: Path, layout: Layout) -> None:
     """A record that once matched and doesn't any more stays; its old versions go."""
@@ -132,6 +134,7 @@ def test_versions_of_records_that_stay(tmp_path: Path, layout: Layout) -> None:
     assert mine.check().ok
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_savepoints_keep_them_and_are_named(tmp_path: Path, layout: Layout) -> None:
     path = tmp_path / "trips"
@@ -185,6 +188,7 @@ def test_pending_plans_that_nobody_runs_are_run(tmp_path: Path) -> None:
     assert mine.check().ok
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_replaced_file_groups(tmp_path: Path, layout: Layout) -> None:
     path = tmp_path / "trips"

@@ -118,7 +118,7 @@ def more(mine: pudi.Table, layout: Layout) -> list[str]:
     return [each.instant for each in done if each is not None]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("every", ["100", "6"], ids=["logs", "compacted"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_it_holds_what_a_rebuild_makes(tmp_path: Path, layout: Layout, every: str) -> None:

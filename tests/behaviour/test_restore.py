@@ -54,6 +54,7 @@ def written(mine: pudi.Table, layout: Layout, count: int = 12) -> dict[str, tupl
     return states
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("metadata", ["true", "false"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_a_restore_brings_a_state_back(tmp_path: Path, layout: Layout, metadata: str) -> None:
@@ -125,6 +126,7 @@ def test_indexes_are_right_afterwards(tmp_path: Path, layout: Layout) -> None:
     assert mine.check().ok
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_savepoints_outlive_cleans(tmp_path: Path, layout: Layout) -> None:
     mine = made(tmp_path / "trips", layout)

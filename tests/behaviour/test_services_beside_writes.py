@@ -98,6 +98,7 @@ def of_kind(path: Path, action: Action, *states: State) -> list[Any]:
     return list(pudi.Table(path).timeline.of(action, *states))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("engine", "kind", "version"),
     per_engine(

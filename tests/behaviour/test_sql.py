@@ -46,7 +46,7 @@ def test_hudis_rows_on_this_machine(chain: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
 def test_hudis_rows_on_spark(chain: Chain, tmp_path: Path, spark: Any) -> None:
     told = json.loads(GOLDEN.read_text(encoding="utf-8"))[chain.name]

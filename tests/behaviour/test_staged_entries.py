@@ -145,7 +145,7 @@ BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"
 """New records go to log files."""
 
 
-@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=3, phases=[Phase.explicit, Phase.generate])
 @example(seed=3, layout=LAYOUTS[2], small=False, buckets=True)
 @given(seed=st.integers(0, 10**6), layout=st.sampled_from(LAYOUTS), small=st.booleans(), buckets=st.booleans())
 def test_staged_entries_equal_those_of_the_files(seed: int, layout: Layout, small: bool, buckets: bool) -> None:

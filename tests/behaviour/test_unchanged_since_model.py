@@ -114,7 +114,7 @@ class Random:
             assert seen.get(key) == before[-1].get(key), f"{key} changed since {at}, and was written"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", ["cow", "mor"])

@@ -69,6 +69,7 @@ def outcome(verb: str) -> list[str]:
     return others.get(verb, both)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     ("engine", "layout", "verb"),
     per_engine(

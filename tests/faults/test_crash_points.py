@@ -151,7 +151,7 @@ def _is_data(path: Path, file: Path) -> bool:
     return all(block.kind is not BlockKind.COMMAND and block.instant not in taken_back for block in blocks)
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(10)
 @in_both
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
 def test_every_crash_point(copies: Callable[[], Path], verb: str, crash_after: bool) -> None:

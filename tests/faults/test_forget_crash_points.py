@@ -54,7 +54,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", range(1, 6))
 @pytest.mark.parametrize(("mode", "after"), FAULTS)
 def test_every_call(written: Path, tmp_path: Path, mode: str, after: bool, first: int) -> None:

@@ -76,7 +76,7 @@ COUNTS, CITIES, NEWEST = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [Layout(), Layout(version=6), Layout(folders="flat")], ids=str)
 @pytest.mark.parametrize(
     ("queries", "accepted"),

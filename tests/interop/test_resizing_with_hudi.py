@@ -111,6 +111,7 @@ def test_pudi_runs_plans_of_hudi(spark: Any, tmp_path: Path, version: int) -> No
     assert sizes[0] > sizes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9])
 def test_each_resizes_what_the_other_wrote(spark: Any, tmp_path: Path, version: int) -> None:

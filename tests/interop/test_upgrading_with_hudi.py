@@ -86,7 +86,7 @@ def _written(spark: Any, path: Path, version: int, kind: str) -> HudiTable:
     return hudi
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_beside_hudis_own(spark: Any, tmp_path: Path, old: int, new: int, kind: str) -> None:

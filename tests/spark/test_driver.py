@@ -77,6 +77,7 @@ def small_writes(spark: Any, made: pudi.Table) -> None:
     merge.when_matched_update().when_not_matched_insert().execute()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_it_makes_the_same_table_without_a_query_for_keys(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -232,7 +232,10 @@ def _united(table: pa.Schema, own: pa.Schema, keys: Sequence[str]) -> pa.Schema:
 def _check_names(schema: pa.Schema) -> None:
     meta = [name for name in schema.names if name in META_FIELDS]
     if meta:
-        raise SchemaError(f"column {meta[0]} is a meta field of Hudi's: these are files of a Hudi table")
+        raise SchemaError(
+            f"column {meta[0]} is a meta field of Hudi's: these are files of a Hudi table, or exported with its meta "
+            "fields; open the table with pudi.Table, or export it without them (scan(meta_fields=False), pudi export)"
+        )
 
 
 def _partition(keys: KeyGenerator, source: ImportSource, file: SourceFile, own: pa.Schema) -> str | None:
