@@ -19,6 +19,7 @@ from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind
 from pudi.storage import StorageBelow, open_storage
 from pudi.testing import SimulatedCrash
+from support.changes import LOGGED, MODE
 from support.engines import Engine
 from support.layouts import Layout
 from support.rows import from_arrow
@@ -240,6 +241,49 @@ def test_a_secondary_index(tmp_path: Path) -> None:
     done = mine.forget("rider = 'mallory'")
     assert done.ok, str(done)
     assert holding(path) == set()
+    assert mine.check().ok
+
+
+CHANGES = [(Layout(), "data_before_after"), (Layout(version=6), "data_before"), (Layout(version=8), "op_key_only")]
+
+
+@pytest.mark.parametrize(("layout", "mode"), CHANGES, ids=str)
+def test_change_data(tmp_path: Path, layout: Layout, mode: str) -> None:
+    """CDC files are read, those of the newest slices too: the delete logs what it deletes."""
+    path = tmp_path / "trips"
+    mine = written(path, layout, **LOGGED, **{MODE: mode})
+    logged = {name for name in holding(path) if name.endswith(".cdc")}
+    assert logged
+    planned = mine.forget(WHERE, dry_run=True)
+    assert {each.path for each in planned.left if each.path.endswith(".cdc")} == logged
+    assert all(each.records for each in planned.left), "each file was read"
+    saved = mine.savepoint().instant
+    kept = mine.forget(WHERE)
+    assert {each.path for each in kept.left} == holding(path)
+    mine.delete_savepoint(saved)
+    done = mine.forget(WHERE)
+    assert done.ok, str(done)
+    assert holding(path) == set()
+    assert mine.check().ok, mine.check()
+    with pytest.raises(pudi.NotFoundError, match="later commit"):
+        mine.changes(format="cdc").to_arrow()
+    newest = mine.timeline.commits[-1]
+    mine.upsert(table([trip(5, 90, "eve")]))
+    feed = mine.changes(newest.completion or newest.requested, format="cdc", images="struct").to_arrow()
+    assert [row["after"]["rider"] for row in from_arrow(feed)] == ["eve"]
+
+
+def test_change_data_of_records_that_stay(tmp_path: Path) -> None:
+    """The images of a record before it changed count by their values, and go; change data of other records stays."""
+    path = tmp_path / "trips"
+    mine = written(path, Layout(), **LOGGED, **{MODE: "data_before_after"})
+    mine.upsert(table([trip(4, 60, "bob"), trip(5, 60, "eve")]))
+    done = mine.forget("rider = 'mallory'")
+    assert done.ok, str(done)
+    stored = contents(path)
+    assert not [name for name, content in stored.items() if b"mallory" in content]
+    assert any(name.endswith(".cdc") and b"eve" in content for name, content in stored.items())
+    assert {row["rider"] for row in from_arrow(mine.scan().to_arrow())} == {"ann", "bob", "eve"}
     assert mine.check().ok
 
 

@@ -97,6 +97,7 @@ from pudi.format.layout import (
 from pudi.format.limits import MaxBytes
 from pudi.format.marker_names import IOType, MarkerName, parse_marker
 from pudi.format.names import (
+    CDC_SUFFIX,
     Action,
     BaseFileName,
     InstantFile,
@@ -151,6 +152,7 @@ __all__ = [
     "BOOTSTRAP_FILE_IDS_DIR",
     "BOOTSTRAP_PARTITIONS_DIR",
     "BUCKET_INDEX_DIR",
+    "CDC_SUFFIX",
     "CONSISTENT_HASHING_DIR",
     "DEFAULT_BLOOM_OPTIONS",
     "DYNAMIC_V0",

@@ -269,6 +269,9 @@ class LogFileName:
         return (self.instant, self.version, self.write_token or "", self.cdc)
 
 
+CDC_SUFFIX = ".cdc"
+"""Ends the names of log files that hold change data."""
+
 _set = object.__setattr__
 
 

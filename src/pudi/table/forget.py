@@ -32,9 +32,9 @@ from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind, columns, evaluate, parse
 from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions
-from pudi.format import METADATA_DIR, LogFileName, parse_data_file
+from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
 from pudi.scan import snapshot_scan
-from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
 from pudi.storage import StorageBelow
 from pudi.table.forgotten import Forgotten, reasons
 from pudi.task import Engine, FileJob
@@ -155,7 +155,15 @@ class _Forgetting:
         names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
         schema = pa.schema([full.field(name).with_nullable(True) for name in names])
         partitioned = not find_index(meta, timeline, self.options).is_global
-        wanted = Wanted(schema, where, read_history(meta, timeline, timeline), partitioned=partitioned)
+        used = meta.keys.columns | columns(where)
+        wanted = Wanted(
+            schema,
+            where,
+            read_history(meta, timeline, timeline),
+            partitioned=partitioned,
+            images=pa.schema([each.with_nullable(True) for each in without_meta_fields(full) if each.name in used]),
+            generator=meta.keys,
+        )
         found = self._search(wanted)
         once = pa.concat_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
         matching, others, current = [once.slice(0, 0)], [once.slice(0, 0)], 0
@@ -206,7 +214,8 @@ class _Forgetting:
         """Clean if data files hold some."""
         files = sum(not each.path.startswith(METADATA_DIR) for each in held)
         if files:
-            service = Clean() if self.retains else CleanHistory()
+            changes = frozenset(each.path for each in held if each.rows and each.path.endswith(CDC_SUFFIX))
+            service = Clean() if self.retains else CleanHistory(changes)
             self._step("clean", TABLE, f"{files} files hold some", lambda: run(service, self._target))
 
     def _mend_metadata(self, held: Sequence[Held]) -> None:
@@ -267,12 +276,14 @@ class _Forgetting:
 
 
 def _file(partition: str, info: FileInfo) -> BaseFile | LogFile | None:
-    is_log = isinstance(parse_data_file(_name(info.path)), LogFileName)
-    return LogFile.of(partition, info) if is_log else BaseFile.of(partition, info)
+    name = parse_data_file(_name(info.path))
+    if not isinstance(name, LogFileName):
+        return BaseFile.of(partition, info)
+    return LogFile(partition, name, info.size) if name.cdc else LogFile.of(partition, info)
 
 
 def _strange(path: str) -> Held:
-    return Held(path, 0, pa.array([], pa.string()), "change data, or a file of another kind, which pudi doesn't read")
+    return Held(path, 0, pa.array([], pa.string()), "a file of a kind that pudi doesn't read")
 
 
 def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:

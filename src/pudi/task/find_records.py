@@ -16,6 +16,7 @@ from pudi.errors import CorruptError, NotFoundError, NotSupportedError, SchemaEr
 from pudi.expr import Expr, evaluate
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
 from pudi.format import METADATA_DIR, parse_data_file
+from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema, decode_in_parts
@@ -24,7 +25,8 @@ from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.keys import split_secondary_keys
 from pudi.metadata.records import columns_of
-from pudi.schema import RECORD_KEY, conform_read
+from pudi.record import KeyGenerator
+from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.write import FileResult
@@ -45,6 +47,9 @@ class Wanted:
         history: the schemas of older files, in a table with schema on read.
         keys: identities of records (`identities`) that count whatever their values are.
         partitioned: whether equal keys in different partitions are different records.
+        images: the columns to read of the records in change data, which have no meta fields: those that keys are made
+            of, and those of the predicate.
+        generator: makes their record keys.
     """
 
     schema: pa.Schema
@@ -52,6 +57,8 @@ class Wanted:
     history: SchemaHistory | None = None
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     partitioned: bool = True
+    images: pa.Schema | None = None
+    generator: KeyGenerator | None = None
 
     def identities(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
         """Return the identity of each record key in a partition."""
@@ -143,8 +150,45 @@ class FindRecords:
                 stored = {name if names is None else names.of(name)[0] for name in schema.names}
                 for rows in decode_in_parts(block, {name for name in stored if name is not None}, _BYTES):
                     yield self._of_rows(conform_read(rows, schema, path=file.path, names=names), file.partition)
+            elif block.kind is BlockKind.CDC:
+                for stored in decode_in_parts(block, None, _BYTES):
+                    yield from self._of_changes(stored, block, file.partition)
             elif block.kind is not BlockKind.COMMAND:
                 raise NotSupportedError(f"a block of kind {block.kind.name}", path=file.path)
+
+    def _of_changes(self, stored: pa.Table, block: LogBlock, partition: str) -> Iterator[tuple[int, pa.Array]]:
+        """Look through logged changes: record keys, and records before and after, as far as the mode logs them."""
+        wanted = self.wanted
+        keys = _flat(stored[CDC_RECORD_KEY]) if CDC_RECORD_KEY in stored.column_names else None
+        if keys is not None:
+            yield pc.sum(wanted.named(keys, partition)).as_py() or 0, keys.slice(0, 0)
+        for name in (BEFORE, AFTER):
+            if name not in stored.column_names:
+                continue
+            records = stored[name].combine_chunks()
+            there = records.is_valid()
+            own = None if keys is None else keys.filter(there)
+            yield self._of_rows(self._with_keys(records.filter(there), own, block, partition), partition)
+
+    def _with_keys(self, records: pa.Array, keys: pa.Array | None, block: LogBlock, partition: str) -> pa.Table:
+        """Return records of change data with the meta fields that the search needs.
+
+        Raises:
+            NotSupportedError: neither the records nor the change data say their keys.
+        """
+        wanted = self.wanted
+        images, generator = wanted.images, wanted.generator
+        if images is None or not isinstance(records.type, pa.StructType):
+            raise NotSupportedError("change data", path=block.path)
+        names = None if wanted.history is None else wanted.history.names(block.instant)
+        rows = pa.Table.from_arrays(records.flatten(), names=[field.name for field in records.type])
+        rows = conform_read(rows, images, path=block.path, names=names)
+        if keys is None:
+            if generator is None or generator.generates:
+                raise NotSupportedError("change data that doesn't say the generated keys of records", path=block.path)
+            keys = _flat(generator.record_keys(rows))
+        rows = rows.append_column(RECORD_KEY, keys)
+        return rows.append_column(PARTITION_PATH, pa.repeat(pa.scalar(partition, pa.string()), rows.num_rows))
 
     def _of_rows(self, rows: pa.Table, partition: str) -> tuple[int, pa.Array]:
         wanted = self.wanted

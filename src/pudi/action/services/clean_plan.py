@@ -15,7 +15,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
-from pudi.format import Action, CompactionOperation, State, instant_to_millis, millis_to_instant
+from pudi.format import CDC_SUFFIX, Action, CompactionOperation, State, instant_to_millis, millis_to_instant
 from pudi.format.clean import CleanPlan
 from pudi.format.clustering_plan import decode_clustering_plan
 from pudi.timeline import Instant, Timeline
@@ -109,6 +109,8 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
 def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]) -> dict[str, str]:
     """Return what no clean may delete: names of files in the newest slices of some partitions, and in savepoints.
 
+    Change data of the newest slices is not among them: hard deletions delete it, and no state of the table needs it.
+
     Args:
         meta: the table.
         timeline: its timeline.
@@ -123,7 +125,8 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     view = meta.view(timeline, sizes=False)
     groups = view.groups_of(partitions)
     newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
-    found = {path.rpartition("/")[2]: "the newest slice of its file group" for each in newest for path in each.files}
+    paths = (path for each in newest for path in each.files if not path.endswith(CDC_SUFFIX))
+    found = {path.rpartition("/")[2]: "the newest slice of its file group" for path in paths}
     for requested, names in savepointed_names(meta, timeline).items():
         found |= dict.fromkeys(names, f"savepoint {requested}")
     return found

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
+from itertools import chain
 
+from pudi.action.meta_client import MetaClient
 from pudi.action.services.clean import Clean
-from pudi.action.services.clean_plan import plan_clean
+from pudi.action.services.clean_plan import plan_clean, savepointed_names
 from pudi.action.services.compaction import Compaction
 from pudi.action.services.target import ServiceTarget
 from pudi.concurrency import busy_groups
 from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
 from pudi.format import Action, encode_compaction_plan
-from pudi.format.clean import encode_clean_plan
+from pudi.format.clean import CleanPlan, encode_clean_plan
 from pudi.plan.compaction import plan_compaction
 from pudi.timeline import Timeline
 
@@ -51,7 +53,14 @@ class CleanHistory(Clean):
     The clean states the newest commit as the earliest that stays, so that no reader takes what is left of earlier
     states for all of it. While a write is pending it states none, as a clean that counts slices: its commit may be
     requested earlier, and a later clean would not look for what it replaces.
+
+    Args:
+        changes: paths of change data to delete too where it belongs to the newest slices: it holds what a delete has
+            just taken out of them, and only `changes()` reads it.
     """
+
+    def __init__(self, changes: Collection[str] = frozenset()) -> None:
+        self._changes = frozenset(changes)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the deletion of all older slices."""
@@ -63,9 +72,33 @@ class CleanHistory(Clean):
         }
         options = CleanOptions.of(replace(target.options, given={**target.options.given, **given}))
         plan = plan_clean(target.meta, timeline, options)
-        if plan is None:
+        changes = self._of_newest(target.meta, timeline)
+        if plan is None and not changes:
             return None
+        plan = plan or CleanPlan(None, timeline.commits[-1].requested, policy=options.policy)
+        doomed = dict(plan.files)
+        for partition, paths in changes.items():
+            doomed[partition] = (*doomed.get(partition, ()), *paths)
+        plan = replace(plan, files=doomed)
         if not target.is_metadata and all(each.action in _NO_WRITES for each in timeline.pending):
             newest = timeline.commits[-1]
             plan = replace(plan, retained=(newest.requested, newest.action.value), policy=CleanPolicy.COMMITS.value)
         return encode_clean_plan(plan)
+
+    def _of_newest(self, meta: MetaClient, timeline: Timeline) -> dict[str, tuple[str, ...]]:
+        """Return absolute locations of change data of the newest slices, by partition, but what savepoints keep."""
+        if not self._changes:
+            return {}
+        saved = frozenset(chain.from_iterable(savepointed_names(meta, timeline).values()))
+        view = meta.view(timeline, sizes=False)
+        found: dict[str, tuple[str, ...]] = {}
+        for group in view.groups_of(sorted({path.rpartition("/")[0] for path in self._changes})):
+            newest = group.slices[0].files
+            if (group.partition, group.file_id) in view.replaced or saved & {
+                each.rpartition("/")[2] for each in newest
+            }:
+                continue
+            paths = tuple(f"{meta.storage.root}/{each}" for each in newest if each in self._changes)
+            if paths:
+                found[group.partition] = (*found.get(group.partition, ()), *paths)
+        return found
