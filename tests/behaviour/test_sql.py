@@ -154,6 +154,11 @@ WRONG = [
     ("CALL show_commits(tabel => 'trips')", "no parameter tabel; there are table, limit"),
     ("CALL nope(table => 'trips')", "no procedure nope"),
     ("CALL show_timeline(table => 'trips', filter => 'x')", "with filter"),
+    ("CALL run_clean(table => 'trips', schedule_in_line => false)", "with schedule_in_line"),
+    ("CALL archive_commits(table => 'trips', enable_metadata => false)", "with enable_metadata"),
+    ("CALL run_compaction(op => 'run', table => 'trips', limit => 1)", "with limit"),
+    ("CALL run_clustering(table => 'trips', limit => 1)", "with limit"),
+    ("CALL show_cleans(table => 'trips', showArchived => true)", "with showArchived"),
     ("SELECT * FROM hudi_table_changes('trips', 'latest_state')", "takes a table"),
 ]
 

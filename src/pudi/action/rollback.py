@@ -153,12 +153,11 @@ def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tu
     Raises:
         CorruptError: the plan can't be read, or names something else than files of its target.
     """
+    path = meta.store.path(rollback, State.REQUESTED)
+    plan = decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path)
     if rollback.state is State.REQUESTED:
         rollback = meta.store.start(rollback)
-    path = meta.store.path(rollback, State.REQUESTED)
-    return _execute(
-        meta, rollback, decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path), restores
-    )
+    return _execute(meta, rollback, plan, restores)
 
 
 def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:

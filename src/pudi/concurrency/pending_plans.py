@@ -8,6 +8,7 @@ from contextlib import suppress
 from pudi.errors import BlockedError, CorruptError, NotFoundError
 from pudi.filegroup import compaction_plan
 from pudi.format import Action, State, decode_requested_replace_metadata
+from pudi.format.damaged_plan import ROLLED_BACK
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _Group = tuple[str, str]
@@ -49,7 +50,10 @@ def contradicted_clusterings(
         try:
             both = clustered_groups(store, instant).intersection(groups)
         except CorruptError as error:
-            what = f"clustering {instant.requested} is pending and its plan can't be read; nothing was written"
+            what = (
+                f"clustering {instant.requested} is pending and its plan can't be read; nothing was written: "
+                f"{ROLLED_BACK}"
+            )
             raise BlockedError(what, table=store.storage.root, instant=instant.requested) from error
         if both:
             yield instant, min(both)

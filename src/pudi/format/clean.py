@@ -9,6 +9,7 @@ from pudi.config import CleanPolicy
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.avro_file import RecordSchema, encode_avro_file
 from pudi.format.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
+from pudi.format.damaged_plan import PLANNED_ANEW, advising
 from pudi.format.instants import decode_avro
 
 VERSION = 2
@@ -57,6 +58,7 @@ def encode_clean_plan(plan: CleanPlan) -> bytes:
     return encode_avro_file(_PLAN, record)
 
 
+@advising(PLANNED_ANEW.format("clean"))
 def decode_clean_plan(data: bytes, *, path: str | None = None) -> CleanPlan:
     """Read the content of a requested clean; partitions to delete are passed over, only their files count.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.compaction_plan import CompactionOperation
+from pudi.format.damaged_plan import ROLLED_BACK, advising
 from pudi.format.instants import (
     RequestedReplaceMetadata,
     decode_requested_replace_metadata,
@@ -92,6 +93,7 @@ def encode_clustering_plan(plan: ClusteringPlan, root: str) -> bytes:
     return encode_requested_replace_metadata(RequestedReplaceMetadata(OPERATION, record, {}, _VERSION))
 
 
+@advising(ROLLED_BACK)
 def decode_clustering_plan(data: bytes, *, path: str | None = None) -> ClusteringPlan:
     """What a clustering is to do.
 

@@ -9,6 +9,7 @@ from typing import Any
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
+from pudi.format.damaged_plan import BUILT_ON, advising
 
 PLAN_VERSION = 2
 """Version in which files are bare names; in version 1 they are whole paths (CompactionPlanMigrator)."""
@@ -74,6 +75,7 @@ def encode_compaction_plan(plan: CompactionPlan) -> bytes:
     return encode_avro_file(_PLAN, record)
 
 
+@advising(BUILT_ON)
 def decode_compaction_plan(data: bytes, *, path: str | None = None) -> CompactionPlan:
     """What a compaction or log compaction is to do; empty content is a plan of nothing.
 

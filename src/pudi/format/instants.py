@@ -15,6 +15,7 @@ import pyarrow as pa
 from pudi.errors import CorruptError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
+from pudi.format.damaged_plan import PLANNED_ANEW, advising
 from pudi.format.instant_json import decode_json_commit, encode_json_commit
 from pudi.format.names import Layout
 
@@ -273,6 +274,7 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
     )
 
 
+@advising(PLANNED_ANEW.format("rollback"))
 def decode_rollback_plan(data: bytes, *, path: str | None = None) -> RollbackPlan:
     """What a rollback is to undo; empty content names no instant. Raises as `decode_commit_metadata`."""
     if not data:

@@ -20,7 +20,14 @@ def _plans(table: Table, service: str, count: int) -> list[Sequence[object]]:
     return rows
 
 
+def _refuse(arguments: Arguments, procedure: str, name: str, default: object = None) -> None:
+    """Refuse a parameter that has no effect, unless it says what pudi does."""
+    if arguments.values[name.lower()] != default:
+        raise NotSupportedError(f"CALL {procedure} with {name}: leave it out")
+
+
 def _run_compaction(arguments: Arguments) -> Rows:
+    _refuse(arguments, "run_compaction", "limit")
     table, op = arguments.table, arguments.text("op").lower()
     options = arguments.options()
     if op == "schedule":
@@ -45,6 +52,7 @@ def _run_compaction(arguments: Arguments) -> Rows:
 
 
 def _run_clustering(arguments: Arguments) -> Rows:
+    _refuse(arguments, "run_clustering", "limit")
     table, op = arguments.table, arguments.text("op").lower() or "scheduleandexecute"
     if op not in {"schedule", "execute", "scheduleandexecute"}:
         raise InvalidArgumentError(f"op {op!r}: it is schedule, execute or scheduleAndExecute")
@@ -75,6 +83,7 @@ def _shown(rows: Sequence[Sequence[object]], arguments: Arguments) -> Rows:
 
 
 def _run_clean(arguments: Arguments) -> Rows:
+    _refuse(arguments, "run_clean", "schedule_in_line", True)
     table = arguments.table
     options = arguments.options(
         clean_policy=CleanOptions.policy.key,
@@ -98,6 +107,7 @@ def _run_clean(arguments: Arguments) -> Rows:
 
 
 def _show_cleans(arguments: Arguments) -> Rows:
+    _refuse(arguments, "show_cleans", "showArchived", False)
     table = arguments.table
     rows = []
     for each in [e for e in table.history() if e.action == "clean" and e.state == "completed"]:
@@ -114,6 +124,7 @@ def _show_cleans(arguments: Arguments) -> Rows:
 
 
 def _archive(arguments: Arguments) -> Rows:
+    _refuse(arguments, "archive_commits", "enable_metadata", True)
     options = {
         ArchiveOptions.keep_min_commits.key: str(arguments.values["min_commits"]),
         ArchiveOptions.keep_max_commits.key: str(arguments.values["max_commits"]),

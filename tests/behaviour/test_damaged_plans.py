@@ -1,0 +1,139 @@
+"""A pending plan that can't be read: nothing is lost, the error says what to do, and that helps."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pudi
+from pudi.action import MetaClient
+from pudi.context import Context
+from pudi.format import Action
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
+from support.layouts import Layout
+from support.rows import Row, from_arrow
+from support.trips import SCHEMA, table, trip
+
+pytestmark = pytest.mark.metadata_by_default
+
+OPTIONS = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.clean.failed.writes.policy": "EAGER",
+    "hoodie.parquet.small.file.limit": "0",
+}
+
+
+def rows(path: Path) -> list[Row]:
+    found = from_arrow(pudi.Table(path).scan().to_arrow())
+    return sorted(({k: v for k, v in row.items() if not k.startswith("_hoodie")} for row in found), key=str)
+
+
+def written(path: Path, layout: Layout) -> pudi.Table:
+    pudi.create(path, SCHEMA, **layout.create_arguments())
+    mine = pudi.Table(path, options=OPTIONS)
+    for ts in range(1, 5):
+        mine.upsert(table(trip(number, ts) for number in range(6)))
+    return mine
+
+
+def damaged(path: Path, action: Action, how: str) -> list[Path]:
+    """Damage the plan of a pending action; return the action's files."""
+    (instant,) = [each for each in pudi.Table(path).timeline.pending if each.action is action]
+    files = sorted(file for file in (path / ".hoodie").rglob(f"{instant.requested}.*") if ".crc" not in file.name)
+    files = [file for file in files if "metadata" not in file.parts]
+    (plan,) = [file for file in files if file.name.endswith(".requested")]
+    content = plan.read_bytes()
+    plan.write_bytes({"half": content[: len(content) // 2], "other": b"PAR1 and so on"}[how])
+    return files
+
+
+@pytest.mark.parametrize("how", ["half", "other"])
+@pytest.mark.parametrize(
+    ("service", "layout"),
+    [
+        ("clean", Layout(version=6)),
+        ("clean", Layout()),
+        ("clustering", Layout(version=8, kind="mor")),
+        ("compaction", Layout(kind="mor")),
+    ],
+    ids=str,
+)
+def test_services(tmp_path: Path, service: str, layout: Layout, how: str) -> None:
+    path = tmp_path / "trips"
+    mine = written(path, layout)
+    before = rows(path)
+    planned = mine.schedule(service)
+    assert planned is not None
+    files = damaged(path, Action(service), how)
+    assert planned in str(mine.doctor())
+    assert rows(path) == before
+    advice = "roll it back" if service == "clustering" else "delete the files of the instant"
+    with pytest.raises(pudi.CorruptError, match=advice):
+        mine.run_pending()
+    done = mine.maintain()
+    assert not done.ok
+    assert advice in str(done)
+    assert rows(path) == before
+    if service == "clustering":
+        with pytest.raises(pudi.BlockedError, match="roll it back"):
+            mine.upsert(table([trip(0, 50)]))
+        mine.rollback(planned)
+    else:
+        mine.upsert(table([trip(0, 5)]))
+        for file in files:
+            file.unlink()
+    mine = pudi.Table(path, options=OPTIONS)
+    mine.upsert(table([trip(0, 50)]))
+    assert mine.maintain().ok
+    assert [row["ts"] for row in rows(path)] == [50, 4, 4, 4, 4, 4]
+    assert mine.timeline.pending == ()
+    assert mine.check().ok, mine.check()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_log_file_builds_on_a_compaction(tmp_path: Path, version: int) -> None:
+    """Below version 8 log files bear the compaction's time: readers need the plan, and nobody may delete it."""
+    path = tmp_path / "trips"
+    mine = written(path, Layout(version=version, kind="mor"))
+    assert mine.schedule("compaction") is not None
+    mine.upsert(table([trip(0, 50)]))
+    damaged(path, Action.COMPACTION, "half")
+    if version == 6:
+        with pytest.raises(pudi.CorruptError, match="put it back from a copy"):
+            rows(path)
+    else:
+        assert [row["ts"] for row in rows(path)] == [50, 4, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("how", ["half", "other"])
+@pytest.mark.parametrize("layout", [Layout(version=6), Layout(kind="mor")], ids=str)
+def test_a_rollback(tmp_path: Path, layout: Layout, how: str) -> None:
+    """Of a rollback that died as it had begun; the next one plans it anew."""
+    source = tmp_path / "source"
+    mine = written(source, layout)
+    newest = mine.timeline.commits[-1].requested
+    before = rows(source)
+    for number in range(1, 200):
+        path = Path(shutil.copytree(source, tmp_path / str(number)))
+        with contextlib.suppress(SimulatedCrash):
+            storage = FaultStorage(open_storage(str(path)), fail_at=number, mode="crash")
+            pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS).rollback(newest)
+        if any(each.action is Action.ROLLBACK for each in pudi.Table(path).timeline.pending):
+            break
+    files = damaged(path, Action.ROLLBACK, how)
+    mine = pudi.Table(path, options=OPTIONS)
+    with pytest.raises(pudi.CorruptError, match="delete the files of the instant"):
+        mine.upsert(table([trip(0, 50)]))
+    for file in files:
+        file.unlink()
+    assert rows(path) == before
+    mine = pudi.Table(path, options=OPTIONS)
+    mine.rollback(newest)
+    assert {row["ts"] for row in rows(path)} == {3}
+    assert mine.maintain().ok
+    assert mine.check().ok, mine.check()
