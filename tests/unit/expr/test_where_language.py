@@ -38,7 +38,6 @@ SCHEMA = pa.schema(
         ("id IN (SELECT 1)", "QUERY"),
         ("id = (SELECT 1)", "SUBQUERY"),
         ("EXISTS (SELECT 1)", "EXISTS"),
-        ("CASE WHEN ok THEN ok END", "CASE"),
         ("city || 'x' = 'y'", "DPIPE"),
         ("city RLIKE 'x'", "REGEXPLIKE"),
         ("city ILIKE 'x'", "ILIKE"),
