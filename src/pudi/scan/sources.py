@@ -128,7 +128,7 @@ def changes_scan(
     by_index = skipper(meta, timeline, end, options or Options())
     shown = end.shown(timeline.pending)
     if everything or (high is None and any(i.archived for i in chosen)):
-        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end), by_index), shown, fields)
+        return Scan(meta, plan, Planner(meta, _Snapshot(meta, timeline, end, high), by_index), shown, fields)
     return Scan(meta, plan, Planner(meta, _Touched(meta, timeline, end, chosen, low, high), by_index), shown, fields)
 
 
@@ -149,7 +149,7 @@ class _Snapshot:
         meta: the table.
         timeline: its whole timeline.
         seen: the part of it that the scan sees.
-        until: greatest requested time of commits that it sees; None for all of them.
+        until: a time before which commits that it sees were requested; None for all of them.
         base_only: whether it sees base files alone.
     """
 
