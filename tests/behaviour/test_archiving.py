@@ -46,7 +46,7 @@ def times(instants: Any) -> list[str]:
     return [each.requested for each in instants]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("metadata", ["true", "false"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_every_state_and_change_reads_as_before(engine: Engine, tmp_path: Path, layout: Layout, metadata: str) -> None:

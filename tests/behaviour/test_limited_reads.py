@@ -30,6 +30,7 @@ def run(*words: object, code: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_a_limit_is_of_the_rows_that_pass_the_filter(tmp_path: Path, engine: Engine, layout: Layout) -> None:
     made = PudiTable.create(engine, tmp_path / "t", SCHEMA, layout)
