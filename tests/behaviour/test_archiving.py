@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -46,6 +47,14 @@ def times(instants: Any) -> list[str]:
     return [each.requested for each in instants]
 
 
+CHECKED = {"delete": "uuid", "delete_partitions": "city"}
+
+
+def has_some(made: PudiTable, column: str, data: pa.Table) -> bool:
+    """Whether the table has a row that equals one of these in a column."""
+    return bool(set(data[column].to_pylist()) & {row[column] for row in made.snapshot()})
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("metadata", ["true", "false"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -54,6 +63,8 @@ def test_every_state_and_change_reads_as_before(engine: Engine, tmp_path: Path, 
     made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout, options)
     states, written = {}, []
     for number, step in enumerate(steps(layout.version, 14, ("insert", "upsert", "upsert", "delete", *REPLACING))):
+        if step.verb in CHECKED and not has_some(made, CHECKED[step.verb], step.data):
+            continue  # there is nothing to delete, which makes no commit
         instant, _ = made.write(step.verb, step.data)
         written.append(instant)
         states[instant] = made.snapshot()

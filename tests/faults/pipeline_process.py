@@ -45,10 +45,12 @@ def clean(folder: Path) -> Any:
     deletes = _writer(folder / "cleaned", **{IDENTIFIER: "deletes", "hoodie.datasource.write.operation": "delete"})
 
     def run(batch: pa.Table, number: int) -> None:
-        after = {row["id"]: row for row in _images(batch, "after")}
-        gone = {row["id"] for row in _images(batch, "before")} - set(after)
-        kept = [row for row in after.values() if row["points"] > 0]
-        gone |= {row["id"] for row in after.values() if row["points"] <= 0}
+        last = {}  # a record may change in several commits of a batch, whose rows come in their order
+        for before, after in zip(batch["before"].to_pylist(), batch["after"].to_pylist(), strict=True):
+            row = json.loads(before if after is None else after)
+            last[row["id"]] = None if after is None else row
+        kept = [row for row in last.values() if row is not None and row["points"] > 0]
+        gone = set(last) - {row["id"] for row in kept}
         query = query_of(batch)
         puts.write_rows(lambda: pa.Table.from_pylist(kept, ROWS), number, query)
         dead = [{"id": each, "team": "", "points": 0} for each in gone]

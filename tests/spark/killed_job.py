@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import pudi
 from pudi.engine.spark import engine as engine_module
 from support import spark as spark_support

@@ -55,12 +55,11 @@ def written(path: Path, action: str) -> tuple[str, list[Rows]]:
 def kill_in(path: Path, action: str, to: str, delay: float) -> None:
     """Kill the driver and its JVM some time after the action began."""
     command = [sys.executable, str(Path(__file__).with_name("killed_job.py")), str(path), action, to]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    time.sleep(delay)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def check_killed(path: Path, action: str, delay: float) -> None:
