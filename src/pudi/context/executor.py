@@ -149,6 +149,8 @@ class ThreadExecutor:
             while left and spent - (time.thread_time() - computed) <= max(spent / 2, _NO_WAIT):
                 done(function(left.popleft()))
                 spent = time.perf_counter() - began
+        if left and report is None:
+            return answers + _shared_calls(function, left, min(limit, len(left)))
         if left:
             with futures.ThreadPoolExecutor(min(limit, len(left)), thread_name_prefix="pudi") as pool:
                 running = [pool.submit(function, item) for item in left]
@@ -203,6 +205,43 @@ class ThreadExecutor:
         thread.start()
         thread.join(seconds)
         return answers[0] if answers else None
+
+
+def _shared_calls(function: Callable[[_Item], _Answer], items: deque[_Item], limit: int) -> list[_Answer]:
+    """Call a function for each item in this thread and `limit` - 1 others; return the results in the items' order.
+
+    A pool would start one thread more, and make a future for each item: for a handful of short calls that is half of
+    the time. After an error no further call begins; of several errors that of the first item is raised.
+    """
+    answers: dict[int, _Answer] = {}
+    errors: dict[int, BaseException] = {}
+    left = deque(enumerate(items))
+
+    def work() -> None:
+        while left:
+            try:
+                place, item = left.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                answers[place] = function(item)
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                errors[place] = error
+                left.clear()
+
+    others = [threading.Thread(target=work, name=f"pudi-{number}") for number in range(1, limit)]
+    try:
+        for thread in others:
+            thread.start()
+        work()
+    finally:
+        left.clear()  # an interrupt ends here too
+        for thread in others:
+            if thread.ident is not None:
+                thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [answers[place] for place in sorted(answers)]
 
 
 class _ThreadTimer:

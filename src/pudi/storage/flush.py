@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +27,10 @@ _GONE = {errno.ENOENT, errno.ENOTDIR}
 _CANNOT = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS}
 """How file systems answer that can't flush a folder: they have no names of their own to lose."""
 _NOT_OURS = {errno.EACCES, errno.EPERM}
+
+
+_THREADS = 4
+"""Number of files flushed in parallel: a disk confirms several together, and more threads cost more than they gain."""
 
 
 class Flusher:
@@ -68,8 +73,7 @@ class Flusher:
             else:
                 files.append(path)
                 folders.add(path.rpartition("/")[0])
-        self._executor.map(self._flush_file, files)
-        self.flush_folders(folders)
+        self._flush_all(files, folders)
 
     def make_folder(self, folder: str) -> None:
         """Create a folder and its parents; forget that they were durable.
@@ -96,6 +100,10 @@ class Flusher:
         Raises:
             OSError: the disk failed.
         """
+        self._flush_all((), folders)
+
+    def _flush_all(self, files: Sequence[str], folders: Collection[str]) -> None:
+        """Flush files, and folders as of `flush_folders`: all are durable on return, in whatever order."""
         due, entered = dict[str, None](), dict[str, tuple[int, int]]()
         for folder in sorted({self._present(each) for each in folders}, key=len, reverse=True):
             due[folder] = None
@@ -109,7 +117,8 @@ class Flusher:
                     break
                 folder = folder.rpartition("/")[0]  # noqa: PLW2901
                 due[folder] = None
-        self._executor.map(self._flush_folder, list(due))
+        flushes = [*(partial(self._flush_file, each) for each in files), *(partial(self._flush_folder, f) for f in due)]
+        self._executor.map(lambda flush: flush(), flushes, limit=_THREADS)
         if self._base in entered:
             self._flush_above()
         self._safe.update(entered)
