@@ -1,14 +1,16 @@
 """Encode records of the metadata table one by one, and decode them: those of which a commit has a few.
 
-Lists of files and tombstones have no values of various types, and for a handful of them the calls of Arrow and numpy
-take longer than the bytes. `encode_changes` gives the same bytes (tests/unit/metadata/test_plain_records.py).
+For a handful of lists of files, statistics and tombstones the calls of Arrow and numpy take longer than the bytes.
+`encode_changes` gives the same bytes (tests/unit/metadata/test_plain_records.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from struct import Struct
 
 from pudi.format.avro_bytes import BadAvro
+from pudi.metadata.few_stats import Stat
 from pudi.metadata.records import RecordType
 from pudi.metadata.value_types import ValueType
 from pudi.schema import META_FIELDS
@@ -17,6 +19,12 @@ _HEAD = b"\0" * (len(META_FIELDS) + 1)
 """Null meta fields, and an empty key."""
 _NULL, _SOME = b"\0", b"\2"
 _FALSE, _TRUE = b"\0", b"\1"
+_INT_BRANCH, _LONG_BRANCH, _BOOLEAN_BRANCH = b"\4", b"\6", b"\2"
+_FLOAT_BRANCH, _DOUBLE_BRANCH, _BYTES_BRANCH, _STRING_BRANCH = b"\x08", b"\x0a", b"\x0c", b"\x0e"
+"""Branches of the union of minimum and maximum, in the order of the schema."""
+_FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
+_INTS = frozenset({ValueType.INT, ValueType.DATE, ValueType.TIME_MILLIS})
+_BINARY = frozenset({ValueType.BYTES, ValueType.FIXED, ValueType.DECIMAL})
 
 
 def file_list_record(kind: RecordType, files: Mapping[str, int | None]) -> bytes:
@@ -76,6 +84,40 @@ def stats_tombstone(file: str, column: str, version: int) -> bytes:
     kind = _NULL if version == 1 else _SOME + _long(ValueType.NULL) + _NULL
     stats = _SOME + _text(file) + _SOME + _text(column) + _NULL * 2 + unknown + _TRUE + _FALSE + kind
     return _HEAD + _long(RecordType.COLUMN_STATS) + _NULL * 2 + _SOME + stats + _NULL * 2
+
+
+def stats_record(stat: Stat, kind: RecordType) -> bytes:
+    """Encode the record of the statistics of one column, from version 2 of the index's values on (`StatsSpec`).
+
+    Args:
+        stat: the statistics.
+        kind: the type of the record.
+    """
+    parts = [_HEAD, _long(kind), _NULL * 2, _SOME, _SOME, _text(stat.file), _SOME, _text(stat.column)]
+    parts += [_value(stat.min, stat.type), _value(stat.max, stat.type)]
+    for number in (stat.value_count, stat.null_count, stat.total_size, stat.total_uncompressed_size):
+        parts += [_SOME, _long(number)]
+    parts += [_TRUE if stat.deleted else _FALSE, _TRUE if stat.tight else _FALSE]
+    parts += [_SOME, _long(stat.type), _NULL if stat.info is None else _SOME + _text(stat.info), _NULL * 2]
+    return b"".join(parts)
+
+
+def _value(stored: bytes | None, kind: int) -> bytes:
+    """Encode a minimum or maximum as a union; see `stat_values` for the stored bytes."""
+    if stored is None or kind in (ValueType.V1, ValueType.NULL):
+        return _NULL
+    if kind in (ValueType.STRING, ValueType.UUID):
+        return _STRING_BRANCH + _long(len(stored)) + stored
+    if kind in _BINARY:
+        return _BYTES_BRANCH + _long(len(stored)) + stored
+    if kind == ValueType.DOUBLE:
+        return _DOUBLE_BRANCH + stored
+    if kind == ValueType.FLOAT:
+        return _FLOAT_BRANCH + _FLOAT.pack(_DOUBLE.unpack(stored)[0])
+    number = int.from_bytes(stored, "little", signed=True)
+    if kind == ValueType.BOOLEAN:
+        return _BOOLEAN_BRANCH + (_TRUE if number else _FALSE)
+    return (_INT_BRANCH if kind in _INTS else _LONG_BRANCH) + _long(number)
 
 
 def _long(number: int) -> bytes:

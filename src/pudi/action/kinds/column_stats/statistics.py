@@ -36,9 +36,11 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import Changes, encode_changes
+from pudi.metadata.few_stats import FEW, few_partition_stats, plain_stats
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.keys import column_stats_keys
-from pudi.metadata.plain_records import stats_tombstone
+from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
+from pudi.metadata.plain_records import stats_record, stats_tombstone
+from pudi.metadata.records import RecordType
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task.index_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
@@ -121,23 +123,52 @@ class FileStatistics:
             now: the timeline, under the lock.
             table: the metadata table before this commit.
         """
-        whole = self._of_partitions(now, table)
+        touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
+        live = self._live(now, table, touched) if touched and self.spec.columns else []
+        found = self._of_few(table, touched, live) or self._of_many(table, touched, live)
+        return found[0] if len(found[0]) else None, found[1] if len(found[1]) else None
+
+    def _of_few(
+        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice]
+    ) -> tuple[Changes, Changes] | None:
+        """Return the changes by way of plain values; None if there are too many, or some need a conversion."""
+        names = {partition: set[str]() for partition in touched if self.spec.columns}
+        for each in live:
+            names[each.partition].update(_names(each))
+        if self.spec.version == 1 or sum(map(len, names.values())) * len(self.spec.columns) > FEW:
+            return None
+        own = plain_stats(self.files)
+        fresh = {(stat.partition, stat.file) for stat in own}
+        older = [(partition, file) for partition, own_names in names.items() for file in own_names]
+        stats = [*own, *plain_stats(self._read(table, [each for each in older if each not in fresh]))]
+        whole = few_partition_stats(stats, names, self.schema, self.spec.columns)
+        if whole is None:
+            return None
+        columns, partitions = ([getattr(stat, name) for stat in own] for name in ("column", "partition"))
+        keys = column_stats_keys(_texts(columns), _texts(partitions), _texts([stat.file for stat in own]))
+        make = partition_stats_keys if self.partition == COLUMN_STATS else expression_partition_keys
+        whole_keys = make(_texts([stat.column for stat in whole]), _texts([stat.partition for stat in whole]))
+        values = [stats_record(stat, RecordType.COLUMN_STATS) for stat in own]
+        whole_values = [stats_record(stat, RecordType.PARTITION_STATS) for stat in whole]
+        return Changes(keys, pa.array(values, pa.binary())), Changes(whole_keys, pa.array(whole_values, pa.binary()))
+
+    def _of_many(
+        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice]
+    ) -> tuple[Changes, Changes]:
+        """Return the changes by way of columns."""
+        whole = self._of_partitions(table, touched, live)
         count, of_expression = self.files.num_rows, self.partition != COLUMN_STATS
         both = encode_changes(stats_records(self.files, whole, self.spec.version, of_expression=of_expression))
-        files, partitions = (
-            Changes(both.keys.slice(begin, end), both.values.slice(begin, end))
-            for begin, end in ((0, count), (count, len(both.keys)))
+        return Changes(both.keys.slice(0, count), both.values.slice(0, count)), Changes(
+            both.keys.slice(count), both.values.slice(count)
         )
-        return files if len(files) else None, partitions if len(partitions) else None
 
-    def _of_partitions(self, now: Timeline, table: MetadataTable) -> pa.Table:
+    def _of_partitions(self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice]) -> pa.Table:
         """Return the statistics of changed partitions."""
-        touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
         if not touched or not self.spec.columns:
             return STATS.empty_table()
-        live = self._live(now, table, touched)
-        held = pa.concat_tables([self.files, self._older(table, _files_of(live))])
-        whole = of_whole_partitions(held, live, self.schema)
+        stats = pa.concat_tables([self.files, self._older(table, _files_of(live))])
+        whole = of_whole_partitions(stats, live, self.schema)
         stubs = deleted_stats([(partition, "") for partition in touched], self.spec.columns, partitions=True)
         known = pc.is_in(_pairs(stubs, "partition", "column"), value_set=_pairs(whole, "partition", "column"))
         return pa.concat_tables([whole, stubs.filter(pc.invert(known))])
@@ -156,15 +187,19 @@ class FileStatistics:
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
-        """Return the statistics of files in the metadata table."""
+        """Return the statistics of the files that this commit didn't write."""
         fresh = pc.is_in(_pairs(names, "partition", "file"), value_set=_pairs(self.files, "partition", "file"))
         names = names.filter(pc.invert(fresh)).combine_chunks()
-        if not names.num_rows:
+        return self._read(table, list(zip(*(names[side].to_pylist() for side in ("partition", "file")), strict=True)))
+
+    def _read(self, table: MetadataTable, files: Sequence[tuple[str, str]]) -> pa.Table:
+        """Read the statistics of files, partition and name of each, from the metadata table."""
+        if not files:
             return STATS.empty_table()
-        columns = pa.array(list(self.spec.columns) * names.num_rows, pa.string())
-        every = pa.array(np.repeat(np.arange(names.num_rows), len(self.spec.columns)))
-        partitions, files = (names[side].combine_chunks().take(every) for side in ("partition", "file"))
-        keys = column_stats_keys(columns, partitions, files)
+        columns = pa.array(list(self.spec.columns) * len(files), pa.string())
+        every = pa.array(np.repeat(np.arange(len(files)), len(self.spec.columns)))
+        partitions, names = (pa.array(texts, pa.string()).take(every) for texts in zip(*files, strict=True))
+        keys = column_stats_keys(columns, partitions, names)
         records = table.read(self.partition, keys=keys)
         places = pc.index_in(records["key"].combine_chunks(), keys)
         return stats_of_records(records, partitions.take(places))
@@ -218,6 +253,10 @@ def _files_of(slices: Iterable[FileSlice]) -> pa.Table:
         [{"partition": each.partition, "file": name} for each in slices for name in _names(each)],
         pa.schema([("partition", pa.string()), ("file", pa.string())]),
     )
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    return pa.array(values, pa.string())
 
 
 def _pairs(rows: pa.Table, first: str, second: str) -> pa.Array:
