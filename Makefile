@@ -26,7 +26,7 @@ SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
 AZURITE := $(if $(shell command -v npm),.azurite/.made)
 
-.PHONY: help setup test interop fuzz bench demo golden lint types contracts docs clean distclean java
+.PHONY: help setup test interop fuzz bench demo golden lint types contracts docs site clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,7 +59,7 @@ endif
 golden: $(MAIN) | java ## make missing golden tables with real Apache Hudi; NAMES="…" makes those anew
 	.venv/bin/python tests/golden/make.py $(NAMES)
 
-lint: $(MAIN) ## check style and format
+lint: $(MAIN) site ## check style and format, and that the site builds
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 
@@ -71,6 +71,10 @@ contracts: $(MAIN) ## check that layers import downwards only
 
 docs: $(MAIN) ## write the generated pages of docs/
 	.venv/bin/python -c 'from pathlib import Path; from pudi.config import options_page; Path("docs/options.md").write_text(options_page(), encoding="utf-8")'
+
+# Strict: a dead link or anchor, a page that the navigation lacks, or a docstring that doesn't fit its function fails it.
+site: $(MAIN) ## build the documentation as a site in build/site; `.venv/bin/mkdocs serve` shows it while you write
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
 
 clean: ## remove caches and results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-output spark-warehouse metastore_db derby.log artifacts

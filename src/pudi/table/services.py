@@ -325,7 +325,7 @@ class Services:
 
         Raises:
             NotFoundError: a file that a plan names is missing.
-            Otherwise as `compact`.
+            PudiError: as `compact`.
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)

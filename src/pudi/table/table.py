@@ -258,7 +258,7 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, I
 
         By default the records that they brought, each in its last version; deletes don't come. With `format="cdc"`
         every change of every commit, deletes too: operation (`op`: i, u, d), instant (`ts_ms`), and the record
-        `before` and `after` it. See [changes](../docs/changes.md).
+        `before` and `after` it.
 
         Args:
             since: completion time after which commits count (exclusive): a `CommitResult.completion_time`, an ISO text,

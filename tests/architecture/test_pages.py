@@ -1,0 +1,67 @@
+"""The guides' examples run on the local engine, and the page of limits names all that the code refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from support.guides import DOCS, run_page
+
+pytestmark = pytest.mark.metadata_by_default
+
+SOURCE = Path(__file__).parents[2] / "src" / "pudi"
+GUIDES = {
+    "tutorial": ["duckdb"],
+    "create": [],
+    "writing": [],
+    "reading": ["duckdb", "polars"],
+    "time-travel": [],
+    "merge": [],
+    "schema": [],
+    "interop": ["duckdb", "hudi"],
+    "from-delta": ["deltalake"],
+}
+"""Pages and the packages that their examples need."""
+
+
+@pytest.mark.parametrize("page", GUIDES)
+def test_the_examples_of_a_guide_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for package in GUIDES[page]:
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    run_page(f"{page}.md", capsys, {})
+
+
+@pytest.mark.parametrize("page", ["concurrency", "health", "indexes", "looking", "storages"])
+def test_the_examples_about_a_table_that_is_there_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = pa.table({"id": [1, 2], "rider": ["ann", "bob"], "fare": [9.5, 20.0], "ts": [1, 2], "account": ["a7", "a8"]})
+    table = pudi.create("trips", data.schema, record_key="id")
+    table.insert(data)
+    run_page(f"{page}.md", capsys, {"pudi": pudi, "table": table, "data": data, "raised": lambda rows: rows})
+
+
+def test_the_page_of_limits_covers_every_module_that_refuses_something() -> None:
+    page = (DOCS / "limits.md").read_text(encoding="utf-8")
+    named = set(" ".join(re.findall(r"<!-- from: (.*?) -->", page)).split())
+    refusing = {
+        file.relative_to(SOURCE).as_posix()
+        for file in SOURCE.rglob("*.py")
+        if "NotSupportedError(" in file.read_text(encoding="utf-8")
+    }
+    assert named == refusing - {"errors.py"}
+
+
+def test_the_page_of_limits_names_the_procedures_without_a_verb() -> None:
+    from pudi.statement.procedures.call import WITHOUT
+
+    listed = (DOCS / "limits.md").read_text(encoding="utf-8").partition("### Procedures without a verb")[2]
+    assert set(re.findall(r"`(\w+)`", listed.partition("## Ingestion")[0])) == WITHOUT
