@@ -338,3 +338,40 @@ def test_statistics_stay_where_a_column_goes(tmp_path: Path, version: int) -> No
     now = pudi.Table(tmp_path / "trips")
     assert now.config.metadata_partitions == indexes
     assert now.check().ok
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_planned_clustering_or_clean_is_not_in_the_way(tmp_path: Path, kind: str) -> None:
+    """Below version 8, where the metadata table is rebuilt."""
+    mine = made(tmp_path / "trips", Layout(version=6, kind=kind), {"hoodie.parquet.small.file.limit": "0"})
+    for ts in range(1, 4):
+        mine.upsert(table([trip(3 * ts + number, ts) for number in range(3)]))
+    planned = mine.schedule("clustering")
+    assert planned is not None
+    state = mine.insert(table([trip(50, 9)]))
+    assert state is not None
+    before = rows(mine)
+    mine.insert(table([trip(60, 9)]))
+    assert mine.restore(state.instant).rolled_back
+    assert_same(rows(mine), before)
+    assert [each.requested for each in mine.timeline.pending] == [planned]
+    assert mine.config.metadata_partitions, "rebuilt meanwhile"
+    assert mine.run_pending()
+    assert_same(rows(mine), before, ["_hoodie_file_name"])
+    assert mine.check().ok, mine.check()
+
+
+def test_a_planned_compaction_is_named_where_it_is_in_the_way(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", Layout(version=6, kind="mor"))
+    for ts in range(1, 4):
+        mine.upsert(table([trip(number, ts) for number in range(3)]))
+    assert mine.schedule("compaction")
+    state = mine.upsert(table([trip(1, 9)]))
+    assert state is not None
+    before = rows(mine)
+    mine.upsert(table([trip(2, 10)]))
+    with pytest.raises(pudi.BlockedError, match=r"a compaction is pending.*run it \(Table.run_pending\)"):
+        mine.restore(state.instant)
+    mine.run_pending()
+    assert mine.restore(state.instant).rolled_back
+    assert_same(rows(mine), before, ["_hoodie_file_name"])
+    assert mine.check().ok, mine.check()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from pudi.action.indexing import build_index
 from pudi.action.kinds import registry as kinds
-from pudi.action.mdt.build import drop_partitions, make_files
+from pudi.action.mdt.build import drop_partitions, hides_logs, make_files
 from pudi.action.mdt.client import open_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort, dead_writes, pending_writes
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions, metadata_switched_off
 from pudi.context.lazy import lazy_module
-from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
+from pudi.errors import BlockedError, ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import Action, State
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.index_spec import IndexSpec
@@ -73,9 +73,9 @@ def rebuild(
             readable or absent.
 
     Raises:
-        ConflictError: the metadata table is being compacted or gets an index. Below version 8 also: an instant is
-            pending on the table, whose log files look like others, or a compaction on the metadata table. Nothing
-            was changed.
+        ConflictError: the metadata table is being compacted or gets an index. Below version 8 also: a write or a
+            compaction is pending on the table, see `hides_logs`, or a compaction on the metadata table. Nothing was
+            changed.
     """
     with meta.lock:
         meta.reload()
@@ -113,8 +113,9 @@ def finish_rebuild(meta: MetaClient, engine: Engine, options: Options) -> Partit
         noted = meta.config.metadata_partitions_to_rebuild
         timeline = meta.store.load()
         if noted and FILES not in meta.config.metadata_partitions:
-            if meta.store.rules.logs_name_their_slice and timeline.pending:  # as in `build_metadata`
-                why = f"a {timeline.pending[0].action.value} is pending"
+            hiding = [instant for instant in timeline.pending if hides_logs(meta, instant)]
+            if hiding:
+                why = f"a {hiding[0].action.value} is pending"
                 return PartitionRebuild((), tuple((name, why) for name in noted))
             make_files(meta, timeline)
             built.append(FILES)
@@ -203,10 +204,12 @@ def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) ->
                 instant=instant.requested,
             )
         own = instant.action in {Action.RESTORE, Action.ROLLBACK}  # under this lock
-        if meta.store.rules.logs_name_their_slice and instant.requested not in dead and not own:
-            raise ConflictError(
-                f"a {instant.action.value} is pending on the table, whose log files can't be distinguished from others "
-                "below version 8; repair the table when that is over",
+        if hides_logs(meta, instant) and instant.requested not in dead and not own:
+            planned = instant.action in registry.planned_actions() and alive is not Liveness.ALIVE
+            raise BlockedError(
+                f"a {instant.action.value} is pending on the table, and below version 8 the metadata table can't be "
+                "rebuilt meanwhile, since log files have the name of their slice only: "
+                + ("run it (Table.run_pending), then try again" if planned else "try again when it's over"),
                 table=meta.storage.root,
                 instant=instant.requested,
             )

@@ -99,6 +99,16 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
 
+def finished_writes(meta: MetaClient, options: WriteOptions) -> list[str]:
+    """Return the instants of dead writers that only left a heartbeat and markers: `sweep` deletes them."""
+    beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)
+    if not beats:
+        return []
+    timeline = meta.store.load()
+    over = [info for info in beats if not timeline.is_pending(_name(info))]
+    return [_name(info) for info in over if _is_over(meta, info, options)]
+
+
 def pending_writes(meta: MetaClient, options: WriteOptions) -> list[tuple[Instant, Liveness]]:
     """Return the pending instants of the timeline, each with the liveness of its process."""
     pending = meta.store.load().pending
@@ -195,11 +205,15 @@ def _name(info: FileInfo) -> str:
     return info.path.rpartition("/")[2]
 
 
+def _is_over(meta: MetaClient, beat: FileInfo, options: WriteOptions) -> bool:
+    return liveness_of(meta, _name(beat), options, beat.modified_ms) is Liveness.DEAD
+
+
 def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteOptions) -> None:
     """Delete what a writer left that died before its instant was requested, or after it completed or was removed."""
     instant = _name(beat)
     known = timeline.commit(instant) is not None or (timeline.start is not None and instant < timeline.start)
-    if timeline.is_pending(instant) or liveness_of(meta, instant, options, beat.modified_ms) is not Liveness.DEAD:
+    if timeline.is_pending(instant) or not _is_over(meta, beat, options):
         return
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())

@@ -5,6 +5,7 @@ Source: HoodieTableMetadataUtil.getValidInstantTimestamps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 
 _LOG = "a log file of the metadata table"
 _REMEDY = "rebuild the index: `pudi repair`"
+_BUILT = re.compile(r"[0-9]{17}0[1-9][0-9]")
+"""Below version 8, the instant that made a partition: the newest one of the table then, and 010 or more behind it."""
 
 
 def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:
@@ -53,14 +56,20 @@ def missing(
     if lacking is None or any(i.requested == f"{INIT_INSTANT}000" for i in metadata.commits):
         return lacking
     older = tuple(archived())
-    return _missing(data, (*older, *metadata.instants), (*older, *metadata.commits), metadata.layout)
+    return _missing(data, (*older, *metadata.instants), (*older, *metadata.commits), metadata.layout, whole=True)
 
 
-def _missing(data: Timeline, instants: Iterable[Instant], commits: Sequence[Instant], layout: Layout) -> Instant | None:
+def _missing(
+    data: Timeline, instants: Iterable[Instant], commits: Sequence[Instant], layout: Layout, *, whole: bool = False
+) -> Instant | None:
+    """Return what `missing` returns; `whole` if the metadata table's archived instants are among them."""
     known = {i.requested for i in instants if i.is_completed}
     initial = [i for i in commits if i.requested.startswith(INIT_INSTANT)]
     since = min((i.completion or "" for i in initial), default=None)
-    first = next((i.requested for i in commits if not i.requested.startswith(INIT_INSTANT)), None)
+    later = sorted(i.requested for i in commits if not i.requested.startswith(INIT_INSTANT))
+    # a plan that is older than the metadata table may complete after its creation: that isn't where it begins
+    built = [requested for requested in later if whole and _BUILT.fullmatch(requested)]
+    first = next(iter(built or later), None)
     for instant in reversed(data.commits):
         if instant.archived or instant.requested in known or instant.layout != layout:
             continue

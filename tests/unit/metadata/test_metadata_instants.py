@@ -92,6 +92,16 @@ def test_a_record_index_may_be_kept_for_each_partition() -> None:
     assert len(shards.holding(pa.array(["a"]), whole_key=False)) == 2
 
 
+def test_an_older_plan_completes_after_the_metadata_table_was_made() -> None:
+    """Below version 8: what it was built from isn't missing, what came later is."""
+    data = Timeline.from_names([f"{A}.replacecommit", f"{B}.deltacommit", f"{C}.deltacommit"], 1)
+    made = [f"{A}.deltacommit", f"{B}010.deltacommit"]
+    assert missing(data, Timeline.from_names([*made, f"{C}.deltacommit"], 1)) is None
+    behind = missing(data, Timeline.from_names(made, 1))
+    assert behind is not None
+    assert behind.requested == C
+
+
 @pytest.mark.parametrize(
     "names", [[], ["files-0001-0"], ["record-index-0000-0"], ["files-xyz-0"], ["files-0000-0", "files-0002-0"]]
 )

@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 _READY, _BUILDING = TableConfig.ready_partitions.key, TableConfig.inflight_partitions.key
 _REBUILD = TableConfig.rebuild_partitions.key
+_WITHOUT_LOGS = frozenset({Action.CLEAN, Action.CLUSTERING, Action.INDEXING, Action.SAVEPOINT})
 _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
 
@@ -70,8 +71,8 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
 def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
     """Before a write, create the metadata table that the options ask for, if there is none.
 
-    Below version 8 it is not created while writes are pending, whose log files look like others, as in Hudi. A later
-    writer creates it.
+    Below version 8 it is not created while writes or compactions are pending, see `hides_logs`. A later writer creates
+    it.
 
     Args:
         meta: the table.
@@ -92,10 +93,20 @@ def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None
         if FILES in meta.config.metadata_partitions:
             return
         timeline = meta.store.load()
-        if meta.store.rules.logs_name_their_slice and timeline.pending:
-            _log.warning("no metadata table was made: %s is pending on the table", timeline.pending[0].requested)
+        hiding = [instant for instant in timeline.pending if hides_logs(meta, instant)]
+        if hiding:
+            _log.warning("no metadata table was made: %s is pending on the table", hiding[0].requested)
             return
         make_files(meta, timeline)
+
+
+def hides_logs(meta: MetaClient, pending: Instant) -> bool:
+    """Return whether a metadata table can't be built from the files while an instant is pending.
+
+    Below version 8 log files have the instant of their slice in their names: those of pending writes look like others,
+    and those of completed writes like files of a pending compaction. Hudi waits for any pending instant.
+    """
+    return meta.store.rules.logs_name_their_slice and pending.action not in _WITHOUT_LOGS
 
 
 def make_files(meta: MetaClient, timeline: Timeline) -> None:

@@ -18,7 +18,7 @@ from pudi.action.indexing import run_pending_indexes
 from pudi.action.meta_client import MetaClient
 from pudi.action.orphans import find_orphans, remove_orphans
 from pudi.action.rebuild import finish_rebuild
-from pudi.action.rollback import dead_writes, refuse_pending_restore, repair
+from pudi.action.rollback import dead_writes, finished_writes, refuse_pending_restore, repair
 from pudi.action.services import registry
 from pudi.action.services.failures import ServiceFailure, clear_failure, failures, is_resting, note_outcome
 from pudi.action.services.lease import PlanTakenError, is_available
@@ -147,6 +147,10 @@ def maintain(
     dead = dead_writes(meta, write_options)
     if dead:
         what = f"rolled back: {', '.join(each.requested for each in dead)}, whose writers died"
+        work.step(FAILED_WRITES, TABLE, what, lambda: repair(meta, write_options))
+    over = [] if dead else finished_writes(meta, write_options)
+    if over:
+        what = f"markers and heartbeats deleted: {', '.join(over)}, whose writers died after their commit"
         work.step(FAILED_WRITES, TABLE, what, lambda: repair(meta, write_options))
     work.on(ServiceTarget.of_table(meta, engine, options))
     building = meta.store.load().of(Action.INDEXING, *PENDING)
