@@ -42,7 +42,7 @@ interop: $(MAIN) | java ## take turns with real Apache Hudi, in every combinatio
 	.venv/bin/python -m pytest -m "interop or slow" tests
 
 fuzz: $(MAIN) ## look for new counter-examples with hypothesis (long)
-	.venv/bin/python -m pytest --hypothesis-profile fuzz -m "not spark and not slow" tests/unit
+	.venv/bin/python -m pytest --hypothesis-profile fuzz -m "not spark and not slow" tests/unit tests/faults/test_services_machine.py
 
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)

@@ -60,6 +60,7 @@ def damaged(path: Path, action: Action, how: str) -> list[Path]:
         ("clean", Layout()),
         ("clustering", Layout(version=8, kind="mor")),
         ("compaction", Layout(kind="mor")),
+        ("compaction", Layout(version=6, kind="mor")),
     ],
     ids=str,
 )
@@ -72,7 +73,7 @@ def test_services(tmp_path: Path, service: str, layout: Layout, how: str) -> Non
     files = damaged(path, Action(service), how)
     assert planned in str(mine.doctor())
     assert rows(path) == before
-    advice = "roll it back" if service == "clustering" else "delete the files of the instant"
+    advice = "delete the files of the instant" if service == "clean" else "roll it back"
     with pytest.raises(pudi.CorruptError, match=advice):
         mine.run_pending()
     done = mine.maintain()
@@ -83,6 +84,12 @@ def test_services(tmp_path: Path, service: str, layout: Layout, how: str) -> Non
         with pytest.raises(pudi.BlockedError, match="roll it back"):
             mine.upsert(table([trip(0, 50)]))
         mine.rollback(planned)
+    elif service == "compaction":
+        if layout.version == 6:  # the names of log files follow from the plan
+            with pytest.raises(pudi.CorruptError, match="roll it back"):
+                mine.upsert(table([trip(0, 5)]))
+            assert rows(path) == before
+        assert mine.rollback(planned).rolled_back == (planned,)
     else:
         mine.upsert(table([trip(0, 5)]))
         for file in files:
@@ -96,18 +103,37 @@ def test_services(tmp_path: Path, service: str, layout: Layout, how: str) -> Non
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_log_file_builds_on_a_compaction(tmp_path: Path, version: int) -> None:
-    """Below version 8 log files bear the compaction's time: readers need the plan, and nobody may delete it."""
+def test_log_files_build_on_a_compaction(tmp_path: Path, version: int) -> None:
+    """Below version 8 log files bear the compaction's time: readers need no plan, but nobody may delete it."""
     path = tmp_path / "trips"
     mine = written(path, Layout(version=version, kind="mor"))
-    assert mine.schedule("compaction") is not None
-    mine.upsert(table([trip(0, 50)]))
+    planned = mine.schedule("compaction")
+    assert planned is not None
+    written_on_it = mine.upsert(table([trip(0, 50)]))
+    assert written_on_it is not None
+    (plan,) = [each for each in (path / ".hoodie").rglob(f"{planned}.*requested") if "metadata" not in each.parts]
+    whole = plan.read_bytes()
     damaged(path, Action.COMPACTION, "half")
+    mine = pudi.Table(path, options=OPTIONS)
+    assert [row["ts"] for row in rows(path)] == [50, 4, 4, 4, 4, 4]
+    changed = from_arrow(mine.changes(since=mine.timeline.commits[0].requested).to_arrow())
+    assert {row["ts"] for row in changed} >= {50}
     if version == 6:
-        with pytest.raises(pudi.CorruptError, match="put it back from a copy"):
-            rows(path)
-    else:
+        for change in (lambda: mine.upsert(table([trip(1, 60)])), mine.run_pending):
+            with pytest.raises(pudi.CorruptError, match="put it back from a copy"):
+                change()
+        with pytest.raises(pudi.NotSupportedError, match="put that back from a copy"):
+            mine.rollback(planned)
         assert [row["ts"] for row in rows(path)] == [50, 4, 4, 4, 4, 4]
+        plan.write_bytes(whole)
+        assert mine.run_pending()
+    else:
+        mine.upsert(table([trip(1, 60)]))
+        mine.rollback(planned)
+    mine.upsert(table([trip(1, 60)]))
+    assert [row["ts"] for row in rows(path)] == [50, 60, 4, 4, 4, 4]
+    assert mine.maintain().ok
+    assert mine.check().ok, mine.check()
 
 
 @pytest.mark.parametrize("how", ["half", "other"])

@@ -126,3 +126,30 @@ def test_reasons_name_what_keeps_commits(tmp_path: Path) -> None:
     [archive] = [each for each in mine.maintain(options=FEW).steps if (each.name, each.on) == ("archive", "table")]
     assert archive.outcome is Outcome.LEFT
     assert f"the savepoint {first} keeps what came after it" in archive.reason
+
+
+def test_what_a_writer_left_that_died_after_its_commit_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is pending then, and no service may be due."""
+    mine = neglected(tmp_path / "trips", Layout())
+    assert mine.maintain(options=FEW).ok
+
+    def dies(*_: object, **__: object) -> None:
+        raise SimulatedCrash
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pudi.filegroup.Markers.delete", dies)
+        with pytest.raises(SimulatedCrash):
+            mine.upsert(table([trip(0, 50)]))
+
+    def left() -> set[str]:
+        return {each for each in files(tmp_path / "trips") if "/.temp/" in each or "/.heartbeat/" in each}
+
+    assert left()
+    commit = mine.timeline.commits[-1].requested
+    planned = mine.maintain(dry_run=True, options=BY_HAND)
+    step = next(each for each in planned.steps if each.name == "failed writes")
+    assert (step.outcome, commit in step.reason) == (Outcome.DUE, True)
+    assert left(), "nothing was changed"
+    assert mine.maintain(options=BY_HAND).ok
+    assert left() == set()
+    assert mine.timeline.commits[-1].requested == commit

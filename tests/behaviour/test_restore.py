@@ -339,6 +339,7 @@ def test_statistics_stay_where_a_column_goes(tmp_path: Path, version: int) -> No
     assert now.config.metadata_partitions == indexes
     assert now.check().ok
 
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_planned_clustering_or_clean_is_not_in_the_way(tmp_path: Path, kind: str) -> None:
     """Below version 8, where the metadata table is rebuilt."""

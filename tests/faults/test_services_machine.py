@@ -10,14 +10,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 import pudi
 from pudi.action import MetaClient
@@ -222,6 +221,7 @@ class History(RuleBasedStateMachine):
             crash,
             changes=lambda instant, completion: self.model.delete(rows, instant, completion),
             cleans="forgotten",
+            may_refuse=self.clusters,
         )
         if done is not None:
             assert {each.instant for each in done.left if each.instant} <= self.saved, str(done)
@@ -233,14 +233,16 @@ class History(RuleBasedStateMachine):
         """Run a verb on rows."""
         idle = self.model.is_idle(verb, rows)
         data = sorted({row["city"] for row in rows}) if verb == "delete_partitions" else table(rows)
-        before = len(self.model.commits)
+        before, refusals = len(self.model.commits), self.done["refusals"]
         self.step(
             f"{verb}{' with services' * inline}",
             lambda mine: getattr(mine, verb)(data, options=INLINE if inline else {}),
             crash,
             changes=lambda instant, completion: getattr(self.model, verb)(rows, instant, completion),
             cleans="commits" if inline else None,
+            may_refuse=self.clusters,
         )
+        idle = idle or self.done["refusals"] > refusals
         assert crash is not None or idle or len(self.model.commits) == before + 1, f"{verb} made no commit"
 
     def step(
@@ -344,6 +346,11 @@ class History(RuleBasedStateMachine):
         return self.old - self.saved
 
     @property
+    def clusters(self) -> bool:
+        """Whether a clustering is planned: writes to its file groups are refused."""
+        return bool(self.now.timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT))
+
+    @property
     def in_the_way(self) -> bool:
         """Whether a plan keeps a metadata table from being rebuilt."""
         plans = self.now.timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
@@ -445,9 +452,11 @@ class History(RuleBasedStateMachine):
 
 
 def play(layout: Layout, *, metadata: bool, examples: int) -> None:
-    """Play histories of up to 25 steps; the profile `fuzz` plays ten times as many, and looks for short ones that fail."""
+    """Play histories of up to 25 steps; the profile `fuzz` plays ten times as many, and shortens those that fail."""
     done: Counter[str] = Counter()
-    machine = type(f"History of {layout}, {metadata}", (History,), {"layout": layout, "metadata": metadata, "done": done})
+    machine = type(
+        f"History of {layout}, {metadata}", (History,), {"layout": layout, "metadata": metadata, "done": done}
+    )
     more = settings.default.max_examples // 100
     run_state_machine_as_test(
         machine,
@@ -458,7 +467,6 @@ def play(layout: Layout, *, metadata: bool, examples: int) -> None:
             phases=[Phase.generate, Phase.shrink] if more > 1 else [Phase.generate],
         ),
     )
-    print(layout, sum(done.values()) - done["crashes"] - done["refusals"], done)
     assert done["crashes"] >= examples, "steps die"
 
 

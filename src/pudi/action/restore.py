@@ -26,9 +26,11 @@ from pudi.filegroup import FileSystemView, StorageListing
 from pudi.format import (
     Action,
     InstantInfo,
+    LogFileName,
     RollbackMetadata,
     State,
     decode_rollback_metadata,
+    parse_data_file,
 )
 from pudi.format.metadata_partitions import FILES
 from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
@@ -39,8 +41,8 @@ from pudi.timeline import Instant, Timeline
 _PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
 """Pending actions whose plans name files that a restore deletes."""
 
-_DROPPED = frozenset({Action.LOGCOMPACTION, Action.CLUSTERING})
-"""Pending actions whose plans may be rolled back: writes don't build on them."""
+_DROPPED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Pending actions whose plans may be rolled back: they delete nothing, and writes don't build on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class RollbackResult:
 
 
 def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant: str) -> RollbackResult:
-    """Roll back the newest commit, or the pending plan of a clustering or log compaction.
+    """Roll back the newest commit, or the pending plan of a compaction, log compaction or clustering.
 
     Args:
         meta: the table.
@@ -112,7 +114,7 @@ def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> Rollba
     """Roll back a pending plan that no process runs, and nothing builds on: files and records stay as they are."""
     if plan.action not in _DROPPED:
         raise NotSupportedError(
-            f"a pending {plan.action.value} can't be rolled back, since later writes may build on it: run it "
+            f"a pending {plan.action.value} can't be rolled back, since the files that it deletes may be gone: run it "
             "(run_pending)",
             table=meta.storage.root,
             instant=plan.requested,
@@ -126,8 +128,27 @@ def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> Rollba
                 table=meta.storage.root,
                 instant=plan.requested,
             )
+        if current.action is Action.COMPACTION:
+            _check_nothing_builds_on(meta, current)
+            abort(meta, current, dead=True)  # a rollback would keep the plan, as in Hudi
+            return RollbackResult(current.requested, None, (current.requested,), 0)
         rollback, metadata = roll_back(meta, current)
     return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
+
+
+def _check_nothing_builds_on(meta: MetaClient, compaction: Instant) -> None:
+    """Refuse to roll back the plan of a compaction whose instant log files have in their names: below version 8."""
+    for infos in StorageListing(meta.storage).all_files().values() if meta.store.rules.logs_name_their_slice else ():
+        for info in infos:
+            name = parse_data_file(info.path.rpartition("/")[2])
+            if isinstance(name, LogFileName) and name.instant == compaction.requested:
+                raise NotSupportedError(
+                    "a pending compaction can't be rolled back once log files build on its plan: run it (run_pending); "
+                    "if its plan can't be read, put that back from a copy",
+                    table=meta.storage.root,
+                    path=info.path,
+                    instant=compaction.requested,
+                )
 
 
 def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str) -> Instant:

@@ -55,6 +55,7 @@ from pudi.config import (
     check_services,
     check_writable,
 )
+from pudi.filegroup import compacting_since
 from pudi.format import Action, CommitMetadata
 from pudi.plan import WritePlan, WriteSpec
 from pudi.plan.write import SortMode
@@ -137,6 +138,8 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
         build_wanted(meta, write.engine, resolved, timeline)
         reinitialize_partitions(meta, write.engine, resolved)
     write.schema_seen.check(meta, timeline)
+    if meta.merges_on_read and timeline.rules.logs_name_their_slice:
+        compacting_since(meta.store, timeline)  # log files get their names by these plans: all must be readable
     write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
     if write.recipe.evolves:
         after = next_schema(write.schema_seen.text, records.schema, meta.config.name, write.table)

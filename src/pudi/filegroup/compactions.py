@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pudi.errors import NotFoundError
+from pudi.errors import CorruptError, NotFoundError
 from pudi.format import Action, CompactionPlan, State, decode_compaction_plan
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -28,11 +28,29 @@ def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str
     Raises:
         CorruptError: a plan can't be read.
     """
+    found, unreadable = known_compactions(store, timeline)
+    for error in unreadable.values():
+        raise error
+    return found
+
+
+def known_compactions(
+    store: TimelineStore, timeline: Timeline
+) -> tuple[dict[tuple[str, str], str], dict[str, CorruptError]]:
+    """Return what `compacting_since` returns, and the errors of plans that can't be read, by requested time.
+
+    Readers need no plan: the instants in names of log files say that they belong to the slice before a pending one.
+    Hudi's readers fail (CompactionUtils.getAllPendingCompactionOperations).
+    """
     found: dict[tuple[str, str], str] = {}
+    unreadable: dict[str, CorruptError] = {}
     for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
         try:
             plan = compaction_plan(store, instant)
         except NotFoundError:  # rolled back since the timeline was listed
             continue
+        except CorruptError as error:
+            unreadable[instant.requested] = error
+            continue
         found.update({operation.group: instant.requested for operation in plan.operations})
-    return found
+    return found, unreadable

@@ -9,7 +9,7 @@ from pudi.context import FileInfo, collector_held
 from pudi.context.cached import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.committed_logs import stated_sizes
-from pudi.filegroup.compactions import compacting_since
+from pudi.filegroup.compactions import known_compactions
 from pudi.filegroup.history import FileGroup, file_groups
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
@@ -168,8 +168,11 @@ class FileSystemView:
 
     @cached_property
     def _compacting(self) -> Mapping[tuple[str, str], str]:
-        """Below version 8, where it decides about names of log files, the pending compaction of each file group."""
-        return compacting_since(self._store, self._timeline) if self._timeline.rules.logs_name_their_slice else {}
+        """Below version 8, where it decides about names of log files, the pending compaction of each file group.
+
+        Writers refuse plans that can't be read (`action.write`); readers need none.
+        """
+        return known_compactions(self._store, self._timeline)[0] if self._timeline.rules.logs_name_their_slice else {}
 
     @cached_property
     def _start(self) -> str | None:
