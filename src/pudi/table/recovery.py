@@ -69,8 +69,8 @@ class Recovery:
     ) -> restore_action.RollbackResult:
         """Roll back the newest commit: its files go, and readers see the state before it.
 
-        A pending plan of a compaction, log compaction or clustering can be rolled back too, whenever it was made, unless
-        a process runs it. Below version 8, one of a compaction can't be once log files build on it.
+        A pending plan of a compaction, log compaction or clustering can be rolled back too, whenever it was made,
+        unless a process runs it. Below version 8, one of a compaction can't be once log files build on it.
 
         Args:
             instant: requested time of the commit, or of the pending plan.
