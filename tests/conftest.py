@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from support.engines import Engine, LocalEngine, SparkEngine
 settings.register_profile("pudi", deadline=None, derandomize=True)
 settings.register_profile("fuzz", deadline=None, max_examples=1000)
 settings.load_profile("pudi")
+
+# No test waits for the disk: what is flushed, and when, is asked of storages that lose the rest.
+os.fsync = lambda fd: None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,3 +124,24 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where golden tables are unpacked for tests that only read them."""
     return tmp_path_factory.mktemp("golden")
+
+
+@pytest.fixture
+def some_of(request: pytest.FixtureRequest) -> Callable[[Sequence[int]], list[int]]:
+    """Thins out the numbers of the calls at which a test injects faults.
+
+    All of them with `-m slow`; else the first, the last, and about eight between, other ones in each test.
+    """
+
+    def thin(numbers: Sequence[int]) -> list[int]:
+        every = 1 if "slow" in (request.config.option.markexpr or "") else max(1, len(numbers) // 8)
+        begin = zlib.crc32(request.node.nodeid.encode()) % every
+        return sorted({numbers[0], *numbers[begin::every], numbers[-1]})
+
+    return thin
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How many rounds of a long sequence are taken: all with `-m slow`, else five at most."""
+    return lambda most: most if "slow" in (request.config.option.markexpr or "") else min(most, 5)

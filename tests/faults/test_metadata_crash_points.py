@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,7 +78,9 @@ CASES = [(v, k, verb) for v in ("9", "6") for k in ("cow", "mor") for verb in RU
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind", "verb"), CASES)
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
-def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, crash_after: bool) -> None:
+def test_every_crash_point(
+    tmp_path: Path, some_of: Callable[[Sequence[int]], list[int]], version: str, kind: str, verb: str, crash_after: bool
+) -> None:
     template = made(tmp_path / "template", version, kind, before=True)
 
     def copy(name: str) -> Path:
@@ -89,7 +91,7 @@ def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, c
     calls = run(whole, verb).calls
     new = rows(whole)
     assert_listing(whole)
-    for number in range(1, calls + 1):
+    for number in some_of(range(1, calls + 1)):
         path = copy(str(number))
         with pytest.raises(SimulatedCrash):
             run(path, verb, fail_at=number, mode="crash", crash_after=crash_after)
@@ -111,14 +113,16 @@ def test_every_crash_point(tmp_path: Path, version: str, kind: str, verb: str, c
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", ["9", "6"])
 @pytest.mark.parametrize("crash_after", [False, True], ids=["before", "after"])
-def test_a_metadata_table_half_built_is_made_anew(tmp_path: Path, version: str, crash_after: bool) -> None:
+def test_a_metadata_table_half_built_is_made_anew(
+    tmp_path: Path, some_of: Callable[[Sequence[int]], list[int]], version: str, crash_after: bool
+) -> None:
     template = made(tmp_path / "template", version, "cow", before=False)
 
     def copy(name: str) -> Path:
         return Path(shutil.copytree(template, tmp_path / name))
 
     calls = run(copy("whole"), "upsert").calls
-    for number in range(1, calls + 1):
+    for number in some_of(range(1, calls + 1)):
         path = copy(str(number))
         with pytest.raises(SimulatedCrash):
             run(path, "upsert", fail_at=number, mode="crash", crash_after=crash_after)

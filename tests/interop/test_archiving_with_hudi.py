@@ -48,7 +48,7 @@ def _active(path: Path) -> set[str]:
     return {each.requested for each in pudi.Table(path).timeline.commits}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_both_archive_the_same_commits(spark: Any, tmp_path: Path, version: int, kind: str) -> None:
     hudi = _hudi(spark, tmp_path / "hudi" / "trips", version, kind)
@@ -65,7 +65,7 @@ def test_both_archive_the_same_commits(spark: Any, tmp_path: Path, version: int,
     assert {i.requested for i in _archived(path)} == {i.requested for i in _archived(hudi.path)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_each_reads_and_continues_the_other(spark: Any, tmp_path: Path, version: int, kind: str) -> None:
     hudi = _hudi(spark, tmp_path / "trips", version, kind)

@@ -52,7 +52,7 @@ def _services(on: pudi.Table, number: int) -> None:
         on.cluster(options=NO_METADATA)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "mode", "version"), KINDS)
 def test_hudi_reads_what_pudi_logs(spark: Any, tmp_path: Path, kind: str, mode: str, version: int) -> None:
     options = {**LOGGED, MODE: mode, "hoodie.write.table.version": str(version)}
@@ -73,7 +73,7 @@ def test_hudi_reads_what_pudi_logs(spark: Any, tmp_path: Path, kind: str, mode: 
     assert_same(_hudi_query(spark, tmp_path / "trips", since), _of_pudi(tmp_path / "trips", since), about=since)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "mode", "version"), KINDS)
 def test_pudi_reads_what_hudi_logs(spark: Any, tmp_path: Path, kind: str, mode: str, version: int) -> None:
     hudi = HudiTable(spark, tmp_path / "trips", _job(kind, mode, version))

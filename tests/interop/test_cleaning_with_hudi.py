@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -19,6 +20,13 @@ from support.trips import table, trip
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 WITH_METADATA = {"hoodie.metadata.enable": "true"}
+ALONE = {
+    "hoodie.compact.inline": "false",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    **WITH_METADATA,
+}
 POLICIES = {
     "KEEP_LATEST_COMMITS": ("hoodie.clean.commits.retained", "2"),
     "KEEP_LATEST_FILE_VERSIONS": ("hoodie.clean.fileversions.retained", "2"),
@@ -33,26 +41,33 @@ def _hudi(spark: Any, path: Path, version: int, kind: str, **more: str) -> HudiT
         options
         | {
             "hoodie.datasource.write.table.type": "MERGE_ON_READ" if kind == "mor" else "COPY_ON_WRITE",
-            "hoodie.compact.inline": "false",
-            "hoodie.parquet.small.file.limit": "0",
-            "hoodie.clean.automatic": "false",
-            "hoodie.archive.automatic": "false",
-            **WITH_METADATA,
+            **ALONE,
             **more,
         },
     )
 
 
 def _written(hudi: HudiTable) -> HudiTable:
+    """Commits of both sides."""
     hudi.write("bulk_insert", table(trip(number, 10) for number in range(12)), "overwrite")
+    mine = pudi.Table(hudi.path, options=ALONE)
     for ts in range(11, 15):
-        hudi.write("upsert", table(trip(number, ts) for number in range(0, 12, ts - 9)))
+        rows = table(trip(number, ts) for number in range(0, 12, ts - 9))
+        _upsert(hudi if ts % 3 == 0 else mine, rows)
         _compact(hudi)
     hudi.write("insert_overwrite", table(trip(number, 20) for number in range(0, 12, 3)))
     for ts in range(21, 24):
-        hudi.write("upsert", table([trip(number, ts) for number in range(0, 12, 2)]))
+        rows = table([trip(number, ts) for number in range(0, 12, 2)])
+        _upsert(hudi if ts % 3 == 0 else mine, rows)
         _compact(hudi)
     return hudi
+
+
+def _upsert(writer: HudiTable | pudi.Table, rows: pa.Table) -> None:
+    if isinstance(writer, pudi.Table):
+        writer.upsert(rows)
+    else:
+        writer.write("upsert", rows)
 
 
 def _compact(hudi: HudiTable) -> None:

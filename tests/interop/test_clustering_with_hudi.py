@@ -63,7 +63,7 @@ def _goes_on(hudi: HudiTable, engine: Engine, before: list[Row], ran: str) -> No
     assert mine.check().ok, mine.check()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_hudi_runs_a_plan_of_pudi(spark: Any, engine: Engine, tmp_path: Path, version: int, kind: str) -> None:
     hudi = _hudi(spark, tmp_path / "trips", version, kind)
@@ -78,7 +78,7 @@ def test_hudi_runs_a_plan_of_pudi(spark: Any, engine: Engine, tmp_path: Path, ve
     _goes_on(hudi, engine, before, "Hudi")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_pudi_runs_a_plan_of_hudi(spark: Any, engine: Engine, tmp_path: Path, version: int, kind: str) -> None:
     hudi = _hudi(spark, tmp_path / "trips", version, kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,14 @@ VERBS = ("upsert", "upsert", "delete", "insert_overwrite", "delete_partitions")
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "key"), [(9, "simple"), (8, "complex"), (6, "simple")])
-def test_turns(spark: Any, tmp_path: Path, version: int, key: str) -> None:
+def test_turns(spark: Any, tmp_path: Path, rounds: Callable[[int], int], version: int, key: str) -> None:
     """After an overwrite of its own Hudi loses what comes later: it keeps the replaced ids. So these are pudi's."""
     path, layout = tmp_path / "trips", Layout(key, "plain", "event", version, "mor")
     options = CONSISTENT | {"hoodie.bucket.index.hash.field": ",".join(layout.key_fields)}
     mine = PudiTable.create(LocalEngine(), path, SCHEMA, layout, options)
     hudi = HudiTable(spark, path, layout.hudi_options("trips") | NO_COMPACTION | options)
     model = layout.model(logs_first=True)
-    for number, step in enumerate(steps(17, 8, VERBS)):
+    for number, step in enumerate(steps(17, rounds(8), VERBS)):
         whose = hudi if number % 2 and step.verb not in REPLACING else mine
         model.by_hudi = whose is hudi
         getattr(model, step.verb)(from_arrow(step.data), *whose.write(step.verb, step.data))

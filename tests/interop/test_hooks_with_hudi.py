@@ -28,7 +28,7 @@ SQL = "org.apache.hudi.client.validator.SqlQuery"
 WRITES = [table(trip(number, 10) for number in range(6)), table([trip(1, 20), trip(7, 20)])]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_both_send_the_same_message(spark: Any, tmp_path: Path, layout: Layout) -> None:
     sent = {}
@@ -141,7 +141,7 @@ def test_hudi_goes_on_after_a_refused_write(spark: Any, tmp_path: Path) -> None:
     assert len(ours.snapshot()) == 7
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_both_report_the_same_figures(spark: Any, tmp_path: Path, layout: Layout) -> None:
     """By a Pushgateway: Hudi's endpoint for Prometheus ends with each write."""

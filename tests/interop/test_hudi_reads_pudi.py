@@ -74,7 +74,7 @@ def _check(spark: Any, path: Path, verb: str, version: int, key: str, folders: s
     assert_same(hudi.changes(None, first.completion), pudi.changes(None, first.completion), about="first changes")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("combination", PAIRS, ids=lambda c: "-".join(map(str, c)))
 def test_pairwise(spark: Any, tmp_path: Path, combination: tuple[Any, ...]) -> None:
     _check(spark, tmp_path / "trips", *combination)

@@ -41,6 +41,7 @@ def values(hudi: HudiTable, table: pudi.Table) -> dict[str, str]:
     return {row["uuid"]: row["v"] for row in mine}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("version", "options"),
     [(6, {BLOCKS: "avro"}), (8, BUCKET | {BLOCKS: "parquet"}), (9, {BLOCKS: "parquet"})],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,13 @@ TURNS = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("named", list(TURNS))
-def test_turns(spark: Any, tmp_path: Path, named: str) -> None:
+def test_turns(spark: Any, tmp_path: Path, rounds: Callable[[int], int], named: str) -> None:
     layout, options = TURNS[named]
     model = layout.model(logs_first="BUCKET" in options.values())
     pudi = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, options)
     # Hudi's batch writer compacts inline unless told otherwise
     hudi = HudiTable(spark, pudi.path, layout.hudi_options("trips") | options | {"hoodie.compact.inline": "false"})
-    for number, step in enumerate(steps(51, 7, ("upsert", "upsert", "insert", "delete"))):
+    for number, step in enumerate(steps(51, rounds(7), ("upsert", "upsert", "insert", "delete"))):
         writer: PudiTable | HudiTable = hudi if number % 2 else pudi
         model.by_hudi = writer is hudi
         getattr(model, step.verb)(from_arrow(step.data), *writer.write(step.verb, step.data))

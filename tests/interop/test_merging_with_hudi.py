@@ -130,6 +130,7 @@ def test_the_same_rows_stand(spark: Any, tmp_path: Path, payload: str | None, ve
     assert_same(hudis.snapshot(), pudis.snapshot(), ignored, "each other's tables")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "blocks"), [(6, "avro"), (8, "parquet")])
 def test_meta_fields_of_late_records_in_log_files(spark: Any, tmp_path: Path, version: int, blocks: str) -> None:
     payload = options("PartialUpdateAvroPayload", version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,12 @@ def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
-def test_ten_rounds_with_overwrites(spark: Any, engine: Engine, tmp_path: Path, pudi_first: bool) -> None:
+def test_ten_rounds_with_overwrites(
+    spark: Any, engine: Engine, tmp_path: Path, rounds: Callable[[int], int], pudi_first: bool
+) -> None:
     three = Three(spark, engine, tmp_path / "trips", FEW[0] if pudi_first else FEW[1])
     verbs = ("insert", "upsert", "upsert", "delete", "insert_overwrite", "insert_overwrite", *REPLACING)
-    for number, step in enumerate(steps(31 + pudi_first, 11, verbs)):
+    for number, step in enumerate(steps(31 + pudi_first, rounds(11), verbs)):
         if not three.model.is_idle(step.verb, from_arrow(step.data)):
             three.write("pudi" if (number % 2 == 0) == pudi_first else "Hudi", step.verb, step.data.to_pylist())
     three.check_history()

@@ -58,7 +58,7 @@ def both(spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.F
     yield mine, its
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("where", WHERES)
 def test_as_many_files_are_left_out(spark: Any, both: Any, where: str) -> None:
     mine, its = both
@@ -121,7 +121,7 @@ def named(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     spark.sql("DROP TABLE pruned_by_named")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", BY_NAMED)
 def test_as_many_are_left_out_by_secondary_and_expression_indexes(spark: Any, named: Any, where: str) -> None:
     mine, its = named

@@ -18,12 +18,13 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark]
 BUCKETS = {
     "hoodie.index.type": "BUCKET",
     "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
-    "hoodie.bucket.index.num.buckets": "4",
+    "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "uuid",
 }
+BUCKETS_AT_FIRST = 3 * 2  # in three partitions
 SMALL_FILES = {"hoodie.parquet.max.file.size": "1000000", "hoodie.metadata.enable": "true"}
 SPLIT = {
-    "hoodie.bucket.index.max.num.buckets": "64",
+    "hoodie.bucket.index.max.num.buckets": "8",
     "hoodie.bucket.index.split.threshold": "0.0001",
     "hoodie.bucket.index.merge.threshold": "0.0",
 } | SMALL_FILES
@@ -78,12 +79,14 @@ def _check(hudi: HudiTable, before: list[Row], about: str) -> None:
     assert mine.check().ok, mine.check()
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("version", [9])
-def test_hudi_runs_plans_of_pudi(spark: Any, tmp_path: Path, version: int) -> None:
-    hudi = _hudi(spark, tmp_path / "trips", version)
-    sizes = []
-    for resize in (SPLIT, MERGE):
+BOTH = pytest.param((SPLIT, MERGE), marks=pytest.mark.slow, id="split, merge")
+
+
+@pytest.mark.parametrize("resizes", [pytest.param((SPLIT,), id="split"), BOTH])
+def test_hudi_runs_plans_of_pudi(spark: Any, tmp_path: Path, resizes: tuple[dict[str, str], ...]) -> None:
+    hudi = _hudi(spark, tmp_path / "trips", 9)
+    sizes = [BUCKETS_AT_FIRST]
+    for resize in resizes:
         before, mine = hudi.snapshot(), pudi.Table(hudi.path, SMALL_FILES)
         instant = mine.schedule("clustering", options=resize)
         assert instant is not None
@@ -91,15 +94,15 @@ def test_hudi_runs_plans_of_pudi(spark: Any, tmp_path: Path, version: int) -> No
         assert mine.timeline.commit(instant) is not None
         _check(hudi, before, "Hudi ran a plan of pudi")
         sizes.append(sum(map(len, rings(hudi.path).values())))
-    assert sizes[0] > sizes[1]
+    for resize, before_it, after_it in zip(resizes, sizes, sizes[1:], strict=False):
+        assert after_it > before_it if resize is SPLIT else after_it < before_it
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("version", [9])
-def test_pudi_runs_plans_of_hudi(spark: Any, tmp_path: Path, version: int) -> None:
-    hudi = _hudi(spark, tmp_path / "trips", version)
-    sizes = []
-    for resize in (SPLIT, MERGE):
+@pytest.mark.parametrize("resizes", [pytest.param((MERGE,), id="merge"), BOTH])
+def test_pudi_runs_plans_of_hudi(spark: Any, tmp_path: Path, resizes: tuple[dict[str, str], ...]) -> None:
+    hudi = _hudi(spark, tmp_path / "trips", 9)
+    sizes = [BUCKETS_AT_FIRST]
+    for resize in resizes:
         before, mine = hudi.snapshot(), pudi.Table(hudi.path, SMALL_FILES)
         _call(hudi, "schedule", resize)
         with pytest.raises(pudi.ConflictError, match="is pending on file group"):
@@ -108,7 +111,8 @@ def test_pudi_runs_plans_of_hudi(spark: Any, tmp_path: Path, version: int) -> No
         assert done.operation == "CLUSTER"
         _check(hudi, before, "pudi ran a plan of Hudi")
         sizes.append(sum(map(len, rings(hudi.path).values())))
-    assert sizes[0] > sizes[1]
+    for resize, before_it, after_it in zip(resizes, sizes, sizes[1:], strict=False):
+        assert after_it > before_it if resize is SPLIT else after_it < before_it
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def _more(hudi: HudiTable, mine: pudi.Table, kind: str, ts: int) -> None:
     hudi.write("insert_overwrite", table([trip(0, ts + 3)]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("by", ["pudi", "hudi"])
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_one_restores_to_the_savepoint_of_the_other(

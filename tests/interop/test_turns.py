@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,11 @@ def _take_turns(
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
-def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, pudi_first: bool) -> None:
+def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, rounds: Callable[[int], int], pudi_first: bool) -> None:
     layout = FEW[0] if pudi_first else FEW[1]
-    _take_turns(spark, engine, tmp_path / "trips", layout, seed=21 + pudi_first, pudi_first=pudi_first)
+    _take_turns(
+        spark, engine, tmp_path / "trips", layout, seed=21 + pudi_first, pudi_first=pudi_first, rounds=rounds(10)
+    )
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,9 @@ def _model(layout: Layout, options: dict[str, str]) -> Any:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
-def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, case: str, pudi_first: bool) -> None:
+def test_ten_rounds(
+    spark: Any, engine: Engine, tmp_path: Path, rounds: Callable[[int], int], case: str, pudi_first: bool
+) -> None:
     options, layout = CASES[case]
     model = _model(layout, options)
     pudi_table = PudiTable(engine, tmp_path / "trips", options)
@@ -63,7 +66,7 @@ def test_ten_rounds(spark: Any, engine: Engine, tmp_path: Path, case: str, pudi_
     if pudi_first:
         PudiTable.create(engine, pudi_table.path, SCHEMA, layout)
     verbs = ("insert", "upsert", "upsert", "delete")
-    for number, step in enumerate(steps(71 + pudi_first, 10, verbs)):
+    for number, step in enumerate(steps(71 + pudi_first, rounds(10), verbs)):
         mine = (number % 2 == 0) == pudi_first
         writer: PudiTable | HudiTable = pudi_table if mine else hudi
         if isinstance(model, GlobalModel):
