@@ -298,6 +298,7 @@ def parse_log_file(name: str) -> LogFileName | None:
     return LogFileName(file_id, instant, int(version), token, extension, cdc is not None)
 
 
+@lru_cache(maxsize=10_000)  # a writer lists the same folders several times
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     """The parts of the name of a file in a partition folder, or None when it is no data file.
 

@@ -42,6 +42,18 @@ def merged_lists(
     return {key: _merged(oldest.get(key, {}), [each for each in newer if each is not None], key) for key in keys}
 
 
+def keep_written(content: bytes, keys: Sequence[str], values: Sequence[bytes]) -> None:
+    """Keep the lists that an HFile of this process has: its next read finds them by the file's bytes.
+
+    Args:
+        content: the bytes of the HFile.
+        keys: keys of its records.
+        values: the records.
+    """
+    lists = {key: file_list_of(value) for key, value in zip(keys, values, strict=True)}
+    _kept.keep((content, RECORD_AVRO), lists)
+
+
 def _merged(base: Mapping[str, int | None], blocks: Sequence[FileLists | frozenset[str]], key: str) -> dict[str, int]:
     logs: dict[str, int | None] = {}
     for block in blocks:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from pudi.context import Executor, Storage, ThreadExecutor
 from pudi.context.executor import WAITING
+
+_Ability = TypeVar("_Ability")
+
+_asked: dict[tuple[type, object], bool] = {}
 
 _MANY = 4 * WAITING
 """Number of calls above which the first one may wait for the store before others begin."""
@@ -108,14 +112,23 @@ class Parallel(Protocol):
         """Runs tasks on the storage's files in parallel."""
 
 
+def _can(storage: Storage, ability: Callable[..., _Ability]) -> TypeGuard[_Ability]:
+    """Return whether a storage has an ability; a protocol, which answers slowly, is asked once for each class."""
+    key = type(storage), ability
+    known = _asked.get(key)
+    if known is None:
+        known = _asked[key] = isinstance(storage, cast(Any, ability))
+    return known
+
+
 def executor_of(storage: Storage) -> Executor:
     """Return the executor that a storage was opened with: for tasks, which know no context. Threads by default."""
-    return storage.executor if isinstance(storage, Parallel) else ThreadExecutor()
+    return storage.executor if _can(storage, Parallel) else ThreadExecutor()
 
 
 def is_near(storage: Storage) -> bool:
     """Whether calls mostly take less time than it takes to start a thread."""
-    return isinstance(storage, NearFiles) and storage.is_near
+    return _can(storage, NearFiles) and storage.is_near
 
 
 def tries_alone(storage: Storage, count: int) -> bool:
@@ -129,7 +142,7 @@ def local_path(storage: Storage, path: str) -> str | None:
     Raises:
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
-    return storage.local_path(path) if isinstance(storage, LocalFiles) else None
+    return storage.local_path(path) if _can(storage, LocalFiles) else None
 
 
 def stamp(storage: Storage, path: str, modified_ms: int) -> None:
@@ -153,17 +166,17 @@ def open_local(storage: Storage, path: str) -> int | None:
         CorruptError: it is a FIFO, a socket or a device.
         InvalidArgumentError: the path leaves the root, by its text or through a symlink.
     """
-    return storage.open_local(path) if isinstance(storage, LocalFiles) else None
+    return storage.open_local(path) if _can(storage, LocalFiles) else None
 
 
 def has_own_clock(storage: Storage) -> bool:
     """Whether files get their times from another clock than this machine's."""
-    return isinstance(storage, KeepsTime) and storage.has_own_clock
+    return _can(storage, KeepsTime) and storage.has_own_clock
 
 
 def connection_options(storage: Storage) -> Mapping[str, str]:
     """Return the user's `storage_options`, for libraries that open the storage themselves."""
-    return storage.options if isinstance(storage, Connected) else {}
+    return storage.options if _can(storage, Connected) else {}
 
 
 def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
@@ -172,7 +185,7 @@ def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
     Raises:
         NotFoundError: the file does not exist.
     """
-    if isinstance(storage, TailReads):
+    if _can(storage, TailReads):
         return storage.read_tail(path, length)
     size = storage.head(path).size
     start = max(0, size - length)
@@ -181,19 +194,19 @@ def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
 
 def list_names(storage: Storage, prefix: str) -> Sequence[str]:
     """Names of the files directly in a folder, in no order; a missing folder has none."""
-    if isinstance(storage, NameListing):
+    if _can(storage, NameListing):
         return storage.list_names(prefix)
     return [info.path.rpartition("/")[2] for info in storage.list_dir(prefix)[0]]
 
 
 def replacing(storage: Storage) -> Replaces | None:
     """The storage's replace-if-unchanged, or None where it has none (local disks)."""
-    return storage if isinstance(storage, Replaces) and storage.can_replace else None
+    return storage if _can(storage, Replaces) and storage.can_replace else None
 
 
 def remove_folders(storage: Storage, prefix: str) -> None:
     """Remove the empty folders in folder `prefix`, and it too; nothing to do where folders are just names."""
-    if isinstance(storage, Folders):
+    if _can(storage, Folders):
         storage.remove_folders(prefix)
 
 

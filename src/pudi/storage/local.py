@@ -101,11 +101,12 @@ class LocalStorage:
         names: list[str] = []
         others: _Listing = ([], [])
 
-        def visit(entry: os.DirEntry[str]) -> None:
-            if entry.is_file(follow_symlinks=False):
-                names.append(entry.name)
-            else:
-                self._sort_in(entry, folder, set(), others)
+        def visit(entries: Iterator[os.DirEntry[str]]) -> None:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                else:
+                    self._sort_in(entry, folder, set(), others)
 
         self._visit(folder, visit)
         return [*names, *(info.path.rpartition("/")[2] for info in others[0])]
@@ -305,16 +306,19 @@ class LocalStorage:
     def _scan(self, folder: str, linked: set[str]) -> _Listing:
         """Files and folder names directly in a folder; `linked` gathers the folders that symlinks led to."""
         files: _Listing = ([], [])
-        self._visit(folder, lambda entry: self._sort_in(entry, folder, linked, files))
+
+        def visit(entries: Iterator[os.DirEntry[str]]) -> None:
+            for entry in entries:
+                self._sort_in(entry, folder, linked, files)
+
+        self._visit(folder, visit)
         return files
 
-    def _visit(self, folder: str, each: Callable[[os.DirEntry[str]], None]) -> None:
+    def _visit(self, folder: str, visit: Callable[[Iterator[os.DirEntry[str]]], None]) -> None:
         """Pass what lies directly in a folder to a function, without hidden files."""
         try:
             with os.scandir(self._folder(folder)) as entries:
-                for entry in entries:
-                    if not entry.name.startswith(".") or not HIDDEN.fullmatch(entry.name) or entry.is_dir():
-                        each(entry)
+                visit(e for e in entries if e.name[0] != "." or not HIDDEN.fullmatch(e.name) or e.is_dir())
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

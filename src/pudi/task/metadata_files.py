@@ -15,8 +15,11 @@ from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats,
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile import encode_hfile
 from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
+from pudi.metadata.decoded import SMALL
+from pudi.metadata.few_files import keep_written
 from pudi.metadata.records import RECORD_AVRO
 from pudi.plan.append import Append, log_io_type
 from pudi.timeline import NO_COMMIT
@@ -76,6 +79,8 @@ def append_changes(
     if len(changes.keys):
         records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
         blocks.append(encode_block(BlockKind.HFILE, headers, records))
+        if file_slice.partition == FILES and len(records) <= SMALL:
+            keep_written(records, changes.keys.to_pylist(), changes.values.to_pylist())
     if len(changes.gone):
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)

@@ -40,7 +40,9 @@ class ListedTimeline:
             return _listed_with_times(storage, folder, layout)
         names = frozenset(list_names(storage, folder))
         last = self._last or (frozenset(), Timeline(layout=layout))
-        timeline = last[1] if names == last[0] else _parsed(names, *last)
+        if names == last[0]:
+            return copy(last[1])
+        timeline = _parsed(names, *last)
         if any(instant.layout != layout for instant in timeline.instants):
             return _listed_with_times(storage, folder, layout)
         self._last = names, timeline

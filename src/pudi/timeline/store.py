@@ -245,6 +245,7 @@ class TimelineStore:
         *,
         at: str | None = None,
         seen: Timeline | None = None,
+        durable: bool = True,
     ) -> Instant:
         """Put a new instant on the timeline in state REQUESTED.
 
@@ -255,10 +256,10 @@ class TimelineStore:
             at: the requested time, where another timeline or a rule says it; None makes one.
             seen: the timeline that a plan in `content` was made from, listed under the lock that is still held; None
                 where there's none to go wrong.
+            durable: whether to flush it; `start` with content flushes it too.
 
         Raises:
-            ConflictError: `seen` is given, the lock doesn't keep other processes out, and one wrote meanwhile; the
-                instant is off the timeline again.
+            ConflictError: another process wrote meanwhile (see `refuse_strangers`); the instant is off the timeline.
             RefusedError: the time is made here, and this machine's clock is too far from the storage's; likewise.
             BlockedError: the time is made here, and an upgrade or downgrade of the table is pending.
         """
@@ -270,7 +271,7 @@ class TimelineStore:
             self.lock.verify()
             note_own(self.lock, instant)
             clocks = ClockCheck(self.storage, self.context, 0 if at else self.clock_tolerance_ms)
-            self.storage.create(self.path(instant), content, durable=True)  # nothing refers to it
+            self.storage.create(self.path(instant), content, durable=durable)  # nothing refers to it
             try:
                 clocks.compare(self.path(instant))
                 if seen is not None:
@@ -305,6 +306,7 @@ class TimelineStore:
         listed: Timeline | None = None,
         seen: Timeline | None = None,
         also: Sequence[str] = (),
+        started_durably: bool = False,
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
@@ -319,12 +321,13 @@ class TimelineStore:
                 lists it now.
             seen: the timeline that the action was planned from; None where another action's check covers it.
             also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
+            started_durably: whether the inflight file was flushed when it was created, as one with content is.
 
         Raises:
-            ConflictError: the instant is no longer inflight: another process rolled it back. Or `seen` is given, the
-                lock doesn't keep other processes out, and one wrote meanwhile.
+            ConflictError: another process rolled the instant back, or one wrote meanwhile (see `refuse_strangers`).
         """
-        self.storage.sync([*written_files(content), *also, self.path(instant, State.INFLIGHT)])
+        own = () if started_durably else (self.path(instant, State.INFLIGHT),)
+        self.storage.sync([*written_files(content), *also, *own])
         with self.lock:
             timeline = self.load() if listed is None else listed
             current = timeline.find(instant.requested, instant.action)

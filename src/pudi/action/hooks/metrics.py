@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pudi.config import MetricsOptions, Options
 from pudi.context import Clock
@@ -167,11 +167,12 @@ class MeteredStore(TimelineStore):
         *,
         at: str | None = None,
         seen: Timeline | None = None,
+        durable: bool = True,
     ) -> Instant:
         """Open the reporter, and put a new instant on the timeline; see `TimelineStore`."""
         assert self.metrics is not None
         self.metrics.open()
-        return TimelineStore.request(self, action, content, on_requested, at=at, seen=seen)
+        return TimelineStore.request(self, action, content, on_requested, at=at, seen=seen, durable=durable)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
         """Move a requested instant to INFLIGHT; see `TimelineStore`."""
@@ -190,9 +191,11 @@ class MeteredStore(TimelineStore):
         listed: Timeline | None = None,
         seen: Timeline | None = None,
         also: Sequence[str] = (),
+        started_durably: bool = False,
     ) -> Instant:
         """Move an inflight instant to COMPLETED, and report it; see `TimelineStore`."""
-        done = TimelineStore.complete(self, instant, content, check, action=action, listed=listed, seen=seen, also=also)
+        more: dict[str, Any] = {"also": also, "started_durably": started_durably}
+        done = TimelineStore.complete(self, instant, content, check, action=action, listed=listed, seen=seen, **more)
         assert self.metrics is not None
         self.metrics.complete(instant, content)
         return done

@@ -105,6 +105,8 @@ def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes
             f"{MetadataOptions.enabled}=false, which drops the metadata table",
             table=mdt.storage.root,
         )
+    if len(slices) == 1:
+        return [_Part(slices[0], changes.sorted())] if len(changes) else []
     shards, gone = shard_of(changes.keys, len(slices)), shard_of(changes.gone, len(slices))
     numbers = sorted(set(np.unique(shards)) | set(np.unique(gone)))
     return [

@@ -50,7 +50,8 @@ def begin_deltacommit(
     if profile is not None:
         groups = {partition: (_NEW_GROUPS, *stats) for partition, stats in profile.items()}
         planned = CommitMetadata(groups, operation_type=_UPSERT)
-    return mdt.store.start(mdt.store.request(Action.DELTACOMMIT, at=requested), planned)
+    request = mdt.store.request(Action.DELTACOMMIT, at=requested, durable=profile is None)
+    return mdt.store.start(request, planned)
 
 
 def complete_update(mdt: MetaClient, instant: Instant, stats: Stats, listed: Timeline) -> Instant:
@@ -62,7 +63,8 @@ def complete_update(mdt: MetaClient, instant: Instant, stats: Stats, listed: Tim
         stats: what it wrote.
         listed: the metadata table's timeline, with the instant.
     """
-    return mdt.store.complete(instant, metadata_deltacommit(stats, _UPSERT), listed=listed)
+    done = metadata_deltacommit(stats, _UPSERT)
+    return mdt.store.complete(instant, done, listed=listed, started_durably=True)  # its inflight file has a plan
 
 
 def complete_partitions(mdt: MetaClient, instant: Instant, stats: Stats, partitions: Collection[str]) -> Instant:
