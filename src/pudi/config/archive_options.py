@@ -37,6 +37,7 @@ class ArchiveOptions(OptionsView):
         "more. Greater than the number that stays, and raised with it where cleaning retains more commits.",
         default=30,
         minimum=1,
+        job_keys=("archive.max_commits",),
     )
     keep_min_commits = _option(
         "hoodie.keep.min.commits",
@@ -44,6 +45,7 @@ class ArchiveOptions(OptionsView):
         "more. The metadata table keeps one more.",
         default=20,
         minimum=0,
+        job_keys=("archive.min_commits",),
     )
     beyond_savepoint = _option(
         "hoodie.archive.beyond.savepoint",

@@ -51,7 +51,7 @@ class CleanOptions(OptionsView):
         "Whether the clean after a write runs in a thread of the writer's process, beside the following writes. Hudi's "
         "runs beside the write itself, which waits for it.",
         default=False,
-        job_keys=("hoodie.clean.async",),
+        job_keys=("hoodie.clean.async", "clean.async.enabled"),
     )
     policy = _option(
         "hoodie.clean.policy",
@@ -60,28 +60,28 @@ class CleanOptions(OptionsView):
         "that is given decides.",
         default="KEEP_LATEST_COMMITS",
         choices=tuple(each.value for each in CleanPolicy),
-        job_keys=("hoodie.cleaner.policy",),
+        job_keys=("hoodie.cleaner.policy", "clean.policy"),
     )
     commits_retained = _option(
         "hoodie.clean.commits.retained",
         "Number of commits whose state of the table stays readable (KEEP_LATEST_COMMITS).",
         default=10,
         minimum=1,
-        job_keys=("hoodie.cleaner.commits.retained",),
+        job_keys=("hoodie.cleaner.commits.retained", "clean.retain_commits"),
     )
     hours_retained = _option(
         "hoodie.clean.hours.retained",
         "Number of hours for which the states of the table stay readable (KEEP_LATEST_BY_HOURS).",
         default=24,
         minimum=1,
-        job_keys=("hoodie.cleaner.hours.retained",),
+        job_keys=("hoodie.cleaner.hours.retained", "clean.retain_hours"),
     )
     versions_retained = _option(
         "hoodie.clean.fileversions.retained",
         "Number of file slices of each file group that stay (KEEP_LATEST_FILE_VERSIONS).",
         default=3,
         minimum=1,
-        job_keys=("hoodie.cleaner.fileversions.retained",),
+        job_keys=("hoodie.cleaner.fileversions.retained", "clean.retain_file_versions"),
     )
     trigger_commits = _option(
         "hoodie.clean.trigger.max.commits",

@@ -79,7 +79,7 @@ class ClusteringOptions(OptionsView):
         "Whether a write schedules a clustering, if enough commits completed since the last one, and a thread of the "
         "writer's process runs it beside the following writes. hoodie.clustering.inline goes before it.",
         default=False,
-        job_keys=("hoodie.datasource.clustering.async.enable",),
+        job_keys=("hoodie.datasource.clustering.async.enable", "clustering.async.enabled"),
     )
     max_commits = _option(
         "hoodie.clustering.inline.max.commits",
@@ -96,6 +96,7 @@ class ClusteringOptions(OptionsView):
     sort_columns = _option(
         "hoodie.clustering.plan.strategy.sort.columns",
         "Columns to order records by, separated by commas; without any, files are only brought to size.",
+        job_keys=("clustering.plan.strategy.sort.columns",),
     )
     layout = _option(
         "hoodie.layout.optimize.strategy",
@@ -115,12 +116,14 @@ class ClusteringOptions(OptionsView):
         "Maximum number of groups of a plan. The next plan takes other files.",
         default=30,
         minimum=1,
+        job_keys=("clustering.plan.strategy.max.num.groups",),
     )
     target_bytes = _option(
         "hoodie.clustering.plan.strategy.target.file.max.bytes",
         "Bytes of base files that become one file: the size of new files, if they compress as before.",
         default=1 << 30,
         minimum=1,
+        job_keys=("clustering.plan.strategy.target.file.max.bytes",),
     )
     small_limit = _option(
         "hoodie.clustering.plan.strategy.small.file.limit",
@@ -144,12 +147,14 @@ class ClusteringOptions(OptionsView):
         "Which partitions a plan looks at: all, the last by name, a range of names, or, hour by hour, another 24th.",
         default=PartitionFilter.NONE.value,
         choices=tuple(each.value for each in PartitionFilter),
+        job_keys=("clustering.plan.partition.filter.mode",),
     )
     plan_class = _option(
         "hoodie.clustering.plan.strategy.class",
         "The class by which Hudi makes plans. pudi only looks the name up in a list. Tables with consistent hashing "
         "have a class of their own, which splits and merges buckets, as default.",
         default="org.apache.hudi.client.clustering.plan.strategy.SparkSizeBasedClusteringPlanStrategy",
+        job_keys=("clustering.plan.strategy.class",),
     )
     execution_class = _option(
         "hoodie.clustering.execution.strategy.class",
@@ -170,25 +175,34 @@ class ClusteringOptions(OptionsView):
         "Number of partitions that RECENT_DAYS takes.",
         default=2,
         minimum=0,
+        job_keys=("clustering.plan.strategy.daybased.lookback.partitions",),
     )
     skip_recent = _option(
         "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
         "Number of partitions that RECENT_DAYS leaves out, counted from the last one.",
         default=0,
         minimum=0,
+        job_keys=("clustering.plan.strategy.daybased.skipfromlatest.partitions",),
     )
     first_partition = _option(
-        "hoodie.clustering.plan.strategy.cluster.begin.partition", "First partition of SELECTED_PARTITIONS."
+        "hoodie.clustering.plan.strategy.cluster.begin.partition",
+        "First partition of SELECTED_PARTITIONS.",
+        job_keys=("clustering.plan.strategy.cluster.begin.partition",),
     )
     last_partition = _option(
-        "hoodie.clustering.plan.strategy.cluster.end.partition", "Last partition of SELECTED_PARTITIONS."
+        "hoodie.clustering.plan.strategy.cluster.end.partition",
+        "Last partition of SELECTED_PARTITIONS.",
+        job_keys=("clustering.plan.strategy.cluster.end.partition",),
     )
     regex = _option(
         "hoodie.clustering.plan.strategy.partition.regex.pattern",
         "Regular expression that the partition path must match as a whole.",
+        job_keys=("clustering.plan.strategy.partition.regex.pattern",),
     )
     selected = _option(
-        "hoodie.clustering.plan.strategy.partition.selected", "Partition paths to look at, separated by commas."
+        "hoodie.clustering.plan.strategy.partition.selected",
+        "Partition paths to look at, separated by commas.",
+        job_keys=("clustering.plan.strategy.partition.selected",),
     )
     updates = _option(
         "hoodie.clustering.updates.strategy",

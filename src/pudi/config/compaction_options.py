@@ -68,6 +68,7 @@ class CompactionOptions(OptionsView):
         "it beside the following writes. hoodie.compact.inline goes before it. By default only in streams "
         "(`pudi.spark.batch_writer`), as in Hudi.",
         kind=bool,
+        job_keys=("compaction.async.enabled",),
     )
     not_in_streams = _option(
         "hoodie.datasource.write.streaming.disable.compaction",
@@ -87,18 +88,21 @@ class CompactionOptions(OptionsView):
         "time since then, both, or either. An explicit compaction uses it only if the call sets it.",
         default="NUM_COMMITS",
         choices=TRIGGERS,
+        job_keys=("compaction.trigger.strategy",),
     )
     max_delta_commits = _option(
         "hoodie.compact.inline.max.delta.commits",
         "Number of deltacommits that triggers a compaction.",
         default=5,
         minimum=1,
+        job_keys=("compaction.delta_commits",),
     )
     max_delta_seconds = _option(
         "hoodie.compact.inline.max.delta.seconds",
         "Number of seconds that triggers a compaction.",
         default=3600,
         minimum=0,
+        job_keys=("compaction.delta_seconds",),
     )
     strategy = _option(
         "hoodie.compaction.strategy",
@@ -114,6 +118,7 @@ class CompactionOptions(OptionsView):
         "Maximum megabytes that one compaction reads and writes.",
         default=500 * 1024,
         minimum=0,
+        job_keys=("compaction.target_io",),
     )
     log_size_threshold = _option(
         "hoodie.compaction.logfile.size.threshold",

@@ -8,6 +8,7 @@ from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.flink_options import FLINK_OPTIONS
 from pudi.config.hook_options import CallbackOptions, ValidatorOptions
 from pudi.config.job_options import JOB_OPTIONS
 from pudi.config.lock_settings import LockSettings
@@ -37,6 +38,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "SQL": SqlOptions.declared,
     "Reader": READ_OPTIONS,
     "Other options of Hudi jobs": JOB_OPTIONS,
+    "Options of Hudi's Flink jobs": FLINK_OPTIONS,
 }
 
 ALL_OPTIONS: tuple[Option[Any], ...] = tuple(option for group in GROUPS.values() for option in group)

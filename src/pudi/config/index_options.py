@@ -31,6 +31,7 @@ class IndexOptions(OptionsView):
             "RECORD_LEVEL_INDEX",
         ),
         unsupported=("INMEMORY", "HBASE", "FLINK_STATE"),
+        job_keys=("index.type",),
     )
     simple_index_moves = _option(
         "hoodie.simple.index.update.partition.path",

@@ -51,7 +51,11 @@ _MERGING = (
     _lacking(
         key="hoodie.write.record.merge.custom.implementation.classes",
         doc="Merger classes.",
-        job_keys=("hoodie.datasource.write.record.merger.impls", "hoodie.datasource.write.merger.impls"),
+        job_keys=(
+            "hoodie.datasource.write.record.merger.impls",
+            "hoodie.datasource.write.merger.impls",
+            "record.merger.impls",
+        ),
         instead=_NO_CODE,
     ),
     _lacking_flag(key="hoodie.write.track.event.time.watermark", doc="Event time in commit metadata."),

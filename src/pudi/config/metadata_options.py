@@ -17,6 +17,7 @@ class MetadataOptions(OptionsView):
         "Whether the table has a metadata table. New tables get one by default. An existing metadata table is always "
         "maintained, unless this is explicitly false, which deletes it. An explicit true builds a missing one.",
         default=True,
+        job_keys=("metadata.enabled",),
     )
     column_stats = _option(
         "hoodie.metadata.index.column.stats.enable",
@@ -160,6 +161,7 @@ class MetadataOptions(OptionsView):
         "Number of deltacommits after which the metadata table is compacted.",
         default=10,
         minimum=1,
+        job_keys=("metadata.compaction.delta_commits",),
     )
     log_compaction = _option(
         "hoodie.metadata.log.compaction.enable",

@@ -24,6 +24,7 @@ class ReadOptions(OptionsView):
         "hoodie.enable.data.skipping",
         "Whether to skip files by statistics in the metadata table. Statistics in the files are always used.",
         default=True,
+        job_keys=("read.data.skipping.enabled",),
     )
     by_position = _option(
         "hoodie.merge.use.record.positions",

@@ -43,14 +43,18 @@ class TableOptions(OptionsView):
 
     __slots__ = ()
 
-    table_name = _option("hoodie.table.name", "Name of the table.", job_keys=("hoodie.datasource.write.table.name",))
+    table_name = _option(
+        "hoodie.table.name",
+        "Name of the table.",
+        job_keys=("hoodie.datasource.write.table.name",),
+    )
     database = _option("hoodie.database.name", "Database that the table belongs to.", default="")
     table_type = _option(
         "hoodie.table.type",
         "How updates are stored: in rewritten base files, or in log files.",
         default=COPY_ON_WRITE,
         choices=(COPY_ON_WRITE, MERGE_ON_READ),
-        job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type"),
+        job_keys=("hoodie.datasource.write.table.type", "hoodie.datasource.write.storage.type", "table.type"),
     )
     version = _option(
         "hoodie.table.version",
@@ -90,7 +94,7 @@ class TableOptions(OptionsView):
         "hoodie.table.ordering.fields",
         "Ordering fields, separated by commas: they decide which version of a record is newer.",
         aliases=("hoodie.table.precombine.field",),
-        job_keys=("hoodie.datasource.write.precombine.field",),
+        job_keys=("hoodie.datasource.write.precombine.field", "precombine.field", "write.precombine.field"),
     )
     key_generator = _option(
         "hoodie.table.keygenerator.type",
@@ -184,12 +188,16 @@ class TableOptions(OptionsView):
         "hoodie.record.merge.strategy.id",
         "The merge mode by the id of a merge strategy: one of Hudi's, or that of a registered `pudi.RecordMerger`.",
         aliases=("hoodie.compaction.record.merger.strategy",),
-        job_keys=("hoodie.write.record.merge.strategy.id", "hoodie.datasource.write.record.merger.strategy"),
+        job_keys=(
+            "hoodie.write.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "record.merger.strategy",
+        ),
     )
     compaction_payload_class = _option(
         "hoodie.compaction.payload.class",
         "The merge mode by the name of a payload class. pudi only looks the name up in a list; it never loads a class.",
-        job_keys=("hoodie.datasource.write.payload.class",),
+        job_keys=("hoodie.datasource.write.payload.class", "payload.class", "write.payload.class"),
     )
     legacy_payload_class = _option(
         "hoodie.table.legacy.payload.class", "Payload class that the table was created with."
@@ -225,12 +233,14 @@ class TableOptions(OptionsView):
         "hoodie.table.cdc.enabled",
         "Whether writers log changes in addition to the data (change data capture).",
         default=False,
+        job_keys=("cdc.enabled",),
     )
     cdc_logging_mode = _option(
         "hoodie.table.cdc.supplemental.logging.mode",
         "What writers log of a change: operation and key, also the record before, or the record before and after.",
         default="DATA_BEFORE_AFTER",
         choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
+        job_keys=("cdc.supplemental.logging.mode",),
     )
 
 

@@ -50,6 +50,7 @@ class WriteOptions(IndexOptions):
             "bulk_insert_prepped",
             "delete_prepped",
         ),
+        job_keys=("write.operation",),
     )
     combine_before_insert = _option(
         "hoodie.combine.before.insert",
@@ -115,6 +116,7 @@ class WriteOptions(IndexOptions):
         "call names, or else the whole table (STATIC).",
         default="DYNAMIC",
         choices=("DYNAMIC", "STATIC"),
+        job_keys=("write.partition.overwrite.mode",),
     )
     static_partition_paths = _option(
         "hoodie.static.overwrite.partition.paths",
