@@ -119,6 +119,33 @@ def test_generated_keys(engine: Engine, tmp_path: Path, by: str) -> None:
     assert len(held.read()) == 9
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_changes_of_records_with_generated_keys(engine: Engine, tmp_path: Path, kind: str) -> None:
+    table = pudi.create(tmp_path / "t", SCHEMA, partition_by="city", table_type=kind)
+    table.insert(engine.frame(rows(one(1), one(1), one(2, "sf"))))
+    key = "_hoodie_record_key"
+
+    def stored() -> list[tuple[Any, ...]]:
+        names = ("id", "city", "op", key)
+        return sorted(tuple(row[name] for name in names) for row in table.scan(names).to_arrow().to_pylist())
+
+    first, second, third = (row[3] for row in stored())
+    source = engine.frame(rows(one(1, ts=9, op="m"), one(2, ts=1, op="m"), one(7, ts=9, op="m")))
+    merging = table.merge(source, on="target.id = source.id AND source.ts > 5").when_not_matched_insert()
+    result = merging.when_matched_update({"op": "source.op"}).execute()
+    assert result is not None
+    *kept, new, last = stored()[:2] + stored()[3:] + stored()[2:3]
+    assert kept == [("k1", "nyc", "m", first), ("k1", "nyc", "m", second), ("k2", "sf", "I", third)]
+    assert (new[:3], last[:3]) == (("k7", "nyc", "m"), ("k2", "nyc", "m"))
+    assert all(re.fullmatch(rf"{result.instant}_\d+_\d+", row[3]) for row in (new, last))
+    read = table.scan([key, *SCHEMA.names], where=f"{key} = '{first}'").to_arrow()
+    again = engine.frame(read.set_column(read.column_names.index("op"), "op", pa.array(["u"])))
+    table.upsert(again)
+    assert stored()[:2] == sorted([("k1", "nyc", "u", first), ("k1", "nyc", "m", second)])
+    table.delete(again)
+    assert stored() == sorted([*kept[1:], new, last])
+
+
 def test_encoded_folders(engine: Engine, tmp_path: Path) -> None:
     encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
     held = Held(engine, tmp_path / "t", record_key="id", partition_by="city", options=encoded)

@@ -176,6 +176,23 @@ def test_other_columns_to_meet_on(pair: Merging) -> None:
     pair.follow(merge.execute(), lambda r: r | {"fare": r["fare"] + 5} if (r["city"], r["leg"]) == ("nyc", 0) else r)
 
 
+def test_other_conditions_than_equalities(pair: Merging) -> None:
+    source = pa.table({"id": ["k0001", "k0002", None], "low": [1.0, 9.0, None]})
+    both = "target.uuid = source.id AND target.fare > source.low"
+    result = pair.merge(source, on=both).when_matched_update({"rider": "'both'"}).execute()
+    pair.follow(result, lambda r: r | {"rider": "both"} if r["uuid"] == "k0001" else r)
+    either = "target.uuid = source.id OR target.fare > source.low AND target.fare < source.low + 0.5"
+    found = pair.merge(source, on=either).when_matched_update({"rider": "'either'"})
+    found = found.when_not_matched_insert({"uuid": "'new'", "leg": 0, "city": "'nyc'"})
+    pair.follow(
+        found.when_not_matched_by_source_delete("target.rider = 'both'").execute(),
+        lambda r: r | {"rider": "either"} if r["uuid"] in {"k0001", "k0002"} else r,
+        [dict.fromkeys(SCHEMA.names) | {"uuid": "new", "leg": 0, "city": "nyc"}],
+    )
+    with pytest.raises(pudi.InvalidArgumentError, match="several source rows"):
+        pair.merge(source, on="target.fare > source.low - 10").when_matched_delete().execute()
+
+
 def test_rows_are_not_moved(pair: Merging) -> None:
     before = tree(pair.pudi.path)
     moved = [trip(1, 20, city="oslo")]
@@ -204,11 +221,12 @@ SMALL = pa.table({"id": ["k0001"], "extra": [1.0]})
             lambda p: p.merge(SMALL, on="uuid = id").when_not_matched_insert({"uuid": "target.uuid"}),
             pudi.InvalidArgumentError,
         ),
-        (lambda p: p.merge(SMALL, on="uuid = id AND fare > 3").when_matched_delete(), pudi.NotSupportedError),
+        (lambda p: p.merge(SMALL, on="uuid = id AND fare > rand()").when_matched_delete(), pudi.NotSupportedError),
+        (lambda p: p.merge(SMALL, on="uuid = id AND fare").when_matched_delete(), pudi.InvalidArgumentError),
         (lambda p: p.merge(SMALL, on="ts = id").when_matched_delete(), pudi.InvalidArgumentError),
         (lambda p: p.merge(SMALL).when_matched_delete(), pudi.InvalidArgumentError),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_refused(pair: Merging, merge: Callable[[Merging], MergeBuilder], error: type[Exception]) -> None:
     before = tree(pair.pudi.path)

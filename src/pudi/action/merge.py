@@ -18,12 +18,13 @@ from pudi.action.schema_history import read_history
 from pudi.action.write import run_write
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot
 from pudi.config import Options, WriteOptions, check_writable
-from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
+from pudi.errors import ConflictError, InvalidArgumentError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
 from pudi.plan import Operation, ReadPlan, plan_read
 from pudi.plan.change import bind_assignments, bind_one
 from pudi.plan.merge import SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.schema import RECORD_KEY
 from pudi.task import Engine
 from pudi.timeline import Timeline
 
@@ -58,7 +59,7 @@ class MergeRequest:
     """A merge as the user wrote it.
 
     Attributes:
-        on: names of columns that both sides have, or a condition of equalities; None for the table's key.
+        on: names of columns that both sides have, or a condition; None for the table's key.
         clauses: in the user's order.
         source: what expressions call the source.
         target: the name of the table in the statement.
@@ -148,57 +149,60 @@ class _Binder:
                 "the merge has no clause: add when_matched_update, when_matched_delete or when_not_matched_insert",
                 table=self._root,
             )
-        on = self._on()
+        on, condition = self._on()
         bound: dict[tuple[str, ...], list[MergeClause]] = {_BOTH: [], (SOURCE,): [], (TARGET,): []}
         for clause in clauses:
             bound[clause.sides].append(self._clause(clause, on))
-        meta = self._meta
+        meta, generates = self._meta, self._meta.keys.generates
         read = plan_read(
             self._root,
             self._table,
-            wanted=None,
+            wanted=(RECORD_KEY, *self._table.names) if generates else None,  # only it says which record a row is
             where=None,
             meta_fields=False,
-            populated=meta.merges_on_read,  # log files are merged by record key
+            populated=meta.merges_on_read or generates,  # log files are merged by record key
             history=read_history(meta, timeline, timeline) if meta.merges_on_read else None,
             merging=merging_of(meta, timeline, timeline),
         )
         read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
         matched, not_matched, unsourced = map(tuple, bound.values())
         by_key = self._request.on is None
-        return MergeJoin(read, on, matched, not_matched, self._meta.keys, nulls_match=by_key, unsourced=unsourced)
+        return MergeJoin(read, on, matched, not_matched, self._meta.keys, by_key, unsourced, condition)
 
-    def _on(self) -> tuple[tuple[str, str], ...]:
+    def _on(self) -> tuple[tuple[tuple[str, str], ...], Expr | None]:
+        """What makes rows match: pairs of columns that are equal, and a bound predicate of what else must be true."""
+        others: list[Expr] = []
         wanted, config = self._request.on, self._meta.config
         if wanted is None:
             folders = [name for name in config.partition_fields if name in self._source.names]
+            if not config.record_key_fields:
+                raise InvalidArgumentError("on is needed: the table has no record key to match by", table=self._root)
             wanted = list(dict.fromkeys((*config.record_key_fields, *folders)))
         if isinstance(wanted, str) and wanted not in self._table.names:
-            pairs = self._equalities(wanted)
+            pairs, others = self._conjuncts(wanted)
         else:
             names = [wanted] if isinstance(wanted, str) else list(wanted)
             pairs = [(name, name) for name in names]
-        if not pairs:
+        if not pairs and not others:
             raise InvalidArgumentError("on names no column", table=self._root)
         for target, source in pairs:
             both = Compare("=", Column((TARGET, target)), Column((SOURCE, source)))
             self._named(lambda both=both: bind(both, self._rows(_BOTH)), "on")  # type: ignore[misc]
-        return tuple(pairs)
+        rest = conjunction(others)
+        return tuple(pairs), None if rest is None else self._named(lambda: bind(rest, self._rows(_BOTH)), "on")
 
-    def _equalities(self, text: str) -> list[tuple[str, str]]:
-        pairs = []
+    def _conjuncts(self, text: str) -> tuple[list[tuple[str, str]], list[Expr]]:
+        """A condition's equalities of one column of each side, and its other parts."""
+        pairs, others = [], []
         for part in split_conjuncts(self._named(lambda: self._qualified(parse(text), _BOTH), "on")):
             sides = {}
             if isinstance(part, Compare) and part.op == "=":
                 sides = {s.path[0]: s.path[1] for s in (part.left, part.right) if isinstance(s, Column)}
-            if len(sides) != 2:
-                raise NotSupportedError(
-                    f"on takes equalities of a column of each side, joined by AND, not {part}: put other conditions "
-                    "into the clauses",
-                    table=self._root,
-                )
-            pairs.append((self._spelt(sides[TARGET], self._table), self._spelt(sides[SOURCE], self._source)))
-        return pairs
+            if len(sides) == 2:
+                pairs.append((self._spelt(sides[TARGET], self._table), self._spelt(sides[SOURCE], self._source)))
+            else:
+                others.append(part)
+        return pairs, others
 
     @staticmethod
     def _spelt(name: str, schema: pa.Schema) -> str:

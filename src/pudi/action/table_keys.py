@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pudi.config import Options, TableConfig, WriteOptions, timebased
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
 from pudi.record import KeyGenerator, Moments
-
-_BY_KEY = frozenset({"UPSERT", "DELETE", "MERGE", "UPDATE"})
-"""Operations that look for records by their keys."""
 
 
 def key_generator(config: TableConfig, options: Options | None = None, *, names_single: bool = True) -> KeyGenerator:
@@ -48,21 +45,12 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
 
 
 def check_generated(keys: KeyGenerator, operation: Operation, options: WriteOptions, table: str) -> None:
-    """Refuse what is impossible with generated record keys: the key of a future record is unknown.
+    """Refuse to combine new records by key where keys are generated: each gets one of its own.
 
     Raises:
-        NotSupportedError: an operation that finds records by key.
         InvalidArgumentError: records are to be combined by key (AutoRecordKeyGenerationUtils refuses that too).
     """
-    if not keys.generates:
-        return
-    if operation.value in _BY_KEY:
-        raise NotSupportedError(
-            f"{operation.value.lower()} needs record keys, and this table has none: Hudi generates them for each "
-            "write. Use insert or bulk_insert, or make a table with record_key=…",
-            table=table,
-        )
-    if options.combine_before_insert:
+    if keys.generates and not operation.looks_up and options.combine_before_insert:
         raise InvalidArgumentError(
             f"{WriteOptions.combine_before_insert}=true combines records by key, and this table generates its keys",
             table=table,

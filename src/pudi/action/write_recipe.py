@@ -180,6 +180,7 @@ def take_records(write: WriteSnapshot, data: Any) -> Any:
         fill_missing=write.options.fill_missing,
         ordering=write.meta.config.ordering_fields,
         buckets=write.index.fixed_buckets if operation is Operation.BULK_INSERT else None,
+        stored_keys=write.keys.generates and operation.looks_up,
     )
     return write.engine.prepare(data, spec)
 

@@ -276,6 +276,11 @@ def _cast(value: pc.Expression, source: pa.DataType, target: pa.DataType) -> pc.
         # Arrow checks types before values: first cast to a decimal that holds any integer, then to the smaller one.
         wide = sqltypes.as_decimal(source)
         value = value.cast(pa.decimal128(wide.precision + target.scale, target.scale))
+    elif sqltypes.is_decimal(source) and sqltypes.is_decimal(target) and target.scale < source.scale:
+        wide = pa.decimal256(source.precision + 1, source.scale)  # 9.99 rounded needs a digit more
+        value = pc.round(value.cast(wide), target.scale, "half_towards_infinity")
+    elif sqltypes.is_integer(target) and not sqltypes.is_integer(source):
+        value = pc.trunc(value)
     return value.cast(target)
 
 

@@ -182,9 +182,11 @@ def cast_kind(source: pa.DataType, target: pa.DataType) -> CastKind | None:
     elif is_integer(source) and is_string(target):
         kind = CastKind.TEXT
     elif is_decimal(source) and is_decimal(target):
-        if target.scale >= source.scale:  # a smaller scale would round
-            fits = target.precision - target.scale >= source.precision - source.scale
-            kind = CastKind.SAFE if fits else CastKind.CHECKED
+        rounds = target.scale < source.scale  # away from zero at the half, so that 9.9 may need a digit more
+        fits = target.precision - target.scale >= source.precision - source.scale + rounds
+        kind = CastKind.SAFE if fits else CastKind.CHECKED
+    elif (is_decimal(source) or is_float(source)) and is_integer(target):
+        kind = CastKind.CHECKED
     elif is_numeric(source) and is_float(target) and not (is_decimal(source) and pt.is_float32(target)):
         kind = CastKind.SAFE
     return kind

@@ -66,8 +66,10 @@ class MergeJoin:
     Resulting records have the table's columns and `_hoodie_is_deleted`, true for records to delete.
 
     Attributes:
-        read: the table's rows, all columns without meta fields.
+        read: the table's rows, all columns without meta fields; with the record key where the table generates keys.
         on: column of the table and column of the source, equal in rows that match.
+        condition: bound predicate over `SOURCE` and `TARGET`, true for rows that match besides; None for no more. At
+            least one of both is there.
         matched: clauses for matching rows; the first clause with a true condition applies.
         not_matched: clauses for source rows without a match, likewise.
         unsourced: clauses for rows of the table without a match, likewise.
@@ -82,6 +84,7 @@ class MergeJoin:
     generator: KeyGenerator
     nulls_match: bool = False
     unsourced: tuple[MergeClause, ...] = ()
+    condition: Expr | None = None
 
     @property
     def schema(self) -> pa.Schema:

@@ -4,9 +4,9 @@ from pudi.record.columns import column_of, field_of
 from pudi.record.key_generator import (
     KeyGenerator,
     check_key_types,
-    generated_prefix,
     partition_columns,
     partition_values,
+    with_instant,
 )
 from pudi.record.key_text import key_text
 from pudi.record.moments import Moments
@@ -22,9 +22,9 @@ __all__ = [
     "check_paths",
     "column_of",
     "field_of",
-    "generated_prefix",
     "key_text",
     "partition_columns",
     "partition_values",
     "spark_key_columns",
+    "with_instant",
 ]

@@ -121,8 +121,8 @@ class KeyGenerator:
         One column's value as it is (see `key_text`); of several columns, and always of the COMPLEX
         kind as table version 9 has it, `a:1,b:x`, where null is `__null__` and empty `__empty__`.
         Hudi's bulk_insert refuses an unpartitioned row with a null among several columns where its
-        upsert writes `__null__`; this does as upsert. A generated key is `task_row`; once the instant of the write
-        is known it goes before that (`generated_prefix`).
+        upsert writes `__null__`; this does as upsert. A generated key is `_task_row`; once the instant of the write
+        is known it goes before that (`with_instant`).
         Source: KeyGenUtils.getRecordKey, KeyGenerator.constructRecordKey; tried with Hudi 1.2.0.
 
         Args:
@@ -138,7 +138,7 @@ class KeyGenerator:
         self.check()
         if self.generates:
             rows = pa.array(np.arange(place[1], place[1] + len(table)))
-            return pa.chunked_array([pc.binary_join_element_wise(f"{place[0]}_", pc.cast(rows, pa.string()), "")])
+            return pa.chunked_array([pc.binary_join_element_wise(f"_{place[0]}_", pc.cast(rows, pa.string()), "")])
         for name in self.record_key_fields:
             missing = lies_in_null(table, name)
             if missing:
@@ -211,9 +211,12 @@ class KeyGenerator:
         return pc.binary_join_element_wise(f"{name}=", text, "") if self.hive_style else text
 
 
-def generated_prefix(instant: str, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Generated keys as they are stored: `instant_task_row` (HoodieRecord.generateSequenceId)."""
-    return pc.binary_join_element_wise(f"{instant}_", keys, "")
+def with_instant(instant: str, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Generated keys as they are stored: `instant_task_row` (HoodieRecord.generateSequenceId).
+
+    Keys that are stored already stay: they begin with an instant.
+    """
+    return pc.if_else(pc.starts_with(keys, "_"), pc.binary_join_element_wise(instant, keys, ""), keys)
 
 
 def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None = None) -> None:

@@ -45,7 +45,7 @@ def spark_key_columns(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, str] 
 def _record_key(keys: KeyGenerator, schema: pa.Schema) -> str:
     if keys.generates:  # number of the Spark partition, and of the row in it
         number = "monotonically_increasing_id()"
-        return f"CONCAT(SHIFTRIGHT({number}, 33), '_', {number} & {(1 << 33) - 1}L)"
+        return f"CONCAT('_', SHIFTRIGHT({number}, 33), '_', {number} & {(1 << 33) - 1}L)"
     texts = {name: _text(name, schema) for name in keys.record_key_fields}
     lost = " AND ".join(_blank(text) for text in texts.values())
     if not keys.names_keys:

@@ -33,11 +33,18 @@ _Edit = Callable[[tuple[Column, ...], int], tuple[Column, ...]]
 """What becomes of the columns of one level; the number is the place of the column that is meant."""
 
 
-def add_column(schema: InternalSchema, path: str, kind: pa.DataType) -> InternalSchema:
-    """With one column more, nullable and last, at the top or in a struct.
+def add_column(schema: InternalSchema, path: str, kind: pa.DataType, after: str | None = None) -> InternalSchema:
+    """With one column more, nullable, at the top or in a struct.
+
+    Args:
+        schema: the schema.
+        path: the column.
+        kind: its type.
+        after: the name of the column beside it that it follows; None for the last one.
 
     Raises:
-        SchemaError: the column exists already, the struct does not exist, or a table can't hold the type.
+        SchemaError: the column exists already, the struct or the column before it does not exist, or a table can't hold
+            the type.
     """
     parent, _, name = path.rpartition(".")
     ids = Ids(schema.max_id + 2)
@@ -45,7 +52,8 @@ def add_column(schema: InternalSchema, path: str, kind: pa.DataType) -> Internal
 
     def appended(columns: tuple[Column, ...]) -> tuple[Column, ...]:
         _check_free(columns, name, path)
-        return (*columns, column)
+        place = len(columns) if after is None else _behind(columns, after)
+        return (*columns[:place], column, *columns[place:])
 
     if not parent:
         return replace(schema, columns=appended(schema.columns), max_id=ids.next - 1)
@@ -70,6 +78,21 @@ def rename_column(schema: InternalSchema, path: str, name: str) -> InternalSchem
         others = tuple(column for number, column in enumerate(columns) if number != place)
         _check_free(others, name, name)
         return _with(columns, place, replace(columns[place], name=name))
+
+    return _edited(schema, path, edit, named=True)
+
+
+def move_column(schema: InternalSchema, path: str, after: str) -> InternalSchema:
+    """With a column right behind another one of the same level.
+
+    Raises:
+        SchemaError: one of them does not exist, or they are the same.
+    """
+
+    def edit(columns: tuple[Column, ...], place: int) -> tuple[Column, ...]:
+        others = (*columns[:place], *columns[place + 1 :])
+        behind = _behind(others, after)
+        return (*others[:behind], columns[place], *others[behind:])
 
     return _edited(schema, path, edit, named=True)
 
@@ -164,6 +187,14 @@ def _descend(kind: ColumnType, names: list[str], path: str, edit: _Edit, *, name
 
 def _with(columns: tuple[Column, ...], place: int, column: Column) -> tuple[Column, ...]:
     return (*columns[:place], column, *columns[place + 1 :])
+
+
+def _behind(columns: tuple[Column, ...], name: str) -> int:
+    """The place behind a column."""
+    for number, column in enumerate(columns):
+        if column.name.lower() == name.lower():
+            return number + 1
+    raise SchemaError(f"there is no column {name!r} to stand behind; there are {', '.join(c.name for c in columns)}")
 
 
 def _check_free(columns: tuple[Column, ...], name: str, path: str) -> None:

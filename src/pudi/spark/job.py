@@ -17,7 +17,7 @@ from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
-from pudi.schema import spark_struct_to_arrow, without_meta_fields
+from pudi.schema import RECORD_KEY, spark_struct_to_arrow, without_meta_fields
 from pudi.storage import canonical_root, delete_folder, open_storage
 from pudi.table import Table, create
 
@@ -114,7 +114,7 @@ class WriteJob:
         if table is not None and mode is SaveMode.IGNORE:
             return None
         replaces = mode is SaveMode.OVERWRITE and operation is not Operation.INSERT_OVERWRITE_TABLE
-        operation = self._by_key(operation, resolved, None if replaces else table)
+        operation = self._by_key(operation, resolved, None if replaces else table, frame)
         if replaces:
             self._clear(frame)
             table = None
@@ -146,14 +146,18 @@ class WriteJob:
         except TableNotFoundError:
             return None
 
-    def _by_key(self, operation: Operation, resolved: Options, table: Table | None) -> Operation:
+    def _by_key(self, operation: Operation, resolved: Options, table: Table | None, frame: Any) -> Operation:
         """The operation, where there are record keys to do it by; the default becomes an insert without them.
+
+        A table without a record key takes rows that were read from it, with the keys that Hudi generated.
 
         Raises:
             NotSupportedError: it was asked for, and the table has no record key.
         """
         keys = names_in(resolved[TableConfig.record_key]) if table is None else table.config.record_key_fields
         if keys or operation not in {Operation.UPSERT, Operation.DELETE}:
+            return operation
+        if table is not None and RECORD_KEY in _names_of(frame):
             return operation
         if resolved.explicit(WriteOptions.operation) is None:
             return Operation.INSERT  # as Hudi does
@@ -195,3 +199,7 @@ class WriteJob:
 
 def _schema_of(data: Any) -> pa.Schema:
     return data.schema if isinstance(data, pa.Table) else spark_struct_to_arrow(data.schema.json())
+
+
+def _names_of(data: Any) -> list[str]:
+    return list(data.column_names if isinstance(data, pa.Table) else data.columns)

@@ -12,7 +12,8 @@ from pudi.engine.spark.session import check_session, functions, struct_type
 from pudi.errors import InvalidArgumentError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
-from pudi.schema.spark_types import arrow_to_spark_type, quote
+from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
+from pudi.statement.assignment import check_storable
 from pudi.statement.host import Settings
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.run import run
@@ -87,7 +88,13 @@ class SparkHost:
         return frame.select(*map(quote, names))
 
     @staticmethod
-    def fitted(frame: Any, columns: Sequence[pa.Field], constants: Sequence[tuple[pa.Field, object]] = ()) -> Any:
+    def fitted(
+        frame: Any,
+        columns: Sequence[pa.Field],
+        constants: Sequence[tuple[pa.Field, object]] = (),
+        *,
+        casts: bool = False,
+    ) -> Any:
         """The columns of a query as columns of a table, cast where a value keeps its meaning; see `Host`."""
         if len(frame.columns) != len(columns):
             raise InvalidArgumentError(
@@ -97,6 +104,9 @@ class SparkHost:
         sql = functions(frame)
         numbered = frame.toDF(*(f"_{n}" for n in range(len(columns))))
         kinds = [field.dataType.simpleString() for field in numbered.schema.fields]
+        for given, kind, field in zip(numbered.schema.fields, kinds, columns, strict=True):
+            if not casts and "void" not in kind:
+                check_storable(arrow_type_of(given.dataType, field.name), field)
         chosen = [
             sql.expr(_cast(f"_{n}", kind, f)).alias(f.name)
             for n, (kind, f) in enumerate(zip(kinds, columns, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
@@ -19,7 +20,7 @@ from pudi.expr import bind, bind_value, parse
 from pudi.expr.tree import Literal
 from pudi.plan import Operation
 from pudi.plan.change import bind_one
-from pudi.schema import with_meta_fields
+from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.statement.host import Rows
 from pudi.statement.merges import merge_into
 from pudi.statement.reader import wrong
@@ -73,11 +74,26 @@ def _rows(session: Session, statement: Insert, table: Table) -> Any:
             if known is None:
                 raise wrong(session.text, statement.table.at, f"the table has no column {name}")
         given = [table.schema.field(str(name)) for name in spelt]
+    frame = session.query(statement.query)
+    if statement.by_name:
+        given = _by_name(session, statement, frame, given)
     missing = [field for field in columns if field.name not in static and field not in given]
     constants = {**static, **{field.name: None for field in missing}}
-    frame = session.query(statement.query)
     with session.at(statement.query):
         return session.host.fitted(frame, given, [(table.schema.field(name), v) for name, v in constants.items()])
+
+
+def _by_name(session: Session, statement: Insert, frame: Any, wanted: list[pa.Field]) -> list[pa.Field]:
+    """The table's columns in the order in which a query has them: all of them, and no other."""
+    names = session.host.columns(frame)
+    unknown = [name for name in names if named([field.name for field in wanted], name) is None]
+    missing = [field.name for field in wanted if named(names, field.name) is None]
+    if unknown or missing or len(names) > len(wanted):
+        why = f"the table has no column {unknown[0]}" if unknown else f"the query has no column {missing[0]}"
+        twice = len(names) > len(wanted) and not unknown
+        raise wrong(session.text, statement.query.at, "BY NAME: " + ("the query has a column twice" if twice else why))
+    by_name = {field.name.lower(): field for field in wanted}
+    return [by_name[name.lower()] for name in names]
 
 
 def constants_of(session: Session, table: Table, partition: Partition) -> dict[str, object]:
@@ -138,11 +154,11 @@ def update(session: Session, statement: Update) -> Any:
     for name, value in values.items():
         if name in fixed:
             raise wrong(session.text, value.at, f"column {name} says which record a row is: it can't be set")
-    fields = list(table.schema)
+    fields = [*_stored_key(table), *table.schema]
     chosen = ", ".join(
         f"{values[f.name].text if f.name in values else quoted(f.name)} AS {quoted(f.name)}" for f in fields
     )
-    rows = session.host.fitted(_computed(session, statement, chosen, alias, scan), fields)
+    rows = session.host.fitted(_computed(session, statement, chosen, alias, scan), fields, casts=True)
     return changed(session, table.upsert(rows, if_unchanged_since=scan.instant))
 
 
@@ -156,15 +172,17 @@ def delete(session: Session, statement: Delete) -> Any:
         with session.at(statement.where):
             where = _plain(statement.where.text, alias)
             return changed(session, table.delete(where=where, spark=session.host.spark))
-    if not table.config.record_key_fields:
-        raise NotSupportedError(
-            "a condition beyond the language of where needs a record key to delete by", table=table.path
-        )
     scan = session.scan(table)
     names = dict.fromkeys((*table.config.record_key_fields, *table.config.partition_fields))
-    fields = [table.schema.field(name) for name in names]
-    rows = session.host.fitted(_computed(session, statement, ", ".join(map(quoted, names)), alias, scan), fields)
+    fields = [*_stored_key(table), *(table.schema.field(name) for name in names)]
+    chosen = ", ".join(quoted(field.name) for field in fields)
+    rows = session.host.fitted(_computed(session, statement, chosen, alias, scan), fields)
     return changed(session, table.delete(rows, if_unchanged_since=scan.instant))
+
+
+def _stored_key(table: Table) -> list[pa.Field]:
+    """The column that says which record a row is, where the table generates its keys."""
+    return [] if table.config.record_key_fields else [pa.field(RECORD_KEY, pa.string())]
 
 
 def _computed(session: Session, statement: Update | Delete, chosen: str, alias: str, scan: Any) -> Any:

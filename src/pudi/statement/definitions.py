@@ -67,7 +67,10 @@ def _create(reader: Reader) -> Statement | None:
         return None
     reader.takes("EXTERNAL")
     if reader.sees("OR", "REPLACE", "TABLE"):
-        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: CREATE OR REPLACE TABLE: drop the table first")
+        raise NotSupportedError(
+            f"SQL, {place(reader.text, reader.at)}: CREATE OR REPLACE TABLE, which Hudi doesn't have either: "
+            "DROP TABLE first, or INSERT OVERWRITE"
+        )
     if not reader.takes("TABLE"):
         return None
     exists_ok = _exists(reader, "NOT")
@@ -122,13 +125,19 @@ def _column(reader: Reader) -> ColumnDef:
     nullable = not reader.takes("NOT", "NULL")
     if reader.takes("COMMENT"):
         reader.string()
-    if reader.word() in {"FIRST", "AFTER"}:
-        raise NotSupportedError(
-            f"SQL, {place(reader.text, reader.at)}: a column is added behind the others; read it at another place"
-        )
+    after = _after(reader)
     if reader.word() in {"DEFAULT", "GENERATED"}:
         raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: columns with {reader.word()}")
-    return ColumnDef(name, kind, at, nullable)
+    return ColumnDef(name, kind, at, nullable, after)
+
+
+def _after(reader: Reader) -> str | None:
+    """Read `AFTER column`, if it comes."""
+    if reader.sees("FIRST"):
+        raise NotSupportedError(
+            f"SQL, {place(reader.text, reader.at)}: FIRST: meta fields are the first columns of a table; use AFTER"
+        )
+    return reader.name("a column") if reader.takes("AFTER") else None
 
 
 def _type(reader: Reader) -> str:
@@ -227,8 +236,13 @@ def _change_column(reader: Reader, table: TableName) -> Alter:
     at, name = reader.at, reader.dotted()
     if reader.takes("TYPE"):
         return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, _type(reader), at),))
-    if reader.word() in {"SET", "DROP", "COMMENT", "FIRST", "AFTER"}:
-        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: of a column, its type can be changed: TYPE …")
+    after = _after(reader)
+    if after is not None:
+        return Alter(table, Change.MOVE_COLUMN, names=(name, after))
+    if reader.word() in {"SET", "DROP", "COMMENT"}:
+        raise NotSupportedError(
+            f"SQL, {place(reader.text, reader.at)}: of a column, its type and place can be changed: TYPE …, AFTER …"
+        )
     new = _column(reader)
     if new.name.lower() != name.lower():
         raise NotSupportedError(f"SQL, {place(reader.text, at)}: to rename a column, write RENAME COLUMN a TO b")

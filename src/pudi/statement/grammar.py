@@ -7,6 +7,7 @@ to their places.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pudi.errors import InvalidArgumentError
 from pudi.statement import definitions
@@ -67,16 +68,15 @@ def _insert(reader: Reader) -> Statement | None:
     table = reader.table()
     partition = definitions.partition(reader)
     columns: tuple[str, ...] = ()
-    if reader.takes("BY", "NAME"):
-        raise reader.wrong("INSERT … BY NAME is not read: name the columns, INSERT INTO table (a, b) SELECT …")
-    if reader.sees("(") and reader.word(1) not in {"SELECT", "WITH", "VALUES", "FROM", "("}:
+    by_name = reader.takes("BY", "NAME")
+    if not by_name and reader.sees("(") and reader.word(1) not in {"SELECT", "WITH", "VALUES", "FROM", "("}:
         columns = reader.names()
     if reader.takes("TABLE"):
         at = reader.at
         query = Text(f"SELECT * FROM {reader.until(what='a table')}", at)
     else:
         query = reader.until(what="a query")
-    return Insert(table, query, columns, partition, overwrite)
+    return Insert(table, query, columns, partition, overwrite, by_name)
 
 
 def _update(reader: Reader) -> Statement:
@@ -184,7 +184,7 @@ def _with(reader: Reader) -> Statement | None:
     named = reader.text[start : reader.at]
     found = _insert(reader)
     assert isinstance(found, Insert)
-    return Insert(found.table, Text(f"{named}{found.query}", start), found.columns, found.partition, found.overwrite)
+    return replace(found, query=Text(f"{named}{found.query}", start))
 
 
 def _call(reader: Reader) -> Statement:

@@ -61,13 +61,21 @@ class Host(Protocol):
     def columns(self, frame: Any) -> list[str]:
         """The names of a query's columns."""
 
-    def fitted(self, frame: Any, columns: Sequence[pa.Field], constants: Sequence[tuple[pa.Field, object]] = ()) -> Any:
+    def fitted(
+        self,
+        frame: Any,
+        columns: Sequence[pa.Field],
+        constants: Sequence[tuple[pa.Field, object]] = (),
+        *,
+        casts: bool = False,
+    ) -> Any:
         """The columns of a query, by place, as columns of a table: with their names and types.
 
         Args:
             frame: the query's rows.
             columns: what its columns become.
             constants: columns behind them that have one value in all rows.
+            casts: whether any value that can be cast is taken, as SET does; if not, see `check_storable`.
 
         Raises:
             InvalidArgumentError: there are more or fewer columns, or a type that doesn't become the column's.

@@ -14,6 +14,7 @@ from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, PudiError, SchemaError, SetupError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import normalise
+from pudi.statement.assignment import check_storable, stored
 from pudi.statement.host import Settings
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.reader import wrong
@@ -118,7 +119,11 @@ class LocalHost:
 
     @staticmethod
     def fitted(
-        frame: pa.Table, columns: Sequence[pa.Field], constants: Sequence[tuple[pa.Field, object]] = ()
+        frame: pa.Table,
+        columns: Sequence[pa.Field],
+        constants: Sequence[tuple[pa.Field, object]] = (),
+        *,
+        casts: bool = False,
     ) -> pa.Table:
         """The columns of a query as columns of a table; see `Host`."""
         if frame.num_columns != len(columns):
@@ -126,7 +131,10 @@ class LocalHost:
                 f"the table takes {len(columns)} columns ({', '.join(f.name for f in columns)}), "
                 f"the query has {frame.num_columns}"
             )
-        made = {field.name: _cast(column, field) for field, column in zip(columns, frame.columns, strict=True)}
+        for field, column in zip(columns, frame.columns, strict=True):
+            if not casts and column.null_count < len(column):  # DuckDB's nulls are integers
+                check_storable(column.type, field)
+        made = {field.name: stored(column, field) for field, column in zip(columns, frame.columns, strict=True)}
         made |= {field.name: pa.repeat(pa.scalar(value, field.type), frame.num_rows) for field, value in constants}
         return pa.table(made)
 
@@ -153,19 +161,6 @@ def _plain(rows: pa.Table) -> pa.Table:
         return rows if schema == rows.schema else rows.cast(schema)
     except (SchemaError, pa.ArrowException):
         return rows
-
-
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if column.type == field.type:
-        return column
-    try:
-        if pa.types.is_decimal(column.type) and pa.types.is_floating(field.type):
-            return column.cast(pa.string()).cast(field.type)
-        return column.cast(field.type)
-    except pa.ArrowException as error:
-        raise InvalidArgumentError(
-            f"column {field.name}: {column.type} does not become {field.type}: {error}"
-        ) from error
 
 
 def _of_parser(error: SqlglotError, text: Text) -> InvalidArgumentError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from pudi.action import CommitResult
-from pudi.errors import NotSupportedError
-from pudi.expr import leaf_columns, parse
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr import Column, bind_value, leaf_columns, parse, replace_columns
 from pudi.expr.tree import Literal
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session, named
@@ -26,11 +27,10 @@ def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult
 
     Raises:
         InvalidArgumentError: a clause names a column that isn't there, or several rows of the source match one row.
-        NotSupportedError: an expression of both sides is beyond the language of `where`, or the condition of the match
-            is no equality.
+        NotSupportedError: an expression of both sides is beyond the language of `where`.
     """
     source = session.query(Text(f"SELECT * FROM {statement.source.text}", statement.source.at - len("SELECT * FROM ")))
-    merging = _Merging(session, statement, table, session.host.columns(source))
+    merging = _Merging(session, statement, table, session.host.schema(source))
     on = merging.on()
     for clause in statement.clauses:
         merging.check(clause)
@@ -40,8 +40,6 @@ def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult
     values = [merging.values(clause) for clause in statement.clauses]
     if merging.computed:
         source = merging.with_computed()
-    if not table.config.record_key_fields:
-        raise NotSupportedError("MERGE INTO a table without record keys: create it with primaryKey", table=table.path)
     builder = table.merge(source, on, source_alias=merging.source, target_alias=merging.target)
     for clause, new, condition in zip(statement.clauses, values, conditions, strict=True):
         if clause.when is When.NOT_MATCHED:
@@ -68,15 +66,15 @@ class _Merging:
         session: the statement's.
         statement: the statement.
         table: the table merged into.
-        columns: the names of the source's columns.
-        computed: expressions of the source alone that the engine computes.
+        columns: the source's columns.
+        computed: expressions of the source alone that the engine computes, and the table's columns that take them.
     """
 
     session: Session
     statement: Merge
     table: Table
-    columns: Sequence[str]
-    computed: list[str] = field(default_factory=list)
+    columns: pa.Schema
+    computed: list[tuple[str, pa.Field | None]] = field(default_factory=list)
 
     @property
     def source(self) -> str:
@@ -97,26 +95,25 @@ class _Merging:
                 raise wrong(self.session.text, value.at, f"the table has no column {name}; it has {known}")
 
     def on(self) -> str:
-        """The condition of the match, of equalities of columns."""
+        """The condition of the match; what it computes of the source alone becomes a column of it."""
         text = self.statement.on
-        parts = []
         with self.session.at(text):
-            for part in _conjuncts(self._parsed(text)):
-                if not isinstance(part, exp.EQ):
-                    raise NotSupportedError(
-                        f"ON takes equalities joined by AND, not {part.sql('spark')}: put other conditions into clauses"
-                    )
-                parts.append(" = ".join(self._side(side, text) for side in (part.this, part.expression)))
-        return " AND ".join(parts)
+            return " AND ".join(map(self._conjunct, _conjuncts(self._parsed(text))))
 
-    def _side(self, node: exp.Expression, text: Text) -> str:
-        while isinstance(node, exp.Paren):
-            node = node.this
+    def _conjunct(self, node: exp.Expression) -> str:
+        sides = [_unwrapped(side) for side in (node.this, node.expression)] if isinstance(node, exp.EQ) else []
+        if any(isinstance(side, exp.Column) and not self._of_source(side) for side in sides):
+            return " = ".join(map(self._side, sides))
+        return f"({self._side(node)})"
+
+    def _side(self, node: exp.Expression) -> str:
+        sql = str(node.sql("spark"))
         if isinstance(node, exp.Column):
-            return node.sql("spark")
-        if not self._of_source(node):
-            raise NotSupportedError(f"ON takes columns of the table itself, not {node.sql('spark')}")
-        return self._compute(node.sql("spark"))
+            return sql
+        if self._of_source(node):
+            return self._compute(sql)
+        parse(sql)
+        return sql
 
     def values(self, clause: MergeAction) -> dict[str, object] | None:
         """The new values of a clause by column; None for all columns of the source."""
@@ -129,7 +126,7 @@ class _Merging:
             column = str(named(self.table.schema.names, _bare(name, self.target)))
             if clause.action == "update" and self._keeps(column, value):
                 continue
-            found[column] = self._expression(value, clause)
+            found[column] = self._expression(value, clause, self.table.schema.field(column))
         if clause.action == "update" and not found:
             raise wrong(self.session.text, clause.at, "an update must set a column that is no key")
         return found
@@ -152,7 +149,7 @@ class _Merging:
 
     def _star(self, clause: MergeAction) -> dict[str, object] | None:
         """What `*` stands for: the table's columns of the names that the source has, its other columns left out."""
-        names = {name.lower(): name for name in self.columns}
+        names = {name.lower(): name for name in self.columns.names}
         extra = set(names) - {name.lower() for name in self.table.schema.names}
         missing = [name for name in self.table.schema.names if name.lower() not in names]
         if clause.action == "insert" and missing:
@@ -160,19 +157,30 @@ class _Merging:
                 self.session.text, clause.at, f"INSERT *: the source has no column {missing[0]}; name the columns"
             )
         spelt = all(names.get(name.lower(), name) == name for name in self.table.schema.names)
-        if not extra and not self.computed and spelt:
+        shared = [each for each in self.table.schema if each.name.lower() in names]
+        typed = all(self.columns.field(names[each.name.lower()]).type == each.type for each in shared)
+        if not extra and not self.computed and spelt and typed:
             return None
         fixed = {*self.table.config.record_key_fields, *self.table.config.partition_fields}
         left_out = fixed if clause.action == "update" else set()
-        shared = [n for n in self.table.schema.names if n.lower() in names and n not in left_out]
-        return {name: f"{_quoted(self.source)}.{_quoted(names[name.lower()])}" for name in shared}
+        return {
+            each.name: self._fitting(f"{_quoted(self.source)}.{_quoted(names[each.name.lower()])}", each)
+            for each in shared
+            if each.name not in left_out
+        }
 
     def condition(self, clause: MergeAction) -> str | None:
         """The condition of a clause."""
         return None if clause.condition is None else str(self._expression(clause.condition, clause))
 
-    def _expression(self, value: Text, clause: MergeAction) -> str:
-        """An expression in the language of `where`, or the name of the column that the engine computes it as."""
+    def _expression(self, value: Text, clause: MergeAction, column: pa.Field | None = None) -> str:
+        """An expression in the language of `where`, or the name of the column that the engine computes it as.
+
+        Args:
+            value: the expression.
+            clause: where it stands.
+            column: the column that takes its value; None for a condition.
+        """
         try:
             with self.session.at(value):
                 parsed = parse(value.text)
@@ -183,11 +191,26 @@ class _Merging:
                     f"{error.message}; of the source's columns alone, the engine computes any expression",
                     table=self.table.path,
                 ) from error
-            return self._compute(value.text)
-        of_constants = not leaf_columns(parsed) and not isinstance(parsed, Literal)
-        if of_constants and clause.when is not When.NOT_MATCHED_BY_SOURCE:
-            return self._compute(value.text)  # such as upper('x'), which the language of where doesn't have
-        return value.text
+            return self._compute(value.text, column)
+        if isinstance(parsed, Literal) or clause.when is When.NOT_MATCHED_BY_SOURCE:
+            return value.text
+        if not leaf_columns(parsed):
+            return self._compute(value.text, column)  # such as upper('x'), which the language of where doesn't have
+        of_source = column is not None and self._of_source(self._parsed(value))
+        return self._fitting(value.text, column) if of_source and column is not None else value.text
+
+    def _fitting(self, sql: str, column: pa.Field) -> str:
+        """An expression of the source for a column; the engine computes it if it's to be cast as `where` doesn't."""
+        own = self.source.lower()
+
+        def bare(name: Column) -> Column:
+            return Column(name.path[1:]) if len(name.path) > 1 and name.path[0].lower() == own else name
+
+        try:
+            bind_value(replace_columns(parse(sql), bare), self.columns, column.type)
+        except (NotSupportedError, InvalidArgumentError):
+            return self._compute(sql, column)
+        return sql
 
     def _parsed(self, text: Text) -> exp.Expression:
         try:
@@ -200,7 +223,7 @@ class _Merging:
     def _of_source(self, node: exp.Expression) -> bool:
         """Whether an expression needs columns of the source alone."""
         mine = {name.lower() for name in self.table.schema.names}
-        theirs = {name.lower() for name in self.columns}
+        theirs = {name.lower() for name in self.columns.names}
         for column in node.find_all(exp.Column):
             side = column.table.lower()
             if side == self.source.lower() or (not side and column.name.lower() in theirs - mine):
@@ -208,23 +231,35 @@ class _Merging:
             return False
         return True
 
-    def _compute(self, sql: str) -> str:
-        if sql not in self.computed:
-            self.computed.append(sql)
-        return f"{_quoted(self.source)}.{_COMPUTED.format(self.computed.index(sql))}"
+    def _compute(self, sql: str, column: pa.Field | None = None) -> str:
+        if (sql, column) not in self.computed:
+            self.computed.append((sql, column))
+        return f"{_quoted(self.source)}.{_COMPUTED.format(self.computed.index((sql, column)))}"
 
     def with_computed(self) -> Any:
         """The source with what the engine computes."""
-        columns = ", ".join(f"{sql} AS {_COMPUTED.format(number)}" for number, sql in enumerate(self.computed))
+        columns = ", ".join(f"{sql} AS {_COMPUTED.format(number)}" for number, (sql, _) in enumerate(self.computed))
         text = f"SELECT *, {columns} FROM {self.statement.source.text}"
         if self.statement.source_alias is not None or text.endswith(")"):
             text += f" AS {_quoted(self.source)}"
-        return self.session.query(Text(text, self.statement.source.at))
+        frame = self.session.query(Text(text, self.statement.source.at))
+        given, host = list(self.session.host.schema(frame)), self.session.host
+        own, made = given[: -len(self.computed)], given[-len(self.computed) :]
+        wanted = [
+            each if column is None else column.with_name(each.name)
+            for each, (_, column) in zip(made, self.computed, strict=True)
+        ]
+        return host.fitted(frame, [*own, *wanted], casts=True)
+
+
+def _unwrapped(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = _unwrapped(node)
     if isinstance(node, exp.And):
         yield from _conjuncts(node.this)
         yield from _conjuncts(node.expression)

@@ -193,12 +193,16 @@ def _add_columns(session: Session, statement: Alter, table: Table) -> None:
         if not column.nullable:
             raise wrong(session.text, column.at, f"column {column.name} is null in the records that are there")
         with session.at(column.at):
-            table.add_column(column.name, field.type)
+            table.add_column(column.name, field.type, after=column.after)
 
 
 def _rename_column(session: Session, statement: Alter, table: Table) -> None:
     old, new = statement.names
     table.rename_column(old, new.rpartition(".")[2])
+
+
+def _move_column(session: Session, statement: Alter, table: Table) -> None:
+    table.move_column(*statement.names)
 
 
 def _drop_columns(session: Session, statement: Alter, table: Table) -> None:
@@ -260,6 +264,7 @@ _CHANGES: Mapping[Change, Callable[[Session, Alter, Table], None]] = {
     Change.ADD_COLUMNS: _add_columns,
     Change.RENAME_COLUMN: _rename_column,
     Change.DROP_COLUMNS: _drop_columns,
+    Change.MOVE_COLUMN: _move_column,
     Change.CHANGE_TYPE: _change_type,
     Change.SET_PROPERTIES: _set_properties,
     Change.UNSET_PROPERTIES: _unset_properties,

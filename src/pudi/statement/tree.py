@@ -68,12 +68,21 @@ class SetOption(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A column of CREATE TABLE or ADD COLUMNS: its name, Spark's name of its type, and whether it takes nulls."""
+    """A column of CREATE TABLE or ADD COLUMNS.
+
+    Attributes:
+        name: its name.
+        type: Spark's name of its type.
+        at: where it stands in the statement.
+        nullable: whether it takes nulls.
+        after: the column that it is to follow; None for the end.
+    """
 
     name: str
     type: str
     at: int
     nullable: bool = True
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +121,14 @@ class Truncate(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Insert(Statement):
-    """`INSERT INTO` and `INSERT OVERWRITE`."""
+    """`INSERT INTO` and `INSERT OVERWRITE`; columns meet by place, or BY NAME."""
 
     table: TableName
     query: Text
     columns: tuple[str, ...] = ()
     partition: Partition = ()
     overwrite: bool = False
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,7 @@ class Change(Enum):
     ADD_COLUMNS = "add columns"
     RENAME_COLUMN = "rename column"
     DROP_COLUMNS = "drop columns"
+    MOVE_COLUMN = "move column"
     CHANGE_TYPE = "change type"
     SET_PROPERTIES = "set properties"
     UNSET_PROPERTIES = "unset properties"
@@ -198,7 +209,8 @@ class Alter(Statement):
     Attributes:
         change: what of it.
         columns: the columns that are added or changed.
-        names: the columns that are dropped, the old and the new name, the properties that are unset.
+        names: the columns that are dropped, the old and the new name, a column and the one that it is to follow, the
+            properties that are unset.
         properties: what is set.
         partition: the partition that is dropped.
         exists_ok: whether it's no error if what is dropped isn't there.

@@ -164,6 +164,9 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, I
         `hoodie.write.num.retries.on.conflict.failures` says so: the records may come from what that writer changed.
         Read, change and write is safe with `if_unchanged_since`:
         `scan = table.scan(); table.upsert(raised(scan.to_arrow()), if_unchanged_since=scan.instant)`.
+
+        A table without a record key takes rows that were read from it with their `_hoodie_record_key`; rows in which it
+        is null are new.
         """
         return self._write(data, Operation.UPSERT, options, since=if_unchanged_since)
 
@@ -179,7 +182,8 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, I
         """Delete records by key or by predicate, regardless of their ordering value; unknown keys are ignored.
 
         Args:
-            data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes.
+            data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes. Of a
+                table without a record key, `_hoodie_record_key` as it was read and the partition columns.
             where: a SQL predicate instead of keys; only files that may contain matching records are read and rewritten.
             spark: a session to delete by predicate on; None for this machine.
             if_unchanged_since: as in `insert`; by predicate the partitions that are read count as a whole.
@@ -296,8 +300,10 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, I
         """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name."""
         return self._write(data, operation, options, extra_metadata, if_unchanged_since)
 
-    def add_column(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
-        """Add a nullable column behind the others; no file is touched, old records have null in it.
+    def add_column(
+        self, name: str, type: Any, *, after: str | None = None, options: Mapping[str, str] | None = None
+    ) -> CommitResult:
+        """Add a nullable column; no file is touched, old records have null in it.
 
         This and the other column changes enable schema on read: columns are identified by ids from then on. Apache Hudi
         reads the table correctly with `hoodie.schema.on.read.enable=true`.
@@ -305,14 +311,31 @@ class Table(Verbs, Indexes, Services, Recovery, Retention, Overview, Versions, I
         Args:
             name: its name; `place.x` adds a field to the struct `place`.
             type: an Arrow type, a Spark one, or Spark's name of it, such as `double`.
+            after: the column that it follows, in the same struct; None for the end.
             options: this call's options, over those of the `Table`.
 
         Raises:
-            SchemaError: the column exists already, or a table can't hold the type.
+            SchemaError: the column exists already, the one before it doesn't, or a table can't hold the type.
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
-        return self._alter(lambda schema: changes.add_column(schema, name, arrow_type_of(type, name)), options)
+        kind = arrow_type_of(type, name)
+        return self._alter(lambda schema: changes.add_column(schema, name, kind, after), options)
+
+    def move_column(self, name: str, after: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
+        """Move a column behind another one; no file is touched.
+
+        Args:
+            name: its name; `place.x` is a field of the struct `place`.
+            after: the column that it follows from then on, in the same struct.
+            options: this call's options, over those of the `Table`.
+
+        Raises:
+            SchemaError: one of them does not exist.
+            NotSupportedError: the table can't be written by this release.
+            ConflictError: another writer changed the schema meanwhile.
+        """
+        return self._alter(lambda schema: changes.move_column(schema, name, after), options)
 
     def rename_column(self, name: str, new_name: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Rename a column; no file is touched. Key, partition and ordering columns keep their names.

@@ -180,8 +180,9 @@ class Verbs:
         Args:
             source: rows: a Spark DataFrame, or anything that offers an Arrow stream; it may lack columns of the table
                 and have others.
-            on: column or columns of both sides, or equalities such as `"target.uuid = source.id"`, joined by AND. None
-                for the record key, with the partition columns that the source has.
+            on: column or columns of both sides, or a condition, `"target.uuid = source.id AND source.ts > 5"`. None for
+                the record key, with the partition columns that the source has. Without an equality of columns, each row
+                of the source is compared with each of the table.
             source_alias: what conditions and values call the source.
             target_alias: the name of the table in expressions.
             if_unchanged_since: an instant (`Scan.instant`): nothing is written where a partition that is compared with

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.errors import UnavailableError
+from pudi.errors import NotSupportedError, UnavailableError
 from pudi.index import Buckets
 from pudi.merge import MergeRule
 from pudi.plan.change import Change
@@ -17,7 +17,7 @@ from pudi.plan.merge import MergeJoin
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
-from pudi.schema import written_schema
+from pudi.schema import RECORD_KEY, written_schema
 from pudi.task.tag import KeyLookup, KeySearch
 from pudi.task.write import FileResult
 
@@ -35,6 +35,8 @@ class InputSpec:
         fill_missing: whether missing columns become null.
         ordering: ordering fields.
         buckets: computes the buckets of keys early, if all records are asked for them more than once.
+        stored_keys: whether records bring their stored keys in `_hoodie_record_key`, null in new ones: a table that
+            generates its keys has no other way to tell which record a row is (Hudi's prepped writes).
     """
 
     table: str
@@ -45,6 +47,24 @@ class InputSpec:
     fill_missing: bool = False
     ordering: tuple[str, ...] = ()
     buckets: Buckets | None = None
+    stored_keys: bool = False
+
+    def check_stored_keys(self, names: Iterable[str]) -> None:
+        """Refuse data that should bring stored keys and doesn't.
+
+        Args:
+            names: the data's columns.
+
+        Raises:
+            NotSupportedError: `_hoodie_record_key` isn't among them.
+        """
+        if self.stored_keys and RECORD_KEY not in names:
+            raise NotSupportedError(
+                "the table has no record key: Hudi generates keys for each write. Upsert and delete rows that were "
+                f"read from the table with their {RECORD_KEY}, or use insert, update(…, where=…), delete(where=…) or "
+                "merge(…)",
+                table=self.table,
+            )
 
     @property
     def kept_columns(self) -> frozenset[str]:

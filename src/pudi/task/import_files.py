@@ -27,7 +27,7 @@ from pudi.metadata.keys import shard_of
 from pudi.plan import FileTask, WriteSpec
 from pudi.plan.entry_staging import StagedEntries
 from pudi.plan.imports import ImportUnit, Piece, SourceFile
-from pudi.record import KeyGenerator, generated_prefix
+from pudi.record import KeyGenerator, with_instant
 from pudi.record.hive_folders import folder_values
 from pudi.schema import conform, with_meta_fields
 from pudi.task.bulk import HeldRecords
@@ -288,7 +288,7 @@ class ImportJob:
         if self.source.keys.generates:
             rows = piece.file.groups[group][0]
             keys = self.source.keys.record_keys(_no_columns(rows), (self.number, first))
-            return generated_prefix(self.spec.instant, keys)
+            return with_instant(self.spec.instant, keys)
         rows = self.source.key_columns(opened, piece.file, group)
         return self.source.record_keys(rows, piece.file, (0, 0))
 

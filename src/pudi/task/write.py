@@ -18,7 +18,7 @@ from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_u
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
-from pudi.record import generated_prefix
+from pudi.record import with_instant
 from pudi.schema import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -87,6 +87,9 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         CorruptError: the base file to replace can't be read.
     """
     received = rows.num_rows
+    if spec.generated_keys:
+        keys = with_instant(spec.instant, rows[RECORD_KEY])
+        rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     if task.append is not None:
         appended = _append(storage, spec, task, rows, token)
         return FileResult.of(task.number, received, appended.stats, appended.staged)
@@ -95,9 +98,6 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
     if not rows.num_rows:
         return FileResult(task.number, received, None)
-    if spec.generated_keys:
-        keys = generated_prefix(spec.instant, rows[RECORD_KEY])
-        rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     name = spec.files.name(task.file_id, token, spec.instant)
     writer = SliceWriter(storage, spec, task, name)
     result = writer.create(rows) if task.base is None else writer.rewrite(rows, task.base)

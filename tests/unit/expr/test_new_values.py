@@ -44,6 +44,11 @@ def value(text: object, target: pa.DataType, rows: pa.Table = ROWS) -> list[Any]
         ("n IS NULL OR name = 'a'", pa.bool_(), [True, True, None]),
         ("price", pa.decimal128(20, 4), [Decimal("1.5000"), None, Decimal("2.2500")]),
         ("price", pa.float64(), [1.5, None, 2.25]),
+        ("price", pa.decimal128(3, 1), [Decimal("1.5"), None, Decimal("2.3")]),
+        ("-price", pa.decimal128(3, 1), [Decimal("-1.5"), None, Decimal("-2.3")]),
+        ("price * 4.44 - 0.0025", pa.decimal128(2, 0), [Decimal(7), None, Decimal(10)]),
+        ("price * 2.5", pa.int32(), [3, None, 5]),
+        ("CAST(price AS DOUBLE) * -2.5", pa.int64(), [-3, None, -5]),
         ("'2026-01-02'", pa.date32(), [dt.date(2026, 1, 2)] * 3),
         ("0.1", pa.float64(), [0.1] * 3),
         ("NULL", pa.list_(pa.string()), [None] * 3),
@@ -72,7 +77,7 @@ def test_a_constant_of_a_narrow_float_is_rounded() -> None:
     ("text", "target", "error"),
     [
         ("big", pa.int32(), InvalidArgumentError),  # one of them doesn't fit
-        ("price * 2.5", pa.int32(), NotSupportedError),
+        ("CAST(price AS DOUBLE)", pa.decimal128(10, 2), NotSupportedError),
         ("name", pa.int32(), NotSupportedError),
         ("'x'", pa.date32(), InvalidArgumentError),
         ("3000000000", pa.int32(), InvalidArgumentError),

@@ -12,13 +12,16 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError
-from pudi.expr import evaluate, evaluate_all
+from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, normalise
 from pudi.task import SliceReader
+
+_PAIRS_AT_ONCE = 1 << 18
+"""Pairs of rows that a condition without equalities is evaluated for at a time."""
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
@@ -59,15 +62,13 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     Raises:
         InvalidArgumentError: several source rows match one of the table, or an update would move a row.
     """
-    wanted = pa.schema([join.read.schema.field(t).with_name(k).with_nullable(True) for k, (t, _) in _named(join)])
-    keys = source.select([name for _, name in join.on]).rename_columns(join.keys)
-    keys = conform(keys, wanted, table=join.read.table)
+    keys = _keys_of(source, join)
     read = _within(join, keys)
-    keys = _comparable(keys, join).append_column("source_row", _numbers(source.num_rows))
     reader = SliceReader(storage, read)
 
     def find(file_slice: FileSlice) -> tuple[pa.Table, np.ndarray, list[pa.Table]]:
-        return _matches(reader, read, file_slice, keys, join)
+        rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
+        return _matches(rows, source, keys, join)
 
     found = list(spread(find, read.slices)) if source.num_rows or join.unsourced else []
     made = []
@@ -108,24 +109,55 @@ def _within(join: MergeJoin, keys: pa.Table) -> ReadPlan:
     return join.within(spans)
 
 
+def _keys_of(source: pa.Table, join: MergeJoin) -> pa.Table:
+    """The source's columns of `join.on`, in the types of the table's columns."""
+    wanted = pa.schema([join.read.schema.field(t).with_name(k).with_nullable(True) for k, (t, _) in _named(join)])
+    keys = source.select([name for _, name in join.on]).rename_columns(join.keys)
+    return conform(keys, wanted, table=join.read.table)
+
+
+def _pairs(rows: pa.Table, source: pa.Table, keys: pa.Table, join: MergeJoin) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of rows of the table and of the source that match."""
+    if join.on:
+        mine = _comparable(rows.select([name for name, _ in join.on]).rename_columns(join.keys), join)
+        names = mine.column_names
+        mine = mine.append_column("target_row", _numbers(rows.num_rows))
+        theirs = _comparable(keys, join).append_column("source_row", _numbers(source.num_rows))
+        equal = mine.join(theirs, names, join_type="inner", use_threads=False)
+        blocks = [(np.asarray(equal["target_row"]), np.asarray(equal["source_row"]))]
+    else:  # every row with every row, a bounded number at a time
+        step = max(1, _PAIRS_AT_ONCE // max(1, source.num_rows))
+        blocks = [
+            (np.repeat(part, source.num_rows), np.tile(np.arange(source.num_rows), len(part)))
+            for part in np.array_split(np.arange(rows.num_rows), max(1, -(-rows.num_rows // step)))
+        ]
+    if join.condition is None:
+        return blocks[0]
+    named = {(side, name) for side, name, *_ in (column.path for column in leaf_columns(join.condition))}
+    mine = rows.select([name for name in rows.column_names if (TARGET, name) in named])
+    theirs = source.select([name for name in source.column_names if (SOURCE, name) in named])
+    found = []
+    for places, numbers in blocks:
+        both = {TARGET: _struct(mine.take(pa.array(places))), SOURCE: _struct(theirs.take(pa.array(numbers)))}
+        table = pa.table({side: column for side, column in both.items() if column.type.num_fields})
+        kept = np.array(pc.fill_null(evaluate_all(join.condition, table), False), dtype=bool)
+        found.append((places[kept], numbers[kept]))
+    return np.concatenate([places for places, _ in found]), np.concatenate([numbers for _, numbers in found])
+
+
 def _matches(
-    reader: SliceReader, read: ReadPlan, file_slice: FileSlice, keys: pa.Table, join: MergeJoin
+    rows: pa.Table, source: pa.Table, keys: pa.Table, join: MergeJoin
 ) -> tuple[pa.Table, np.ndarray, list[pa.Table]]:
     """Rows of a slice that match, each with the number of its source row, and the records made of its other rows."""
-    rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
-    mine = _comparable(rows.select([name for name, _ in join.on]).rename_columns(join.keys), join)
-    names = mine.column_names
-    mine = mine.append_column("target_row", _numbers(rows.num_rows))
-    pairs = mine.join(keys, names, join_type="inner", use_threads=False)
-    places = np.asarray(pairs["target_row"])
+    places, source_rows = _pairs(rows, source, keys, join)
     if len(np.unique(places)) < len(places):
-        raise InvalidArgumentError(AMBIGUOUS, table=read.table)
+        raise InvalidArgumentError(AMBIGUOUS, table=join.read.table)
     others: list[pa.Table] = []
     if join.unsourced:
         left = np.ones(rows.num_rows, dtype=bool)
         left[places] = False
         others = _apply(join.unsourced, pa.table({TARGET: _struct(rows.filter(pa.array(left)))}), join)
-    return rows.take(pa.array(places)), np.asarray(pairs["source_row"]), others
+    return rows.take(pa.array(places)), source_rows, others
 
 
 def _apply(clauses: Sequence[MergeClause], joined: pa.Table, join: MergeJoin) -> list[pa.Table]:

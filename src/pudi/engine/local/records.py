@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError
@@ -53,6 +54,8 @@ def is_rereadable(data: object) -> bool:
 
 def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     """Records with their keys: record key, partition path, and the table's columns (for deletes, keys alone)."""
+    spec.check_stored_keys(rows.column_names)
+    stored = rows[RECORD_KEY].cast(pa.string()) if spec.stored_keys else None
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in spec.keys.columns]
         twice = [f.name for f in wanted if rows.column_names.count(f.name) > 1]
@@ -63,6 +66,8 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     else:
         rows = conform(rows, spec.schema, table=spec.table, evolved=True)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)
+    if stored is not None:
+        keys = pc.coalesce(stored, keys)
     if spec.keys_only:
         return pa.table([keys, partitions], names=[RECORD_KEY, PARTITION_PATH])
     return rows.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)

@@ -84,7 +84,8 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         sql.monotonically_increasing_id().alias(_TARGET_ROW),
     )
     same = "<=>" if join.nulls_match else "="
-    equal = " AND ".join(f"{TARGET}.{quote(t)} {same} {SOURCE}.{quote(s)}" for t, s in join.on)
+    pairs = [f"{TARGET}.{quote(t)} {same} {SOURCE}.{quote(s)}" for t, s in join.on]
+    equal = " AND ".join(pairs if join.condition is None else [*pairs, f"({to_spark_sql(join.condition)})"])
     matched = stored.join(rows, sql.expr(equal), "inner")
     matched = merged.keep(matched.select("*", sql.expr(_choice(join.matched)).alias(_CLAUSE)))
     _check(matched, join)

@@ -23,6 +23,7 @@ from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.task.engine import InputSpec
 
+_STORED_KEY = "_pudi_stored_key"
 _ARROW_OVERHEAD = 4.0
 """Bytes of a text in Arrow in addition to its characters."""
 
@@ -86,6 +87,8 @@ class SparkRecords:
         columns = spark_key_columns(self.spec.keys, wanted)
         frame = self.frame if columns is not None else self._keyed_in_python(wanted)
         key, path = columns or (RECORD_KEY, PARTITION_PATH)
+        if self.spec.stored_keys:
+            key = f"coalesce({_STORED_KEY}, {key})"
         # a cast takes a collation off, under which keys that differ would be equal
         frame = frame.selectExpr(
             f"CAST({key} AS STRING) AS {RECORD_KEY}",
@@ -192,7 +195,7 @@ class SparkRecords:
         Generated keys depend on the record's position, so a retried task must see the same order.
         """
         places = [PARTITION_PATH, RECORD_KEY]
-        if not self.spec.keys.generates:
+        if not self.spec.keys.generates or self.spec.keys_only:
             return places
         return [*places, *(quote(f.name) for f in self.spec.schema if not pa.types.is_nested(f.type))]
 
@@ -246,6 +249,7 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
         SetupError: the session's Spark is too old.
     """
     check_session(data.sparkSession)
+    spec.check_stored_keys(data.columns)
     with spark_errors(spec.table, "looking at the data's columns"):
         given = spark_struct_to_arrow(_columns(data, spec))
     spec = spec.evolved(given)
@@ -256,7 +260,8 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
         table=spec.table,
         evolved=not spec.keys_only,
     )
-    return SparkRecords(data.selectExpr(*(_column(field, given, spec) for field in wanted)), spec)
+    stored = [f"CAST({RECORD_KEY} AS STRING) AS {_STORED_KEY}"] if spec.stored_keys else []
+    return SparkRecords(data.selectExpr(*stored, *(_column(field, given, spec) for field in wanted)), spec)
 
 
 def _column(field: pa.Field, given: pa.Schema, spec: InputSpec) -> str:
