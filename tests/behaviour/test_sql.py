@@ -53,8 +53,8 @@ def test_hudis_rows_on_this_machine(chain: Chain, tmp_path: Path) -> None:
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
 def test_hudis_rows_on_spark(chain: Chain, tmp_path: Path, spark: Any) -> None:
     """The first statements of a chain: each costs jobs."""
-    some = replace(chain, statements=chain.statements[:14])
-    _compare(some, tmp_path / "t", lambda text: [tuple(row) for row in pudi.spark.sql(spark, text).collect()], "on_spark")
+    some, name = replace(chain, statements=chain.statements[:14]), f"spark_{chain.name.replace(' ', '_')}"
+    _compare(some, tmp_path / "t", lambda text: list(map(tuple, pudi.spark.sql(spark, text).collect())), name)
 
 
 ROWS = {1: ("a", 10.0, "x"), 2: ("b", 20.0, "y"), 3: ("c", 30.0, "x")}
