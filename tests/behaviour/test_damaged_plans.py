@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,9 +73,9 @@ def test_services(tmp_path: Path, service: str, layout: Layout, how: str) -> Non
     planned = mine.schedule(service)
     assert planned is not None
     files = damaged(path, Action(service), how)
-    assert planned in str(mine.doctor())
     assert rows(path) == before
     advice = "delete the files of the instant" if service == "clean" else "roll it back"
+    assert any(planned in each.text and advice in each.text for each in mine.doctor().advice)
     with pytest.raises(pudi.CorruptError, match=advice):
         mine.run_pending()
     done = mine.maintain()
@@ -163,3 +165,55 @@ def test_a_rollback(tmp_path: Path, layout: Layout, how: str) -> None:
     assert {row["ts"] for row in rows(path)} == {3}
     assert mine.maintain().ok
     assert mine.check().ok, mine.check()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("how", ["half", "other"])
+@pytest.mark.parametrize("layout", [Layout(version=6), Layout(kind="mor")], ids=str)
+@pytest.mark.parametrize("begun", [False, True], ids=["planned", "begun"])
+def test_an_index(tmp_path: Path, layout: Layout, how: str, begun: bool) -> None:
+    """Of an index that is planned, or whose build died after it was listed as inflight."""
+    path, name = tmp_path / "trips", "record_index"
+    mine = written(path, layout)
+    if begun:
+        die_in_a_build(path, name)
+    else:
+        mine.schedule(name)
+    before, (instant,) = rows(path), mine.timeline.pending
+    files = damaged(path, Action.INDEXING, how)
+    advice = "delete the files of the instant, and create the index again"
+    assert any(instant.requested in each.text and advice in each.text for each in mine.doctor().advice)
+    for do in (mine.run_pending, lambda: mine.create_index(name), lambda: mine.drop_index(name)):
+        with pytest.raises(pudi.CorruptError, match=advice):
+            do()
+    assert advice in str(mine.maintain())
+    assert rows(path) == before
+    for file in files:
+        file.unlink()
+    mine = pudi.Table(path, options=OPTIONS)
+    mine.upsert(table([trip(0, 50)]))
+    mine.create_index(name)
+    mine.upsert(table([trip(1, 50)]))
+    assert mine.maintain().ok
+    assert name in mine.config.metadata_partitions
+    assert mine.config.metadata_partitions_inflight == ()
+    assert [row["ts"] for row in rows(path)] == [50, 50, 4, 4, 4, 4]
+    assert (mine.timeline.pending, mine.doctor().orphans) == ((), ())
+    assert mine.check().ok, mine.check()
+
+
+def die_in_a_build(path: Path, name: str) -> None:
+    """Begin to build an index, and die when the properties list it as inflight."""
+
+    properties = path / ".hoodie" / "hoodie.properties"
+
+    class Dying(FaultStorage):
+        def _call(self, kind: str, path: str, do: Callable[[], Any]) -> Any:
+            if properties.exists() and f"inflight={name}" in properties.read_text():
+                self.fail_at, self.mode = self.calls + 1, "crash"
+            return super()._call(kind, path, do)
+
+    storage = Dying(open_storage(str(path)))
+    with contextlib.suppress(SimulatedCrash):
+        pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS).create_index(name)
+    assert pudi.Table(path).config.metadata_partitions_inflight == (name,)

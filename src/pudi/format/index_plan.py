@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pudi.errors import CorruptError
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
 from pudi.format.avro_schemas import INDEX_COMMIT_METADATA, INDEX_PLAN
+from pudi.format.damaged_plan import BUILT_ANEW, advising
 
 _VERSION = 1
 
@@ -39,6 +40,7 @@ def encode_index_commit(partitions: Sequence[IndexedPartition]) -> bytes:
     return encode_avro_file(_COMMIT, record)
 
 
+@advising(BUILT_ANEW)
 def decode_index_plan(data: bytes, *, path: str | None = None) -> tuple[IndexedPartition, ...]:
     """What an indexing is to build.
 

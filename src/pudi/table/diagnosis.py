@@ -105,6 +105,7 @@ class Pending:
         age_seconds: since it was requested.
         writer: `alive`, `dead`, or `unknown`: one that gives no heartbeat, and was at work lately.
         blocks: what waits for it.
+        problem: why its plan can't be read, and what to do about it; empty if it can.
     """
 
     instant: str
@@ -113,6 +114,7 @@ class Pending:
     age_seconds: int
     writer: str
     blocks: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

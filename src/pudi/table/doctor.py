@@ -217,6 +217,8 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
     if found.metadata is not None and found.metadata.problem:
         yield Advice(Level.WARNING, f"the metadata table can't be used: {found.metadata.problem}; run pudi repair")
     for each in found.pending:
+        if each.problem:
+            yield Advice(Level.WARNING, f"the plan of {each.action} {each.instant} can't be read: {each.problem}")
         if each.writer == Liveness.DEAD.value:
             yield Advice(
                 Level.WARNING,

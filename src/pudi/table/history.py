@@ -266,6 +266,17 @@ _SAID: Mapping[Action, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 }
 
 
+def problem_of_pending(meta: MetaClient, instant: Instant) -> str:
+    """Return why the plan of a pending instant can't be read; empty if it can, or if the instant is over by now."""
+    try:
+        _of_pending(meta, instant)
+    except NotFoundError:
+        return ""
+    except PudiError as error:
+        return str(error)
+    return ""
+
+
 def _of_pending(meta: MetaClient, instant: Instant) -> dict[str, Any]:
     """What a pending instant is about: its plan, or for a write the operation that its inflight instant states."""
     store, action = meta.store, instant.action

@@ -11,6 +11,7 @@ from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, instant_to_millis
 from pudi.table.diagnosis import Pending
+from pudi.table.history import problem_of_pending
 
 _BLOCKS = dict.fromkeys(
     (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
@@ -38,7 +39,8 @@ def pending_instants(meta: MetaClient, options: Options) -> Iterator[Pending]:
         except InvalidArgumentError:
             age = 0
         action, state = instant.action.value, instant.state.name.lower()
-        yield Pending(instant.requested, action, state, age, alive.value, _blocked_by(instant.action))
+        problem = problem_of_pending(meta, instant)
+        yield Pending(instant.requested, action, state, age, alive.value, _blocked_by(instant.action), problem)
 
 
 def _blocked_by(action: Action) -> str:
