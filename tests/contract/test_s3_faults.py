@@ -106,6 +106,27 @@ def test_puts_deletes_and_lists_are_tried_again(s3: Any, storage: Storage) -> No
     assert s3.faults == []
 
 
+@pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
+def test_keys_that_a_deletion_leaves_are_tried_again(s3: Any, storage: Storage, code: str) -> None:
+    """S3 answers with success, and says in the body which keys it was too busy for."""
+    names = [f"file {number}" for number in range(12)]
+    for name in names:
+        storage.put(name, b"1")
+    s3.faults += [("POST", "", code), ("POST", "", 503), ("POST", "", code)]
+    storage.delete(names)
+    assert list(storage.list()) == []
+    assert s3.faults == []
+
+
+def test_keys_that_may_not_be_deleted_are_not_tried_again(s3: Any, storage: Storage) -> None:
+    storage.put("file", b"1")
+    s3.faults += [("POST", "", "AccessDenied")] * 2
+    with pytest.raises(RefusedError, match="AccessDenied"):
+        storage.delete(["file", "other"])
+    assert len(s3.faults) == 1
+    s3.faults.clear()
+
+
 def test_replace_whose_answer_was_lost_succeeds(s3: Any, storage: Storage) -> None:
     able = replacing(storage)
     assert able is not None

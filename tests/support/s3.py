@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 BUCKET = "lake-of-tests"
+_KEY = re.compile("<Key>.*?</Key>")
 
 
 @dataclass
@@ -23,11 +25,11 @@ class S3Server:
 
     Attributes:
         faults: what happens to the next requests that match: (method, part of the path, status or None for a lost
-            answer after success).
+            answer after success; for a deletion of many keys also a code, which each key fails with).
         requests: method and path of each request served.
     """
 
-    faults: list[tuple[str, str, int | None]] = field(default_factory=list)
+    faults: list[tuple[str, str, int | str | None]] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     guard: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
@@ -42,6 +44,8 @@ class S3Server:
             for at, (wanted, part, status) in enumerate(self.faults):
                 if wanted == method and part in path:
                     del self.faults[at]
+                    if isinstance(status, str):
+                        return _no_key_deleted(environ, start_response, status)
                     if status is None:
                         list(self.app(environ, lambda *_: None))
                     start_response(f"{status or 500} Simulated", [("Content-Length", "0")])
@@ -71,6 +75,15 @@ class S3Server:
             aws_access_key_id="test",
             aws_secret_access_key="test",
         )
+
+
+def _no_key_deleted(environ: dict[str, Any], start_response: Callable[..., Any], code: str) -> Iterable[bytes]:
+    """Answer DeleteObjects as S3 does where it can't delete: with success, and an error for each key."""
+    asked = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])).decode()
+    errors = [f"<Error>{key}<Code>{code}</Code><Message>No.</Message></Error>" for key in _KEY.findall(asked)]
+    answer = f"<DeleteResult>{''.join(errors)}</DeleteResult>".encode()
+    start_response("200 OK", [("Content-Type", "application/xml"), ("Content-Length", str(len(answer)))])
+    return [answer]
 
 
 @contextmanager

@@ -41,6 +41,10 @@ _ROLE = re.compile(
 )
 """Where the credentials of a machine's or a container's role are asked for, when none are given: S3, Azure, Google."""
 _PASSING = {408, 409, 425, 429}
+_CODE = re.compile(r"<Code>(\w+)</Code>|\(code: (\w+)\)")
+"""S3's code of an error: it answers a deletion of many keys with success, and says in the body which keys failed."""
+_PASSING_CODES = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "OperationAborted"}
+_REFUSING_CODES = {"AccessDenied", "AllAccessDisabled"}
 _FULL = 507
 _TOO_LARGE = re.compile(r"EntityTooLarge|status(?: code)?: 413")
 
@@ -62,6 +66,11 @@ def status_of(error: Exception) -> int | None:
     return int(found[1]) if found else None
 
 
+def _codes_of(error: Exception) -> set[str]:
+    """The codes in an answer of S3 that says by its status that all is well."""
+    return {one or other for one, other in _CODE.findall(str(error))} if status_of(error) in {None, 200} else set()
+
+
 def is_no_container(error: Exception) -> bool:
     """Whether the bucket or container itself isn't there."""
     return _NO_CONTAINER.search(str(error)) is not None
@@ -69,7 +78,9 @@ def is_no_container(error: Exception) -> bool:
 
 def may_pass(error: Exception) -> bool:
     """Whether the same request may succeed later: no answer, a busy store, a failure on the store's side."""
-    status = status_of(error)
+    status, codes = status_of(error), _codes_of(error)
+    if codes:
+        return codes <= _PASSING_CODES
     if status is not None:
         return (status >= 500 and status != _FULL) or status in _PASSING
     if _ROLE.search(str(error)):  # only machines in a cloud answer at this address
@@ -109,7 +120,9 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
         kind, message = NotSupportedError, f"the store can't do this: {reason}"
     elif isinstance(error, UnknownConfigurationKeyError):
         kind, message = InvalidArgumentError, reason
-    elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+    elif isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError) or (
+        _codes_of(error) & _REFUSING_CODES
+    ):
         kind, message = RefusedError, f"the store refuses access, check the credentials: {reason}"
     elif status == _FULL:
         kind, message = RefusedError, f"the store is full: make room, then call again: {reason}"
