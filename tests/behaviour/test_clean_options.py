@@ -181,6 +181,7 @@ def test_the_policy_follows_from_the_one_number_given(tmp_path: Path) -> None:
         ({REGEX: "nyc"}, pudi.InvalidArgumentError, "incremental"),
         ({REGEX: "(", INCREMENTAL: "false"}, pudi.InvalidArgumentError, "regular expression"),
         ({MOST: "0"}, pudi.InvalidArgumentError, "at least 1"),
+        ({"hoodie.clean.parallelism": "0"}, pudi.InvalidArgumentError, "at least 1"),
         ({"hoodie.clean.trigger.strategy": "TIME"}, pudi.InvalidArgumentError, "NUM_COMMITS"),
         ({"hoodie.clean.multiple.enabled": "true"}, pudi.NotSupportedError, "pending clean"),
         ({"hoodie.clean.comits.retained": "3"}, pudi.NotSupportedError, "no option of that name"),

@@ -298,8 +298,20 @@ class Turns:
             changed = self.mine.changes(commit.completion)
             assert_same(changed, self.model.changes(commit.completion), PLACE_FIELDS, about)
             assert_same(self.hudi.changes(commit.completion), changed, about=f"by Hudi {about}")
-            rows = self.mine.as_of(commit.instant)
-            assert_same(self.hudi.as_of(commit.instant), rows, about=f"as of {commit.instant}, by Hudi; {self.story}")
+            if not self.begins_with_an_index_build:
+                rows = self.mine.as_of(commit.instant)
+                about = f"as of {commit.instant}, by Hudi; {self.story}"
+                assert_same(self.hudi.as_of(commit.instant), rows, about=about)
+
+    @property
+    def begins_with_an_index_build(self) -> bool:
+        """Whether an index build is the first instant of the active timeline.
+
+        Hudi never archives index builds (TimelineArchiverV2.getCleanAndRollbackInstantsToArchive). It takes for pending
+        what isn't on the active timeline and is newer than its first instant of any action
+        (CompletionTimeQueryViewV2.getCompletionTime): its time travel misses log files of archived deltacommits then.
+        """
+        return self.mine.table.timeline.instants[0].action is Action.INDEXING
 
     def retained(self) -> list[Commit]:
         """The model's commits whose states both sides retain."""

@@ -155,10 +155,12 @@ class CleanOptions(OptionsView):
         job_keys=("hoodie.clean.allow.multiple",),
         instead="leave it out: a pending clean is run first",
     )
-    parallelism = _harmless(
+    parallelism = _option(
         "hoodie.clean.parallelism",
-        "Number of parallel deletions.",
+        "Number of jobs at most that delete files in parallel, each of at least 100 files where there are so many: "
+        "tasks on Spark, threads on this machine, where at most 16 run at a time. Fewer spare a busy store.",
         default=200,
+        minimum=1,
         job_keys=("hoodie.cleaner.parallelism",),
     )
 

@@ -161,6 +161,15 @@ class Weighed(Protocol):
         """Approximate number of bytes read and written."""
 
 
+@runtime_checkable
+class Waiting(Protocol):
+    """A job that waits for the storage and computes nothing, so that more of them than cores may run at a time."""
+
+    @property
+    def waits(self) -> bool:
+        """True."""
+
+
 class JobRunner(Protocol):
     """Runs jobs: the part of `Engine` that table services and index builds need."""
 

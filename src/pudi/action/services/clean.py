@@ -26,8 +26,8 @@ from pudi.task import FileJob
 from pudi.task.delete_files import DeleteFiles
 from pudi.timeline import Timeline
 
-_FILES = 1000
-"""Files that one job deletes."""
+_FILES = 100
+"""Files that one job deletes at least, where there are so many."""
 _SUFFIX = "002"
 """Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
 
@@ -94,7 +94,8 @@ class Clean(PlannedService):
                 table=meta.storage.root,
                 path=path,
             )
-        return _Run(target, requested.requested, lease.timeline, plan, names, began_ms)
+        parallelism = target.options[CleanOptions.parallelism]
+        return _Run(target, requested.requested, lease.timeline, plan, names, began_ms, parallelism)
 
 
 def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:
@@ -134,6 +135,7 @@ class _Run(PlainRun):
         plan: the plan.
         names: the names of its files, by partition path.
         began_ms: when the run began, in milliseconds since the epoch.
+        parallelism: number of jobs at most.
     """
 
     target: ServiceTarget
@@ -142,6 +144,7 @@ class _Run(PlainRun):
     plan: CleanPlan
     names: dict[str, tuple[str, ...]]
     began_ms: int
+    parallelism: int
 
     @property
     def operations(self) -> Sequence[CompactionOperation]:
@@ -154,10 +157,11 @@ class _Run(PlainRun):
         return RemovedFiles(self.names)
 
     def jobs(self) -> Sequence[FileJob]:
-        """The deletions."""
+        """The deletions: equal shares of all files, so that no job has a large partition for itself."""
         paths = [f"{p}/{name}" if p else name for p, names in self.names.items() for name in names]
-        starts = range(0, len(paths), _FILES)
-        return [DeleteFiles(number, tuple(paths[start : start + _FILES])) for number, start in enumerate(starts)]
+        count = min(self.parallelism, -(-len(paths) // _FILES))
+        ends = [len(paths) * number // count for number in range(count + 1)] if count else []
+        return [DeleteFiles(number, tuple(paths[slice(*ends[number : number + 2])])) for number in range(count)]
 
     def verify(self, now: Timeline) -> None:
         """Nothing can contradict it: commits never name files that a plan deletes."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
+from pudi.context.executor import WAITING
 from pudi.context.progress import advance
 from pudi.engine.local.merging import MergedRows, merge_rows, source_of
 from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, take_rows, to_arrow
@@ -24,7 +25,7 @@ from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
-from pudi.task.engine import InputSpec
+from pudi.task.engine import InputSpec, Waiting
 from pudi.task.global_index import tag_global
 from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
 from pudi.task.write import LEAVING
@@ -181,7 +182,15 @@ class LocalEngine:
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs; see `pudi.task.engine.Engine`."""
-        return self._map(storage, lambda job: job.run(storage, 0), jobs)
+        waiting = all(isinstance(job, Waiting) for job in jobs)
+        limit = max(self.threads, WAITING) if waiting else self.threads
+        return self._map(storage, lambda job: job.run(storage, 0), jobs, limit)
 
-    def _map(self, storage: Storage, function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
-        return executor_of(storage).map(function, items, limit=self.threads, report=advance)
+    def _map(
+        self,
+        storage: Storage,
+        function: Callable[[_Item], _Answer],
+        items: Iterable[_Item],
+        limit: int | None = None,
+    ) -> list[_Answer]:
+        return executor_of(storage).map(function, items, limit=limit or self.threads, report=advance)
