@@ -64,4 +64,8 @@ def bind_one(value: object, rows: pa.Schema, field: pa.Field, root: str) -> Expr
         expr = value if isinstance(value, Expr) else parse(value) if isinstance(value, str) else constant(value)
         return bind_value(expr, rows, field.type)
     except PudiError as error:
-        raise type(error)(f"the new value of column {field.name!r}: {outside_where(error)}", table=root) from error
+        meant = isinstance(value, str) and value.isidentifier() and pa.types.is_string(field.type)
+        hint = f"; the text {value} is written \"'{value}'\"" if meant else ""
+        raise type(error)(
+            f"the new value of column {field.name!r}: {outside_where(error)}{hint}", table=root
+        ) from error

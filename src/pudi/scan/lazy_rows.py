@@ -27,7 +27,15 @@ class LazyRows:
         return self.to_batches().read_all()
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame; raises as `to_batches`."""
+        """The rows as a pandas DataFrame; raises as `to_batches`.
+
+        Raises:
+            SetupError: pandas isn't installed.
+        """
+        try:
+            import pandas  # noqa: F401, PLC0415 - optional, and pyarrow's own error doesn't say how to install it
+        except ImportError:
+            raise SetupError("to_pandas needs pandas: pip install 'pudi[pandas]'") from None
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:

@@ -158,4 +158,5 @@ class Scan(LazyRows):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Scan({self._plan.table}, columns={list(self.schema.names)})"
+        where = "" if self._plan.where is None else f", where={str(self._plan.where)!r}"
+        return f"Scan({self._plan.table}, columns={list(self.schema.names)}{where})"

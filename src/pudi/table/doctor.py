@@ -11,7 +11,7 @@ from pudi.action.orphans import find_orphans
 from pudi.action.services.clustering_gain import LayoutStats, last_clustering
 from pudi.action.upgrade_intent import read_intent
 from pudi.concurrency import Liveness
-from pudi.config import MetadataOptions, Options, WriteOptions
+from pudi.config import CleanOptions, MetadataOptions, Options, WriteOptions
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
@@ -281,8 +281,8 @@ def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
     if files.older_bytes > files.base_bytes + files.log_bytes:
         yield Advice(
             Level.HINT,
-            f"{files.older_files} files of older slices take {files.older_bytes / _MIB:,.0f} MiB, more than the newest "
-            "ones: run pudi clean, or retain fewer commits",
+            f"{files.older_files} files of older slices, for time travel, take more bytes than the newest ones: to "
+            f"keep less, retain fewer commits ({CleanOptions.commits_retained}) and run pudi clean",
         )
 
 

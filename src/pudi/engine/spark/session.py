@@ -83,8 +83,11 @@ def check_session(spark: Any) -> None:
     """Refuse a session of a Spark that is too old.
 
     Raises:
+        InvalidArgumentError: it's no session.
         SetupError: it's older than 3.5.
     """
+    if not hasattr(spark, "version"):
+        raise InvalidArgumentError(f"spark must be a SparkSession, not {type(spark).__name__}")
     check_version(str(spark.version), "the session's Spark")
 
 
@@ -279,8 +282,9 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
     missing = re.search(r"No module named '(pudi|pyarrow|obstore|numpy|fastavro|sqlglot|psutil)[.']?", text)
     if missing:
         return SetupError(
-            f"Spark's workers have no Python package {missing[1]}: install pudi on every node, or ship it with "
-            "spark.archives (venv-pack) and PYSPARK_PYTHON",
+            f"Spark's workers have no Python package {missing[1]}: they run PYSPARK_PYTHON, or the first python3 on "
+            f"PATH. On one machine set PYSPARK_PYTHON={sys.executable} before the session starts (or activate the "
+            "environment); on a cluster install pudi on every node, or ship it with spark.archives (venv-pack)",
             table=table,
         )
     other = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
