@@ -45,7 +45,14 @@ from pudi.action.write_recipe import (
     take_nothing,
 )
 from pudi.action.write_rule import rule_of
-from pudi.action.write_settings import change_logging, combines, file_options, next_schema, writable_schema
+from pudi.action.write_settings import (
+    change_logging,
+    combines,
+    event_time_column,
+    file_options,
+    next_schema,
+    writable_schema,
+)
 from pudi.concurrency import ConflictCheck
 from pudi.config import (
     ArchiveOptions,
@@ -144,6 +151,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     if write.recipe.evolves:
         after = next_schema(write.schema_seen.text, records.schema, meta.config.name, write.table)
         write = replace(write, schema_after=after)
+    event_time_column(meta, write.options, without_meta_fields(avro_to_arrow(write.schema_after)))
     if bulk and uncounted(timeline):
         try:
             return _commit(write, Placement(records, None, write.index), failed)
@@ -249,4 +257,5 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         deleted=merging_of_deletes(meta, write.timeline, write.operation),
         staging=tuple(staging),
         changes=change_logging(meta, options, write.schema_after),
+        event_time=event_time_column(meta, options, columns),
     )

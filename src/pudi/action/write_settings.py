@@ -10,16 +10,18 @@ import pyarrow as pa
 from pudi.action.kinds.bloom_filters import maintains_bloom_filters
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import closed_groups
-from pudi.config import WriteOptions
-from pudi.errors import NotSupportedError
+from pudi.config import WriteOptions, merge_semantics
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileOptions, HFileOptions, ParquetOptions
 from pudi.format import BloomOptions
 from pudi.format.change_data import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
+from pudi.merge import MergeMode
 from pudi.plan import LogOptions, Operation
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
+from pudi.task.event_time import is_event_time
 from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -134,6 +136,33 @@ def change_logging(meta: MetaClient, options: WriteOptions, schema_json: str) ->
         return None
     mode = LoggingMode(meta.config.cdc_logging_mode)
     return ChangeLogging(mode, change_record_schema(schema_json, mode), options.log_block_max_size)
+
+
+def event_time_column(meta: MetaClient, options: WriteOptions, columns: pa.Schema) -> str | None:
+    """Return the column whose range goes into the statistics of written files; None where it isn't tracked.
+
+    Hudi tracks event times only in tables with event-time ordering (HoodieWriteHandle).
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        columns: the table's columns after the write.
+
+    Raises:
+        InvalidArgumentError: there is no such column, or it's of a type that holds no event times.
+    """
+    name = options.event_time_field
+    if not options.tracks_event_time or name is None:
+        return None
+    if merge_semantics(meta.config).mode != MergeMode.EVENT_TIME.value:
+        return None
+    if name not in columns.names or not is_event_time(columns.field(name).type):
+        found = f"it is of type {columns.field(name).type}" if name in columns.names else "there is no such column"
+        raise InvalidArgumentError(
+            f"{WriteOptions.event_time_field}={name}: {found}; name a column of timestamps, integers or text",
+            table=meta.storage.root,
+        )
+    return name
 
 
 def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_bytes: float | None) -> Sizing:

@@ -136,5 +136,7 @@ def _more(entry: HistoryEntry) -> str:
     said = [state, entry.problem, entry.note]
     if entry.files_replaced:
         said.append(f"{entry.files_replaced:,} file groups replaced")
+    if entry.min_event_time is not None and entry.max_event_time is not None:
+        said.append(f"event time {time(entry.min_event_time)} to {time(entry.max_event_time)}")
     said += [f"{key}={value}" for key, value in entry.extra_metadata.items()]
     return "; ".join(text for text in said if text)

@@ -35,7 +35,6 @@ _ADVICE: dict[str, str] = {
     "compaction.schedule.enabled": "use hoodie.compact.schedule.inline",
     "compaction.tasks": _SPREAD,
     "compaction.timeout.seconds": "leave it out: whoever finds a runner without a heartbeat takes its plan over",
-    "eventtime.field": "use hoodie.payload.event.time.field",
     "hive_sync.*": _NO_SYNC,
     "index.bootstrap.enabled": _NO_STATE,
     "index.global.enabled": "use one of the global types of hoodie.index.type",

@@ -43,7 +43,6 @@ _SERVICES = (
 )
 
 _MERGING = (
-    _harmless(key="hoodie.payload.event.time.field", doc="Event time of a commit's statistics."),
     _harmless(
         key="hoodie.payload.ordering.field",
         doc="Ordering field of old releases; pudi uses the table's ordering fields.",
@@ -58,7 +57,6 @@ _MERGING = (
         ),
         instead=_NO_CODE,
     ),
-    _lacking_flag(key="hoodie.write.track.event.time.watermark", doc="Event time in commit metadata."),
     _lacking(key="hoodie.write.partial.update.schema", doc="Schema of partial updates.", default=""),
 )
 

@@ -301,6 +301,18 @@ class WriteOptions(IndexOptions):
         default=5 * 60 * 1000,
         minimum=0,
     )
+    tracks_event_time = _option(
+        "hoodie.write.track.event.time.watermark",
+        "Whether commits state the least and the greatest event time of the written records, in tables with event-time "
+        "ordering; `Table.history` shows it, and metrics of latency and freshness need it.",
+        default=False,
+    )
+    event_time_field = _option(
+        "hoodie.payload.event.time.field",
+        "The column of event times: timestamps, or numbers or text of 10 digits (seconds since the epoch) or 13 "
+        "(milliseconds). Other values don't count.",
+        job_keys=("eventtime.field",),
+    )
     heartbeat_interval_ms = _option(
         "hoodie.client.heartbeat.interval_in_ms",
         "Milliseconds between two heartbeats of a writer.",

@@ -6,7 +6,7 @@ Source: TimelineMetadataUtils.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -73,6 +73,10 @@ class WriteStat:
     temp_path: str | None = None
     num_updates: int = 0
     column_stats: pa.Table | None = field(default=None, compare=False, repr=False, metadata={"stored": False})
+
+    def with_event_times(self, least: int, greatest: int) -> WriteStat:
+        """Return it with the range of its records' event times, in milliseconds."""
+        return replace(self, min_event_time=least, max_event_time=greatest)
 
     @property
     def paths(self) -> tuple[str, ...]:

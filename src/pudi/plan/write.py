@@ -94,6 +94,7 @@ class WriteSpec:
             have no ordering value.
         staging: how tasks stage the entries of indexes with the files that they write.
         changes: how changes of base files are logged; None in a table that logs none.
+        event_time: the column whose range goes into the statistics of each file; None for none.
     """
 
     instant: str
@@ -116,6 +117,7 @@ class WriteSpec:
     deleted: Merging | None = None
     staging: tuple[EntryStaging, ...] = ()
     changes: ChangeLogging | None = None
+    event_time: str | None = None
 
     @property
     def meets_by_key(self) -> bool:

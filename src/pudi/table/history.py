@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pudi.action import CommitResult, MetaClient
@@ -54,6 +54,8 @@ class HistoryEntry:
         files_deleted: data files that a clean, rollback or restore deleted.
         files_replaced: file groups that it took out of the table.
         bytes_written: bytes of the written files.
+        min_event_time: the least event time of the written records, in UTC, where the writer tracks it.
+        max_event_time: the greatest.
         note: more of it as a text: what a rollback undid, who made a savepoint and why, what a pending plan is about.
         extra_metadata: what the writer added to the commit, without the schema: who wrote, checkpoints.
         archived: whether it's in the archive.
@@ -75,6 +77,8 @@ class HistoryEntry:
     files_deleted: int | None = None
     files_replaced: int | None = None
     bytes_written: int | None = None
+    min_event_time: datetime | None = None
+    max_event_time: datetime | None = None
     note: str = ""
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     archived: bool = False
@@ -82,9 +86,8 @@ class HistoryEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as values that JSON has; times as ISO text."""
-        texts = {name: None if at is None else at.isoformat(timespec="milliseconds")
-                 for name, at in (("requested", self.requested), ("completed", self.completed))}  # fmt: skip
-        return asdict(self) | texts
+        times = {name: value for name, value in asdict(self).items() if isinstance(value, datetime)}
+        return asdict(self) | {name: at.isoformat(timespec="milliseconds") for name, at in times.items()}
 
 
 def history(meta: MetaClient, limit: int | None = None, *, archived: bool = False) -> list[HistoryEntry]:
@@ -203,8 +206,18 @@ def _of_write(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
         "files_written": done.files_written,
         "files_replaced": done.files_replaced,
         "bytes_written": done.bytes_written,
+        **_event_times(metadata),
         "extra_metadata": {key: text for key, text in metadata.extra_metadata.items() if key not in _SCHEMAS},
     }
+
+
+def _event_times(metadata: CommitMetadata) -> dict[str, datetime]:
+    stats = [stat for group in metadata.partition_to_write_stats.values() for stat in group]
+    least = [stat.min_event_time for stat in stats if stat.min_event_time is not None]
+    greatest = [stat.max_event_time for stat in stats if stat.max_event_time is not None]
+    found = {"min_event_time": min(least, default=None), "max_event_time": max(greatest, default=None)}
+    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return {name: epoch + timedelta(milliseconds=millis) for name, millis in found.items() if millis is not None}
 
 
 def _of_record(table: str | None, instant: Instant, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, add_meta_fields, conform_read, evolved_text
 from pudi.task.append import LogAppender
+from pudi.task.event_time import with_event_times
 from pudi.task.read import SliceReader
 from pudi.task.stored_order import not_in_base
 from pudi.task.write import FileResult, SliceWriter
@@ -72,7 +73,9 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         inserted=np.empty(0, dtype=np.int64),
         deleted=int(np.count_nonzero(~keep)),
     )
-    return writer.replace(old, rows, merged, task.base)
+    result = writer.replace(old, rows, merged, task.base)
+    stats = with_event_times(result.stats, rows, spec.event_time)
+    return FileResult.of(task.number, result.received, stats, result.staged)
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:
@@ -98,7 +101,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
     kept, dropped = rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
     appended = appender.append(kept, dropped, unconditional=np.zeros(dropped.num_rows, dtype=bool))
-    return FileResult.of(task.number, 0, appended.stats, appended.staged)
+    return FileResult.of(task.number, 0, with_event_times(appended.stats, rows, spec.event_time), appended.staged)
 
 
 def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:

@@ -31,6 +31,7 @@ from pudi.schema import (
 )
 from pudi.task.append import Appended, LogAppender
 from pudi.task.change_log import changes_of, write_changes
+from pudi.task.event_time import with_event_times
 from pudi.task.file_stats import columns_of_base, stats_of_base
 from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
@@ -92,7 +93,8 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
         rows = rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)
     if task.append is not None:
         appended = _append(storage, spec, task, rows, token)
-        return FileResult.of(task.number, received, appended.stats, appended.staged)
+        stats = with_event_times(appended.stats, rows, spec.event_time)
+        return FileResult.of(task.number, received, stats, appended.staged)
     rows = _combined(spec, task, _leaving_deleted(rows))
     if not spec.operation.looks_up or task.base is None:
         rows = rows.filter(pa.array(~spec.rule.deletes(rows))) if spec.rule.marks_deletes(rows) else rows
@@ -101,7 +103,7 @@ def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table
     name = spec.files.name(task.file_id, token, spec.instant)
     writer = SliceWriter(storage, spec, task, name)
     result = writer.create(rows) if task.base is None else writer.rewrite(rows, task.base)
-    return replace(result, received=received)
+    return FileResult.of(task.number, received, with_event_times(result.stats, rows, spec.event_time), result.staged)
 
 
 def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> Appended:
