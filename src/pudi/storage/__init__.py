@@ -21,12 +21,11 @@ from pudi.storage.capability import (
     stamp,
     tries_alone,
 )
-from pudi.storage.failure import system_error
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind
-from pudi.storage.objects import ObjectStorage
 from pudi.storage.retry import RetryPolicy
+from pudi.storage.system_failure import system_error
 from pudi.storage.temporary import temporary_errors, temporary_file
 from pudi.storage.wrapper import CountingStorage, StorageWrapper, UnsyncedStorage, synced
 
@@ -36,7 +35,6 @@ __all__ = [
     "InputFile",
     "LocalFiles",
     "LocalStorage",
-    "ObjectStorage",
     "RangedFile",
     "Replaces",
     "RetryPolicy",

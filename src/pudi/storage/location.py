@@ -6,14 +6,20 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from pudi.context import Context, Storage
+from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.storage.local import LocalStorage
-from pudi.storage.memory import open_memory
-from pudi.storage.objects import ObjectStorage
 from pudi.storage.path import check_prefix
 from pudi.storage.stores import AZURE, KINDS, Place, open_store
+
+if TYPE_CHECKING:
+    from pudi.storage import memory, objects
+else:  # obstore takes long to load, which tables on a local disk can do without
+    memory = lazy_module("pudi.storage.memory")
+    objects = lazy_module("pudi.storage.objects")
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _SCHEMES = {
@@ -112,7 +118,7 @@ def open_storage(
         if not name:
             raise InvalidArgumentError(f"{root!r} names no store", table=root)
         check_prefix(prefix, root)
-        return open_memory(root, name, prefix, context)
+        return memory.open_memory(root, name, prefix, context)
     return _open_objects(place_of(root), dict(storage_options or {}), context)
 
 
@@ -135,11 +141,11 @@ def _split(root: str) -> tuple[str, str]:
     return scheme, found[2]
 
 
-def _open_objects(place: Place, options: dict[str, str], context: Context | None) -> ObjectStorage:
-    reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]] = (_reopen, (place, options))
+def _open_objects(place: Place, options: dict[str, str], context: Context | None) -> objects.ObjectStorage:
+    reopen: tuple[Callable[..., objects.ObjectStorage], tuple[object, ...]] = (_reopen, (place, options))
     store = open_store(place, options)
-    return ObjectStorage(place.root, store, place.prefix, reopen, context, options=options, kind=place.kind)
+    return objects.ObjectStorage(place.root, store, place.prefix, reopen, context, options=options, kind=place.kind)
 
 
-def _reopen(place: Place, options: dict[str, str]) -> ObjectStorage:
+def _reopen(place: Place, options: dict[str, str]) -> objects.ObjectStorage:
     return _open_objects(place, options, None)

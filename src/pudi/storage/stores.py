@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from obstore.store import AzureStore, GCSStore, S3Store
-
+from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
-from pudi.storage.failure import SILENT, translate
 
-if TYPE_CHECKING:  # obstore has these for type checkers only
-    from obstore import UpdateVersion
+if TYPE_CHECKING:
+    from obstore import UpdateVersion, store
     from obstore.store import ObjectStore
+
+    from pudi.storage import failure
+else:
+    store = lazy_module("obstore.store")
+    failure = lazy_module("pudi.storage.failure")
 
 _TIMEOUT = timedelta(seconds=300)
 """Of one request, upload of a base file included; obstore's own 30 s would cut slow uploads off."""
@@ -124,15 +127,15 @@ def open_store(place: Place, options: Mapping[str, str]) -> ObjectStore:
             client[name] = value
         else:
             config[key.lower()] = value
-    make: Any = {S3: S3Store, AZURE: AzureStore, GCS: GCSStore}[kind]
+    make: Any = {S3: store.S3Store, AZURE: store.AzureStore, GCS: store.GCSStore}[kind]
     try:
-        store: ObjectStore = make(
+        opened: ObjectStore = make(
             place.container, config=config, client_options=client, retry_config={"max_retries": 0}
         )
-    except SILENT as error:
-        found = translate(error, place.root, "")
+    except failure.SILENT as error:
+        found = failure.translate(error, place.root, "")
         raise InvalidArgumentError(f"the storage options don't work: {found.message}", table=place.root) from error
-    return store
+    return opened
 
 
 def _account_options(place: Place, options: Mapping[str, str]) -> dict[str, str]:
