@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,11 @@ def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
     assert "pudi.engine.local" not in modules
 
 
+def test_a_write_task_on_a_local_disk_loads_no_stores_and_no_expressions() -> None:
+    modules = loaded("import pudi.engine.spark.tasks, pudi.storage; pudi.storage.open_storage('/')")
+    assert modules.isdisjoint({"obstore", "pudi.expr", "pudi.plan.read", "pudi.metadata.table"})
+
+
 def test_a_write_without_hooks_loads_none(tmp_path: Path) -> None:
     modules = loaded(
         "import pudi, pyarrow as pa\n"
@@ -93,6 +99,14 @@ def test_public_names_are_there_and_no_others() -> None:
     assert "pudi.spark" in loaded(listed)
     loaded("from pudi import *; Table, create, spark.write")
     loaded("import pudi; assert not hasattr(pudi, 'Tabel')")
+
+
+@pytest.mark.parametrize("package", ["plan", "task", "metadata"])
+def test_names_that_load_at_first_use_are_there(package: str) -> None:
+    module = importlib.import_module(f"pudi.{package}")
+    assert set(module.__all__) == set(module._SOURCES)
+    for name, source in module._SOURCES.items():
+        assert getattr(module, name) is getattr(importlib.import_module(source), name)
 
 
 def test_a_lazy_module_is_the_module() -> None:

@@ -1,25 +1,32 @@
 """What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
 
-from pudi.plan.append import Append, LogOptions
-from pudi.plan.buckets import place_buckets
-from pudi.plan.change import Change
-from pudi.plan.merge import MergeJoin
-from pudi.plan.merging import Merging
-from pudi.plan.read import ReadPlan, plan_read
-from pudi.plan.skipping import IndexSource, skip_slices
-from pudi.plan.write import (
-    FileTask,
-    InsertRoute,
-    Operation,
-    PartitionTask,
-    SortMode,
-    WholeLimits,
-    WritePlan,
-    WriteProfile,
-    WriteSpec,
-    place,
-    whole_partitions,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pudi.context.lazy import load_export
+
+if TYPE_CHECKING:
+    from pudi.plan.append import Append, LogOptions
+    from pudi.plan.buckets import place_buckets
+    from pudi.plan.change import Change
+    from pudi.plan.merge import MergeJoin
+    from pudi.plan.merging import Merging
+    from pudi.plan.read import ReadPlan, plan_read
+    from pudi.plan.skipping import IndexSource, skip_slices
+    from pudi.plan.write import (
+        FileTask,
+        InsertRoute,
+        Operation,
+        PartitionTask,
+        SortMode,
+        WholeLimits,
+        WritePlan,
+        WriteProfile,
+        WriteSpec,
+        place,
+        whole_partitions,
+    )
 
 __all__ = [
     "Append",
@@ -44,3 +51,32 @@ __all__ = [
     "skip_slices",
     "whole_partitions",
 ]
+
+_SOURCES = {
+    "Append": "pudi.plan.append",
+    "Change": "pudi.plan.change",
+    "FileTask": "pudi.plan.write",
+    "IndexSource": "pudi.plan.skipping",
+    "InsertRoute": "pudi.plan.write",
+    "LogOptions": "pudi.plan.append",
+    "MergeJoin": "pudi.plan.merge",
+    "Merging": "pudi.plan.merging",
+    "Operation": "pudi.plan.write",
+    "PartitionTask": "pudi.plan.write",
+    "ReadPlan": "pudi.plan.read",
+    "SortMode": "pudi.plan.write",
+    "WholeLimits": "pudi.plan.write",
+    "WritePlan": "pudi.plan.write",
+    "WriteProfile": "pudi.plan.write",
+    "WriteSpec": "pudi.plan.write",
+    "place": "pudi.plan.write",
+    "place_buckets": "pudi.plan.buckets",
+    "plan_read": "pudi.plan.read",
+    "skip_slices": "pudi.plan.skipping",
+    "whole_partitions": "pudi.plan.write",
+}
+"""The module of each name: a Spark worker loads only what its tasks use."""
+
+
+def __getattr__(name: str) -> Any:
+    return load_export(__name__, _SOURCES, name)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pudi.expr import Expr
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format.change_data import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator
 from pudi.schema import without_meta_fields
 from pudi.schema.internal import SchemaHistory
+
+if TYPE_CHECKING:  # a write task needs its changes, and no expressions
+    from pudi.expr import Expr
 
 
 class ChangeCase(str, Enum):

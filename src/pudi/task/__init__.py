@@ -1,9 +1,16 @@
 """The work on one file group: functions with Arrow data in and statistics out, and the protocol of engines."""
 
-from pudi.task.engine import Engine, FileJob, InputSpec, JobRunner, KeyedInput, Tagged
-from pudi.task.read import SliceReader
-from pudi.task.tag import KeyLookup, KeySearch, key_finder
-from pudi.task.write import FileResult, write_file
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pudi.context.lazy import load_export
+
+if TYPE_CHECKING:
+    from pudi.task.engine import Engine, FileJob, InputSpec, JobRunner, KeyedInput, Tagged
+    from pudi.task.read import SliceReader
+    from pudi.task.tag import KeyLookup, KeySearch, key_finder
+    from pudi.task.write import FileResult, write_file
 
 __all__ = [
     "Engine",
@@ -19,3 +26,23 @@ __all__ = [
     "key_finder",
     "write_file",
 ]
+
+_SOURCES = {
+    "Engine": "pudi.task.engine",
+    "FileJob": "pudi.task.engine",
+    "FileResult": "pudi.task.write",
+    "InputSpec": "pudi.task.engine",
+    "JobRunner": "pudi.task.engine",
+    "KeyLookup": "pudi.task.tag",
+    "KeySearch": "pudi.task.tag",
+    "KeyedInput": "pudi.task.engine",
+    "SliceReader": "pudi.task.read",
+    "Tagged": "pudi.task.engine",
+    "key_finder": "pudi.task.tag",
+    "write_file": "pudi.task.write",
+}
+"""The module of each name: a Spark worker loads only what its tasks use."""
+
+
+def __getattr__(name: str) -> Any:
+    return load_export(__name__, _SOURCES, name)
