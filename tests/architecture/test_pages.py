@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+import pudi.testing
 from support.guides import DOCS, run_page
 
 pytestmark = pytest.mark.metadata_by_default
@@ -66,3 +67,13 @@ def test_the_page_of_limits_names_the_procedures_without_a_verb() -> None:
 
     listed = (DOCS / "limits.md").read_text(encoding="utf-8").partition("### Procedures without a verb")[2]
     assert set(re.findall(r"`(\w+)`", listed.partition("## Ingestion")[0])) == WITHOUT
+
+
+def test_the_reference_has_every_public_name() -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    names = [f"pudi.{name}" for name in pudi.__all__ if name not in {"__version__", "ingest", "spark"}]
+    names += [f"pudi.Table.{name}" for name in dir(pudi.Table) if not name.startswith("_")]
+    for module in (pudi.spark, pudi.ingest, pudi.testing):
+        names += [f"{module.__name__}.{name}" for name in module.__all__]
+    errors = [name for name in names if name.endswith("Error")]
+    assert [n for n in names if n not in errors and not re.search(rf"^::: {n}$", pages, re.MULTILINE)] == []
