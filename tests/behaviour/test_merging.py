@@ -13,10 +13,11 @@ import pytest
 
 import pudi
 from pudi.action.properties import read_properties
+from pudi.config import merging
 from pudi.context import Context
 from pudi.merge import mergers
 from pudi.storage import open_storage
-from support.engines import Engine, SparkEngine
+from support.engines import Engine, LocalEngine, SparkEngine
 from support.rows import Row
 
 MODELS = "org.apache.hudi.common.model."
@@ -59,6 +60,9 @@ class Broken(pudi.RecordMerger):
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(mergers, "_REGISTERED", {})
+    monkeypatch.setattr(mergers, "_FOR_PAYLOADS", {})
+    monkeypatch.setattr(merging, "_registered_payloads", set())
+    monkeypatch.setattr(merging, "_registered_mergers", set())
     if "spark" in request.node.name:  # as if the mergers were of the script that is run: workers can't import tests
         from pyspark import cloudpickle
 
@@ -174,6 +178,52 @@ def test_a_merger_of_the_user_s(engine: Engine, tmp_path: Path, verb: str) -> No
     assert sorted(held.values()) == ["k1", "k2"]  # below the least bid
     held.write("delete", one(2, 1, None, None))
     assert sorted(held.values()) == ["k1"]
+
+
+BIDS = "com.acme.HighestBidPayload"
+MERGERS = "hoodie.write.record.merge.custom.implementation.classes"
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_merger_stands_for_a_payload_class(engine: Engine, tmp_path: Path, version: int, table_type: str) -> None:
+    least = {"hoodie.record.merge.property.least": "2"}
+    options = {**least, "hoodie.datasource.write.payload.class": BIDS, "hoodie.write.table.version": str(version)}
+    arguments: dict[str, Any] = {"record_key": "id", "ordering": "ts", "table_type": table_type, "options": options}
+    with pytest.raises(pudi.NotSupportedError, match=rf"payload class {BIDS} is not known .*register_merger"):
+        pudi.create(tmp_path / "t", SCHEMA, **arguments)
+    pudi.register_merger(KeepHighestBid(), payload_class=BIDS)
+    table = pudi.create(tmp_path / "t", SCHEMA, **arguments)
+    table.upsert(engine.frame(rows(one(1, 5, "a", 7), one(2, 5, "b", 7), one(1, 5, "c", 9))))
+    table.upsert(engine.frame(rows(one(1, 9, "e", 8), one(2, 1, "f", 8))))
+    found = {row["id"]: (row["name"], row["bid"]) for row in engine.read(table.scan())}
+    assert found == {"k1": ("c", 9), "k2": ("f", 8)}
+    assert table.config.compaction_payload_class == BIDS
+    merging._registered_payloads.clear()
+    mergers._FOR_PAYLOADS.clear()
+    with pytest.raises(pudi.NotSupportedError, match=rf"{BIDS}.*register a pudi.RecordMerger"):
+        pudi.Table(tmp_path / "t").upsert(engine.frame(rows(one(1, 9, "e", 8))))
+
+
+def test_payload_classes_that_pudi_has_take_no_merger() -> None:
+    with pytest.raises(pudi.InvalidArgumentError, match="pudi has the rule of this class itself"):
+        pudi.register_merger(KeepHighestBid(), payload_class=f"{MODELS}AWSDmsAvroPayload")
+    with pytest.raises(pudi.InvalidArgumentError, match="give the full name"):
+        pudi.register_merger(KeepHighestBid(), payload_class=" ")
+
+
+def test_mergers_named_by_an_option(tmp_path: Path) -> None:
+    held = Held(LocalEngine(), tmp_path / "t")
+    own = f"{KeepHighestBid.__module__}.{KeepHighestBid.__qualname__}"
+    stock = "org.apache.hudi.DefaultSparkRecordMerger,org.apache.hudi.common.model.HoodieAvroRecordMerger"
+    held.write("upsert", one(1, 5, "a", 7), **{MERGERS: stock})
+    for named in (own, "com.acme.Merger", f"{stock},os.system"):
+        with pytest.raises(pudi.NotSupportedError, match="never loaded by name"):
+            held.write("upsert", one(1, 6, "b", 7), **{MERGERS: named})
+    pudi.register_merger(KeepHighestBid())
+    held.write("upsert", one(1, 6, "b", 7), **{MERGERS: f"{stock}, {own}"})
+    assert held.values() == {"k1": (6, "b", 7, None)}
 
 
 @pytest.mark.parametrize("index", ["BLOOM", "BUCKET"])

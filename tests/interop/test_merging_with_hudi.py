@@ -170,3 +170,37 @@ def test_hudi_reads_what_a_merger_made(spark: Any, tmp_path: Path, version: int)
     mine = LocalEngine().read(table.scan())
     assert sorted((each["id"], each["a"]) for each in mine) == [("k1", "aaa"), ("k2", "bb")]
     assert_same(hudi.snapshot(), mine, about="read by Hudi")
+
+
+class Lowest(pudi.RecordMerger):
+    """What ReverseOrderHoodieRecordPayload does: the lower ordering value stands."""
+
+    strategy_id = "0b3e8a80-5a7e-4d0c-8a1c-6e9d2f10aa02"
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: pudi.MergeContext) -> pa.RecordBatch:
+        [name] = context.ordering_fields
+        stays = pc.less(older[name], newer[name])
+        columns = [pc.if_else(stays, old, new) for old, new in zip(older.columns, newer.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=older.schema)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("version", "kind"), [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")])
+def test_a_payload_class_and_its_merger_in_turns(spark: Any, tmp_path: Path, version: int, kind: str) -> None:
+    """A class that pudi has no rule for, with a merger that stands for it."""
+    pudi.register_merger(Lowest(), payload_class=f"{MODELS}ReverseOrderHoodieRecordPayload")
+    job = options("ReverseOrderHoodieRecordPayload", version)
+    job |= {"hoodie.datasource.write.table.type": "MERGE_ON_READ"} if kind == "mor" else {}
+    hudi = HudiTable(spark, tmp_path / "t", job | {"hoodie.compact.inline": "false"})
+    hudi.write("upsert", batch(*(row(f"k{n}", 50, "first", n) for n in range(6))))
+    mine = pudi.Table(hudi.path)
+    mine.upsert(batch(row("k0", 40, "pudi", 0), row("k1", 60, "late", 1), row("k6", 50, "pudi", 6)))
+    hudi.write("upsert", batch(row("k2", 40, "Hudi", 2), row("k3", 60, "late", 3), row("k6", 30, "Hudi", 6)))
+    mine.upsert(batch(row("k4", 45, "b", 4), row("k4", 41, "pudi", 4), row("k4", 44, "c", 4)))
+    names = {"k0": "pudi", "k1": "first", "k2": "Hudi", "k3": "first", "k4": "pudi", "k5": "first", "k6": "Hudi"}
+    found = LocalEngine().read(mine.scan())
+    assert {each["id"]: each["a"] for each in found} == names
+    assert_same(hudi.snapshot(), found, about="read by Hudi")
+    if kind == "mor":
+        assert mine.compact() is not None
+        assert_same(hudi.snapshot(), LocalEngine().read(mine.scan()), about="compacted by pudi")

@@ -18,7 +18,7 @@ from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, ValidatorOp
 from pudi.config.index_options import IndexOptions
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
-from pudi.config.merging import is_own_strategy
+from pudi.config.merging import is_own_strategy, note_registered, payload
 from pudi.config.metadata import (
     check_metadata_kept,
     column_stats_by_default,
@@ -94,8 +94,10 @@ __all__ = [
     "metadata_switched_off",
     "metadata_wanted",
     "names_in",
+    "note_registered",
     "option",
     "options_page",
+    "payload",
     "resolve",
     "resolve_only",
     "spelled",

@@ -128,8 +128,9 @@ _WRITE_LIMITS = (
 _MERGE_LIMITS = (
     _Limit(
         TableConfig.compaction_payload_class,
-        lambda config: merge_semantics(config).payload_class is None,
-        f"the class is not known here, and none is loaded by name; {_WITH_HUDI}",
+        lambda config: not merge_semantics(config).lacks_merger,
+        "the class is not known here, and none is loaded by name; register a pudi.RecordMerger that does the same: "
+        f"pudi.register_merger(…, payload_class=…); or {_WITH_HUDI}",
         lambda config: config.payload_class,
     ),
     _Limit(
@@ -241,7 +242,9 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
 
     Raises:
         InvalidArgumentError: one differs; the message names both values.
+        NotSupportedError: the options name a merger that isn't registered.
     """
+    _check_mergers(options, table)
     for key, value in options.of_scope(Scope.TABLE).items():
         if key == TableConfig.version.key and options[WriteOptions.auto_upgrade] and int(str(value)) > config.version:
             continue  # the next write brings the table there
@@ -252,6 +255,18 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
                 + (_UPGRADE if key == TableConfig.version.key else "it is fixed when the table is made"),
                 table=table,
             )
+
+
+def _check_mergers(options: Options, table: str) -> None:
+    named = options.explicit(WriteOptions.merger_classes)
+    unknown = merging.unknown_merger(names_in(str(named or "")))
+    if unknown is not None:
+        raise NotSupportedError(
+            f"option {options.name_of(WriteOptions.merger_classes)} names {unknown}, which isn't one of Hudi's own "
+            "mergers nor registered here: write it as a pudi.RecordMerger, and register it by pudi.register_merger; a "
+            "class is never loaded by name",
+            table=table,
+        )
 
 
 def _hold(limits: Iterable[_Limit], config: TableConfig, table: str, done: str) -> None:

@@ -47,16 +47,6 @@ _MERGING = (
         key="hoodie.payload.ordering.field",
         doc="Ordering field of old releases; pudi uses the table's ordering fields.",
     ),
-    _lacking(
-        key="hoodie.write.record.merge.custom.implementation.classes",
-        doc="Merger classes.",
-        job_keys=(
-            "hoodie.datasource.write.record.merger.impls",
-            "hoodie.datasource.write.merger.impls",
-            "record.merger.impls",
-        ),
-        instead=_NO_CODE,
-    ),
     _lacking(key="hoodie.write.partial.update.schema", doc="Schema of partial updates.", default=""),
 )
 

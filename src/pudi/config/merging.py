@@ -93,6 +93,43 @@ _PLAIN = {name: _PAYLOADS[name].mode for name in list(_PAYLOADS)[:3]}
 """Those that have a merge mode of their own in every version."""
 
 
+_STOCK_MERGERS = frozenset(
+    {
+        "org.apache.hudi.DefaultSparkRecordMerger",
+        "org.apache.hudi.HoodieSparkRecordMerger",
+        "org.apache.hudi.OverwriteWithLatestSparkRecordMerger",
+        "org.apache.hudi.common.model.HoodieAvroRecordMerger",
+        "org.apache.hudi.common.model.HoodiePreCombineAvroRecordMerger",
+        "org.apache.hudi.common.model.OverwriteWithLatestMerger",
+    }
+)
+"""Mergers that come with Hudi: they do what the merge mode says, or the payload class."""
+_registered_payloads: set[str] = set()
+_registered_mergers: set[str] = set()
+
+
+def note_registered(merger: str, payload_class: str | None) -> None:
+    """Let a registered merger be named in options, and tables with its payload class be merged.
+
+    Args:
+        merger: the full name of the merger's class.
+        payload_class: the payload class that it stands for; None for none.
+    """
+    _registered_mergers.add(merger)
+    if payload_class is not None:
+        _registered_payloads.add(payload_class)
+
+
+def has_merger(payload_class: str) -> bool:
+    """Whether a merger was registered that stands for a payload class."""
+    return payload_class in _registered_payloads
+
+
+def unknown_merger(names: Sequence[str]) -> str | None:
+    """The first name that is neither of one of Hudi's own mergers nor of a registered one; None without one."""
+    return next((name for name in names if name not in _STOCK_MERGERS | _registered_mergers), None)
+
+
 def payload(name: str) -> Payload | None:
     """What a payload class does; None for one that isn't known. A class is never loaded by its name."""
     return _PAYLOADS.get(name)
@@ -175,7 +212,7 @@ class RequestedMerging:
             raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
         if version >= 9:
             return self._newest(mode, known)
-        by_payload = mode == CUSTOM and known is not None
+        by_payload = mode == CUSTOM and bool(self.payload)
         stored = {
             TableOptions.compaction_payload_class.key: self.payload or payload_of_mode(mode),
             TableOptions.merge_strategy_id.key: PAYLOAD_BASED if by_payload else self._strategy(mode),
@@ -185,6 +222,11 @@ class RequestedMerging:
     def _newest(self, mode: str, known: Payload | None) -> dict[str, str]:
         if known is not None:
             mode, stored = known.mode, {TableOptions.legacy_payload_class.key: str(self.payload), **known.properties()}
+        elif mode == CUSTOM and self.payload:
+            stored = {
+                TableOptions.compaction_payload_class.key: self.payload,
+                TableOptions.merge_strategy_id.key: PAYLOAD_BASED,
+            }
         elif mode == CUSTOM:
             stored = {TableOptions.merge_strategy_id.key: self._strategy(mode)}
         else:
@@ -192,10 +234,11 @@ class RequestedMerging:
         return {TableOptions.record_merge_mode.key: mode, **stored}
 
     def _check_known(self, version: int) -> None:
-        if self.payload and payload(self.payload) is None:
+        if self.payload and payload(self.payload) is None and not has_merger(self.payload):
             raise NotSupportedError(
                 f"payload class {self.payload} is not known here, and a class is never loaded by name: write a "
-                f"pudi.RecordMerger and give its {TableOptions.merge_strategy_id}"
+                f"pudi.RecordMerger and give its {TableOptions.merge_strategy_id}, or register it for the class: "
+                f"pudi.register_merger(…, payload_class={self.payload!r})"
             )
         identifier = self.strategy_id
         if not identifier or identifier.lower() in _STRATEGY_MODES or (self.payload and identifier == PAYLOAD_BASED):

@@ -19,7 +19,7 @@ class MergeSemantics:
         partial_update: how winners are completed, where they are.
         unavailable: the marker of FILL_UNAVAILABLE.
         strategy_id: for CUSTOM, the id of the merger that is to be registered; None where no merger can be.
-        payload_class: a payload class that pudi doesn't know, which only loading it could tell the rule of.
+        payload_class: a payload class that pudi doesn't know, for which a merger is to be registered.
         batches_by_order: whether versions in one batch are decided by ordering value where the rest isn't.
         deletes_win: whether deletes win regardless of their ordering value.
         binlog: whether the ordering field holds texts `file.position`.
@@ -40,7 +40,12 @@ class MergeSemantics:
     @property
     def is_known(self) -> bool:
         """Whether the rule is one of Hudi's that pudi has, or one that a user may register."""
-        return self.mode != merging.CUSTOM or (self.strategy_id is not None and self.payload_class is None)
+        return self.mode != merging.CUSTOM or self.payload_class is not None or self.strategy_id is not None
+
+    @property
+    def lacks_merger(self) -> bool:
+        """Whether no merger is registered for its payload class."""
+        return self.payload_class is not None and not merging.has_merger(self.payload_class)
 
 
 def merge_semantics(config: TableConfig) -> MergeSemantics:
@@ -57,7 +62,7 @@ def merge_semantics(config: TableConfig) -> MergeSemantics:
     if not by_id and named and merging.mode_of_payload(named) == merging.CUSTOM:
         known = merging.payload(named)
         if known is None:
-            return MergeSemantics(merging.CUSTOM, config.ordering_fields, payload_class=named)
+            return MergeSemantics(merging.CUSTOM, config.ordering_fields, payload_class=named, properties=properties)
         return MergeSemantics(
             known.mode,
             known.older_ordering or config.ordering_fields,

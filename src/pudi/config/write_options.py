@@ -301,6 +301,17 @@ class WriteOptions(IndexOptions):
         default=5 * 60 * 1000,
         minimum=0,
     )
+    merger_classes = _option(
+        "hoodie.write.record.merge.custom.implementation.classes",
+        "Mergers that a writer may use, separated by commas: names of Hudi's own, which do what the table's merge mode "
+        "or payload class says, and `module.Class` of mergers registered by `pudi.register_merger`. The table says "
+        "which one merges.",
+        job_keys=(
+            "hoodie.datasource.write.record.merger.impls",
+            "hoodie.datasource.write.merger.impls",
+            "record.merger.impls",
+        ),
+    )
     tracks_event_time = _option(
         "hoodie.write.track.event.time.watermark",
         "Whether commits state the least and the greatest event time of the written records, in tables with event-time "

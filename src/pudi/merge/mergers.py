@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.config import is_own_strategy
+from pudi.config import is_own_strategy, note_registered, payload
 from pudi.errors import InvalidArgumentError, MergerError
 from pudi.merge.deletes import DELETED, with_flag
 from pudi.merge.same import same_values
@@ -76,16 +76,20 @@ class RecordMerger(ABC):
 
 
 _REGISTERED: dict[str, RecordMerger] = {}
+_FOR_PAYLOADS: dict[str, RecordMerger] = {}
 
 
-def register_merger(merger: RecordMerger) -> None:
+def register_merger(merger: RecordMerger, payload_class: str | None = None) -> None:
     """Make a merger known to this process: tables with its strategy id are read and written by it.
 
     Args:
         merger: an instance; it takes the place of one with the same id.
+        payload_class: the full name of a Java class (`com.acme.TotalsPayload`) whose rule the merger is in Python:
+            tables with that payload class are read and written by it too. A name is compared, never loaded.
 
     Raises:
-        InvalidArgumentError: it's no `RecordMerger`, or its strategy id is no UUID, or one of Hudi's own.
+        InvalidArgumentError: it's no `RecordMerger`, its strategy id is no UUID, or one of Hudi's own; or pudi has the
+            rule of the payload class itself.
     """
     if not isinstance(merger, RecordMerger):
         raise InvalidArgumentError(
@@ -105,7 +109,18 @@ def register_merger(merger: RecordMerger) -> None:
         raise InvalidArgumentError(
             f"strategy_id={identifier} of merger {type(merger).__qualname__} is one of Hudi's own: take another UUID"
         )
+    if payload_class is not None and (not payload_class.strip() or payload(payload_class) is not None):
+        wrong = "pudi has the rule of this class itself" if payload_class.strip() else "give the full name of a class"
+        raise InvalidArgumentError(f"payload_class={payload_class!r} of merger {type(merger).__qualname__}: {wrong}")
     _REGISTERED[identifier.lower()] = merger
+    if payload_class is not None:
+        _FOR_PAYLOADS[payload_class] = merger
+    note_registered(f"{type(merger).__module__}.{type(merger).__qualname__}", payload_class)
+
+
+def registered_for_payload(payload_class: str) -> RecordMerger | None:
+    """The merger that was registered for a payload class; None for none."""
+    return _FOR_PAYLOADS.get(payload_class)
 
 
 def registered_merger(strategy_id: str) -> RecordMerger | None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, merge_semantics
 from pudi.errors import MergerError
-from pudi.merge.mergers import registered_merger
+from pudi.merge.mergers import registered_for_payload, registered_merger
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
 from pudi.schema import avro_to_arrow, without_meta_fields
 
@@ -26,7 +26,7 @@ def merge_rule(
             for IGNORE_DEFAULTS; where it isn't given, the one that the table was made with.
 
     Raises:
-        NotSupportedError: the table names a payload class that pudi doesn't know.
+        NotSupportedError: the table names a payload class that pudi doesn't know, and no merger is registered for it.
         MergerError: no merger is registered with the table's strategy id.
     """
     check_mergeable(config, table)
@@ -34,7 +34,8 @@ def merge_rule(
     merger = None
     if merges.mode == MergeMode.CUSTOM.value:
         identifier = str(merges.strategy_id)
-        merger = registered_merger(identifier)
+        by_class = merges.payload_class
+        merger = registered_merger(identifier) if by_class is None else registered_for_payload(by_class)
         if merger is None:
             raise MergerError(
                 f"the table's records are merged by the merger with strategy id {identifier}, which is not registered: "
