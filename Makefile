@@ -12,7 +12,7 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 
 ENGINE ?= spark
 TYPE ?= cow
-SPARK4_TESTS ?= tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py tests/spark/test_format.py \
+SPARK4_TESTS ?= tests/spark/test_quick_start.py tests/behaviour/test_sql.py tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py tests/spark/test_format.py \
 	tests/spark/test_writer.py::test_a_job_with_a_merge_on_read_table tests/behaviour/test_merging_in_little_memory.py::test_spark_lays_over_the_same
 
 # Two test processes, each with a Spark session of its own; `make test SPREAD=` runs one.
