@@ -16,6 +16,22 @@ import pudi
 FOLDER = Path(sys.argv[1])
 
 
+def statements(spark: SparkSession) -> list[list[object]]:
+    """A table without record keys by SQL: what merges and updates leave."""
+    for text in (
+        f"CREATE TABLE rides (id INT, fare DECIMAL(6,2), city STRING) USING hudi LOCATION '{FOLDER}/rides'",
+        "INSERT INTO rides VALUES (1, 1.005, 'rome'), (2, 2, 'oslo'), (3, 3, 'oslo')",
+        "UPDATE rides SET fare = fare * 2 WHERE fare = (SELECT min(fare) FROM rides)",
+        "MERGE INTO rides t USING (SELECT 2 AS id, 0.555 AS fare UNION ALL SELECT 9, 9) s ON t.id > s.id "
+        "WHEN MATCHED THEN UPDATE SET fare = t.fare + s.fare WHEN NOT MATCHED AND s.id > 5 THEN INSERT (id, fare) "
+        "VALUES (s.id, s.fare)",
+        "DELETE FROM rides WHERE city = 'oslo' AND id = 2",
+    ):
+        pudi.spark.sql(spark, text).collect()
+    found = pudi.spark.sql(spark, "SELECT id, CAST(fare AS STRING), city FROM rides ORDER BY id").collect()
+    return [list(row) for row in found]
+
+
 def main() -> None:
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.local.dir": str(FOLDER / "l")}
     builder = SparkSession.builder.remote("local[2]")
@@ -50,6 +66,7 @@ def main() -> None:
     answers["beside"] = [str(late.wait_for_services()), sum(len(s.logs) for s in late.file_slices())]
     answers["read-modify-write"] = read_modify_write(table, spark)
     answers["streams"] = streams(spark)
+    answers["sql"] = statements(spark)
     try:
         table.upsert(frame.selectExpr("cast(null as bigint) as id", "place", "ts", "note"))
     except pudi.InvalidArgumentError as error:

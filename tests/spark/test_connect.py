@@ -44,4 +44,5 @@ def test_every_verb_works(tmp_path: Path) -> None:
         "read-optimized": 96,
         "beside": ["no service failed, none is left", 0],
         "streams": [[10, 10], True],
+        "sql": [[1, "2.02", "rome"], [3, "3.56", "oslo"], [9, "9.00", None]],
     }
