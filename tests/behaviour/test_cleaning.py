@@ -14,8 +14,11 @@ from typer.testing import CliRunner
 import pudi
 from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.context import Context
 from pudi.format import TIMELINE_DIR, Action, InstantFile, State
 from pudi.format.clean import CleanPlan, encode_clean_plan
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
 from support.engines import Engine
 from support.golden import Golden
 from support.layouts import Layout
@@ -355,3 +358,58 @@ def test_a_retained_state_of_a_group_that_was_cleaned_before_it_was_replaced(tmp
         assert mine.clean(options=options) is not None
         with pytest.raises(pudi.NotFoundError, match="replaced them"):
             rows(mine, as_of=newest)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_clean_of_another_policy_hides_no_earlier_one(tmp_path: Path, layout: Layout) -> None:
+    """Each clean is asked what it retained: the last one counts slices, the one before deleted a replaced group."""
+    mine = made(tmp_path / "trips", layout)
+    mine.insert(table([trip(0, 1), trip(3, 1)]))
+    (first,) = (each.requested for each in mine.timeline.commits)
+    mine.insert_overwrite(table([trip(6, 2)]))
+    mine.upsert(table([trip(1, 2)]))
+    assert mine.clean(options={COMMITS: "1"})
+    for ts in (3, 4):
+        mine.upsert(table([trip(1, ts)]))
+    mine.compact() if layout.kind == "mor" else None
+    assert mine.clean(options={VERSIONS: "1"})
+    kept = mine.timeline.commits[2].requested
+    with pytest.raises(pudi.NotFoundError, match=f"the earliest commit that cleans kept is {kept}"):
+        rows(mine, as_of=first)
+    for refused in (mine.savepoint, mine.restore):
+        with pytest.raises(pudi.NotFoundError, match=f"retained the commits from {kept} on"):
+            refused(first)
+
+
+@pytest.mark.parametrize("policy", ["commits", "versions"])
+def test_states_of_which_a_dead_clean_deleted_a_part(tmp_path: Path, policy: str) -> None:
+    """Whatever it had deleted, each state reads as it was, or not at all."""
+    mine = made(tmp_path / "trips", Layout())
+    for ts in range(1, 4):
+        mine.insert_overwrite(table([trip(number, ts) for number in range(3)]))
+    before = states(mine)
+    newest = max(before)
+    assert mine.schedule("clean", options={COMMITS: "1"} if policy == "commits" else {VERSIONS: "1"})
+    source, refused = tmp_path / "trips", 0
+    for number in range(1, 200):
+        path = Path(shutil.copytree(source, tmp_path / str(number)))
+        storage = FaultStorage(open_storage(str(path)), fail_at=number, mode="crash")
+        try:
+            pudi.Table.of(MetaClient.open(str(path), None, FEW, Context(), storage), FEW).run_pending()
+        except SimulatedCrash:
+            pass
+        else:
+            break
+        for instant, expected in before.items():
+            try:
+                found = rows(pudi.Table(path), as_of=instant)
+            except pudi.NotFoundError as error:
+                assert instant != newest
+                assert "kept" in str(error)
+                refused += 1
+            else:
+                assert found == expected, f"as of {instant} after {number} calls"
+        shutil.rmtree(path)
+    assert refused
+    assert number > 5

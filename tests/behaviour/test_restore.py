@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.action import MetaClient
 from pudi.action import write as write_module
+from pudi.context import Context
 from pudi.format import Action
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage, SimulatedCrash
 from support.layouts import Layout
 from support.rows import Row, assert_same, from_arrow
 from support.trips import REPLACING, SCHEMA, steps, table, trip
@@ -376,3 +382,60 @@ def test_a_planned_compaction_is_named_where_it_is_in_the_way(tmp_path: Path) ->
     assert mine.restore(state.instant).rolled_back
     assert_same(rows(mine), before, ["_hoodie_file_name"])
     assert mine.check().ok, mine.check()
+
+
+def dies(source: Path, tmp_path: Path, verb: str, instant: str, action: Action) -> pudi.Table:
+    """A copy of a table where a verb died as soon as its instant was pending."""
+    for number in range(1, 200):
+        path = Path(shutil.copytree(source, tmp_path / str(number)))
+        storage = FaultStorage(open_storage(str(path)), fail_at=number, mode="crash")
+        options = PLAIN | NO_METADATA | {"hoodie.parquet.small.file.limit": "0"}
+        with contextlib.suppress(SimulatedCrash):
+            getattr(pudi.Table.of(MetaClient.open(str(path), None, options, Context(), storage), options), verb)(
+                instant
+            )
+        mine = pudi.Table(path, options=options)
+        if any(each.action is action for each in mine.timeline.pending):
+            return mine
+    raise AssertionError(f"no {action} was pending")
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[5]], ids=str)
+def test_no_plan_and_no_savepoint_builds_on_what_a_dead_rollback_takes_back(tmp_path: Path, layout: Layout) -> None:
+    mine = made(tmp_path / "trips", layout, NO_METADATA | {"hoodie.parquet.small.file.limit": "0"})
+    for ts in range(1, 4):
+        mine.upsert(table([trip(3 * ts + number, ts) for number in range(3)]))
+    before = rows(mine, as_of=mine.timeline.commits[1].requested)
+    newest = mine.timeline.commits[-1].requested
+    died = dies(tmp_path / "trips", tmp_path, "rollback", newest, Action.ROLLBACK)
+    assert died.timeline.commit(newest) is not None, "hidden no sooner than the rollback is planned"
+    assert died.schedule("clustering") is not None
+    assert died.timeline.commit(newest) is None
+    assert died.run_pending()
+    assert_same(rows(died), before, ["_hoodie_file_name"])
+    assert died.check().ok
+    died = dies(tmp_path / "trips", tmp_path / "again", "rollback", newest, Action.ROLLBACK)
+    with pytest.raises(pudi.NotFoundError, match="no completed commit of that time"):
+        died.savepoint(newest)
+    assert_same(rows(died), before)
+
+
+def test_no_service_runs_while_a_restore_is_pending(tmp_path: Path) -> None:
+    """A clean would retain commits that go, and delete files that the restored state needs."""
+    mine = made(tmp_path / "trips", LAYOUTS[5], NO_METADATA | {"hoodie.parquet.small.file.limit": "0"})
+    for ts in range(1, 8):
+        mine.upsert(table([trip(number, ts) for number in range(3)]))
+        mine.compact()
+    to = mine.timeline.commits[2].requested
+    state = rows(mine, as_of=to)
+    died = dies(tmp_path / "trips", tmp_path, "restore", to, Action.RESTORE)
+    few = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+    before = data_files(Path(died.path))
+    for service in ("clean", "archive", "cluster", "compact"):
+        with pytest.raises(pudi.BlockedError, match="a restore is pending"):
+            getattr(died, service)(options=few)
+    with pytest.raises(pudi.BlockedError, match="a restore is pending"):
+        died.savepoint()
+    assert data_files(Path(died.path)) == before
+    died.restore()
+    assert_same(rows(died), state)

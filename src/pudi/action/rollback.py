@@ -87,6 +87,23 @@ def refuse_pending_restore(meta: MetaClient, timeline: Timeline) -> None:
         )
 
 
+def finish_rollbacks(meta: MetaClient) -> Timeline:
+    """Complete rollbacks whose processes died, under the table's lock: nothing may build on what they roll back.
+
+    Returns:
+        The timeline now.
+
+    Raises:
+        BlockedError: a restore is pending.
+    """
+    timeline = meta.store.load()
+    refuse_pending_restore(meta, timeline)
+    pending = timeline.of(Action.ROLLBACK, State.REQUESTED, State.INFLIGHT)
+    for each in pending:
+        resume(meta, each)
+    return meta.store.load() if pending else timeline
+
+
 def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     """Return what `repair` handles: pending writes of dead writers, and pending rollbacks, which it completes.
 

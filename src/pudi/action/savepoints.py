@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pudi.action.meta_client import MetaClient
+from pudi.action.rollback import finish_rollbacks
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
+from pudi.filegroup.cleaned import cleans_after, retained_text
 from pudi.format import Action, State
-from pudi.format.clean import decode_clean_plan
 from pudi.format.recovery import encode_savepoint
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
@@ -48,10 +49,11 @@ def make_savepoint(meta: MetaClient, instant: str | None, user: str, comment: st
     Raises:
         NotFoundError: there is no such commit on the active timeline, or a clean may have deleted its files.
         InvalidArgumentError: the commit has a savepoint.
+        BlockedError: a restore is pending, which may roll the commit back.
     """
     with meta.lock:
         meta.reload()
-        timeline = meta.store.load()
+        timeline = finish_rollbacks(meta)
         commit = commit_of(meta, timeline, instant)
         if any(each.requested == commit.requested for each in timeline.of(Action.SAVEPOINT)):
             raise InvalidArgumentError(
@@ -136,28 +138,23 @@ def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> Non
     """Refuse a commit without savepoint whose files a clean may have deleted, or is about to delete.
 
     Raises:
-        NotFoundError: it's older than what the last clean retained.
-        CorruptError: the last clean can't be read.
+        NotFoundError: it's older than what a later clean retained.
+        CorruptError: a clean can't be read.
     """
-    cleans = [each for each in timeline.instants if each.action is Action.CLEAN]
-    if not cleans:
-        return
-    last = max(cleans, key=lambda each: each.requested)
-    if last.is_completed:
-        retained = meta.store.decoded(last).get("earliestCommitToRetain")
-    else:
-        path = meta.store.path(last, State.REQUESTED)
-        planned = decode_clean_plan(meta.store.read(last, State.REQUESTED), path=path).retained
-        retained = None if planned is None else planned[0]
-    if not retained:  # the policy counts file slices: only what was newest then is surely there
-        before = (each.requested for each in timeline.commits if each.requested <= last.requested)
-        retained = max(before, default=last.requested)
-    if commit.requested < retained:
-        raise NotFoundError(
-            f"a clean may have deleted files of this commit: it retained the commits from {retained} on",
-            table=meta.storage.root,
-            instant=commit.requested,
-        )
+    every = (State.COMPLETED, State.INFLIGHT, State.REQUESTED)
+    cleans = cleans_after(meta.store, timeline, commit.requested, every)
+    for clean in cleans:
+        retained = clean.retained
+        if not retained:  # the policy counts file slices: only what was newest then is surely there
+            before = (each.requested for each in timeline.commits if each.requested <= clean.requested)
+            retained = max(before, default=clean.requested)
+        if commit.requested < retained:
+            raise NotFoundError(
+                "a clean may have deleted files of this commit, or is about to: clean "
+                f"{clean.requested} retained the commits from {retained} on; {retained_text(timeline, cleans)}",
+                table=meta.storage.root,
+                instant=commit.requested,
+            )
 
 
 def _files(meta: MetaClient, timeline: Timeline, commit: Instant) -> dict[str, list[str]]:

@@ -175,6 +175,11 @@ class FileSystemView:
         return known_compactions(self._store, self._timeline)[0] if self._timeline.rules.logs_name_their_slice else {}
 
     @cached_property
+    def _newest_seen(self) -> str:
+        """The newest requested time that the reader sees, of a pending instant too; empty if it sees none."""
+        return max((each.requested for each in self._seen.instants), default="")
+
+    @cached_property
     def _start(self) -> str | None:
         return self._timeline.start
 
@@ -235,11 +240,14 @@ class FileSystemView:
         """The log files that a reader merges over a file group's newest base file that it sees, in order.
 
         From version 8 on these are the files of delta commits that completed after the base was requested
-        (HoodieFileGroup.getBaseInstantTime). Before, they are those named by the base's instant or a later one; their
-        blocks tell whether they count. Log files written during a pending compaction are included: readers merge the
+        (HoodieFileGroup.getBaseInstantTime). Before, they are those named by the base's instant or a later one that the
+        reader may see; their blocks tell whether they count. Log files written during a pending compaction are included: readers merge the
         slice that the compaction starts with the slice before (fetchMergedFileSlice).
         """
-        found = [log for log in logs if self._timeline.rules.logs_name_their_slice or self._is_seen(log.instant)]
+        if self._timeline.rules.logs_name_their_slice:  # later names are those of later slices
+            found = [log for log in logs if not self._newest_seen or log.instant <= self._newest_seen]
+        else:
+            found = [log for log in logs if self._is_seen(log.instant)]
         if base is not None:
             found = [log for log in found if log.instant >= base.instant or self._completed_after(log, base)]
         return tuple(sorted(found, key=lambda log: log.name.sort_key))

@@ -21,6 +21,7 @@ from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.scan.change_splits import SplitFinder
 from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.ranges import bounds_of, day_of, schema_at
+from pudi.scan.retained import naming_retained, stream_naming_retained
 from pudi.schema import with_meta_fields
 from pudi.timeline import Timeline
 
@@ -61,7 +62,7 @@ class ChangeFeed(LazyRows):
             CorruptError: a file can't be read.
             NotFoundError: a file is gone, cleaned since the feed was created.
         """
-        return read_changes(self._meta.storage, self._plan)
+        return stream_naming_retained(self._meta, read_changes(self._meta.storage, self._plan))
 
     def to_spark(self, spark: Any) -> Any:
         """The rows as a lazy Spark DataFrame, read in Python workers.
@@ -144,7 +145,8 @@ def change_feed(
         logged=logged,
         commits=len(chosen),
     )
-    splits = SplitFinder(meta, timeline, end, chosen, mode, low, high).splits()
+    with naming_retained(meta):
+        splits = SplitFinder(meta, timeline, end, chosen, mode, low, high).splits()
     compared = next((split for split in splits if split.case is ChangeCase.COMPARED), None)
     if compared is not None and not meta.config.populate_meta_fields:
         raise NotSupportedError(

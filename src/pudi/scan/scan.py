@@ -18,6 +18,7 @@ from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
 from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.planning import Planner
+from pudi.scan.retained import naming_retained, stream_naming_retained
 from pudi.task import SliceReader
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Scan(LazyRows):
     def plan(self) -> ReadPlan:
         """The files that will be read; listed once."""
         if self._planned is None:
-            self._planned = self._planner.plan(self._plan)
+            with naming_retained(self._meta):
+                self._planned = self._planner.plan(self._plan)
         return self._planned
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -81,7 +83,7 @@ class Scan(LazyRows):
             CorruptError: a file can't be read.
             NotFoundError: a file is gone, cleaned since the scan was made.
         """
-        batches = read_batches(self._meta.storage, self.plan)
+        batches = stream_naming_retained(self._meta, read_batches(self._meta.storage, self.plan))
         fields = self._fields
         if fields is None:
             return batches
@@ -96,7 +98,8 @@ class Scan(LazyRows):
         Raises:
             SetupError: pyspark is missing or too old.
         """
-        frame = spark_reader.read_frame(self._meta.storage, self.plan, spark)
+        with naming_retained(self._meta):
+            frame = spark_reader.read_frame(self._meta.storage, self.plan, spark)
         return frame if self._fields is None else self._fields.of_frame(frame)
 
     def to_files(

@@ -20,6 +20,7 @@ from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice
+from pudi.filegroup.cleaned import Cleaned, cleans_after, retained_text
 from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
@@ -212,50 +213,50 @@ class _Touched:
 
 
 def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> None:
-    """Refuse a moment that the last clean did not keep (TimelineUtils.validateTimestampAsOf).
+    """Refuse a moment that a clean did not keep (TimelineUtils.validateTimestampAsOf, which looks at the last clean).
 
     The files of a commit with a savepoint are all kept; Hudi refuses to read them by time travel.
     """
-    cleans = timeline.of(Action.CLEAN)
     newest = max((each.requested for each in timeline.until(instant).commits), default=None)
-    if not cleans or any(each.requested == newest for each in timeline.of(Action.SAVEPOINT)):
+    if any(each.requested == newest for each in timeline.of(Action.SAVEPOINT)):
         return
-    earliest = meta.store.decoded(cleans[-1]).get("earliestCommitToRetain") or ""
-    if not earliest:  # the cleaner keeps this many versions of each file: all of the active timeline counts as kept
+    cleans = cleans_after(meta.store, timeline, instant)
+    if not any(each.retained > instant for each in cleans):
+        cleans = cleans_after(meta.store, timeline, instant, archived=True)
+    earliest = max((each.retained for each in cleans), default="")
+    if cleans and not earliest:  # they keep this many versions of each file: all of the active timeline counts as kept
         earliest = next((i.requested for i in timeline.commits if not i.archived), "")
     if earliest and instant < earliest:
+        text = retained_text(timeline, cleans) or f"the earliest commit it kept is {earliest}"
         raise NotFoundError(
-            f"the cleaner has removed the table's state at {instant}; the earliest commit it kept is {earliest}",
-            table=meta.storage.root,
-            instant=instant,
+            f"the cleaner has removed the table's state at {instant}; {text}", table=meta.storage.root, instant=instant
         )
-    _check_replaced_kept(meta, timeline, instant)
+    _check_replaced_kept(meta, timeline, instant, cleans)
 
 
-def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str) -> None:
+def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str, cleans: Sequence[Cleaned]) -> None:
     """Refuse a moment whose records were in file groups that a later commit replaced and a clean deleted.
 
     A cleaner that counts slices deletes replaced file groups immediately, and states no earliest commit. What a clean
     deleted before the file group was replaced were older slices, which no current reader needs.
     """
-    later = [each for each in timeline.of(Action.REPLACECOMMIT) if each.requested > instant]
+    counting = [clean for clean in cleans if not clean.retained]
     replaced = {
         (partition, file_id): each.requested
-        for each in later
+        for each in (timeline.of(Action.REPLACECOMMIT) if counting else ())
+        if each.requested > instant
         for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
         for file_id in ids
     }
-    for clean in timeline.of(Action.CLEAN) if replaced else ():
-        record = meta.store.decoded(clean)
-        if record.get("earliestCommitToRetain"):
-            continue
-        for partition, deleted in (record.get("partitionMetadata") or {}).items():
-            for name in map(parse_data_file, deleted.get("deletePathPatterns") or ()):
+    for clean in counting if replaced else ():
+        for partition, deleted in clean.deleted.items():
+            for name in map(parse_data_file, deleted):
                 gone = None if name is None else replaced.get((partition, name.file_id))
                 if name is not None and name.instant <= instant and gone is not None and gone < clean.requested:
                     raise NotFoundError(
                         f"the cleaner has removed file groups of the table's state at {instant}; commit "
-                        f"{gone} replaced them: read the table as it was from then on",
+                        f"{gone} replaced them: read the table as it was from then on; "
+                        + retained_text(timeline, cleans),
                         table=meta.storage.root,
                         instant=instant,
                     )

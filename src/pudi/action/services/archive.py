@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from pudi.action.hooks.measure import measured
 from pudi.action.meta_client import MetaClient
+from pudi.action.rollback import refuse_pending_restore
 from pudi.action.services.archive_plan import commits_to_keep, plan_archive
 from pudi.action.services.backlog import archive_backlog
 from pudi.action.services.service import Inline, LockedService, Need
@@ -51,10 +52,14 @@ class Archive(LockedService):
         Raises:
             InvalidArgumentError: wrong options.
             CorruptError: an instant or the archive can't be read.
+            BlockedError: a restore is pending.
         """
         meta = target.meta
         with measured(meta, self.name) as figures, meta.lock:
-            chosen = plan_archive(target, meta.store.load()).instants
+            timeline = meta.store.load()
+            if not target.is_metadata:
+                refuse_pending_restore(meta, timeline)
+            chosen = plan_archive(target, timeline).instants
             figures["numInstantsArchived"] = len(chosen)
             _delete_markers(meta, chosen)
             archive(meta.store, chosen, ArchiveOptions.of(target.options))

@@ -19,7 +19,7 @@ from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.action.phases import Phases
 from pudi.action.result import CommitResult
-from pudi.action.rollback import abort, sweep
+from pudi.action.rollback import abort, finish_rollbacks, refuse_pending_restore, sweep
 from pudi.action.services import async_services, registry
 from pudi.action.services.failures import clear_failure, is_resting, note_outcome, read_failure
 from pudi.action.services.lease import PlanTakenError, ServiceLease, is_available, lease
@@ -49,12 +49,13 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
     Raises:
         InvalidArgumentError: wrong options, or a table of the wrong type.
         NotSupportedError: a table that this release can't serve.
+        BlockedError: a restore is pending.
     """
     service.check(target)
     service.prepare(target)
     meta = target.meta
     with meta.lock:
-        timeline = meta.store.load()
+        timeline = meta.store.load() if target.is_metadata else finish_rollbacks(meta)
         if (when_due and not service.is_due(target, timeline)) or service.must_wait(target, timeline):
             return None
         content = service.plan(target, timeline)
@@ -150,7 +151,7 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
         The commit; None if the plan was obsolete and has been aborted.
 
     Raises:
-        ConflictError: another process runs it, or the files that it read were rolled back.
+        ConflictError: another process runs it, or the files that it read were rolled back, or a restore is pending.
         NotFoundError: a file that the plan names is gone.
         CorruptError: the plan or a file can't be read, or a written file differs from the merged slice (only with
             verification); nothing was published.
@@ -158,6 +159,7 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     if _abort_if_obsolete(service, target, instant):
         return None
     if not target.is_metadata:
+        refuse_pending_restore(target.meta, target.meta.store.load())
         reconcile_metadata(target.meta, target.options)
     return _Execution(service, target, target.meta).run(instant)
 

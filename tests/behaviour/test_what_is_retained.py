@@ -1,0 +1,77 @@
+"""Readers that meet what a clean removed are told what they can still read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pudi
+from support.layouts import Layout
+from support.trips import SCHEMA, table, trip
+
+OPTIONS = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+def written(path: Path, layout: Layout) -> pudi.Table:
+    pudi.create(path, SCHEMA, **layout.create_arguments())
+    mine = pudi.Table(path, options=OPTIONS)
+    for ts in range(1, 8):
+        mine.upsert(table([trip(0, ts), trip(1, ts)]))
+        mine.compact() if layout.kind == "mor" else None
+    return mine
+
+
+def commits(mine: pudi.Table) -> list[str]:
+    return [each.requested for each in mine.timeline.commits]
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(), Layout(version=6), Layout(kind="mor"), Layout(version=6, kind="mor")], ids=str
+)
+def test_by_commits(tmp_path: Path, layout: Layout) -> None:
+    """Time travel, changes, and scans that were made before the clean."""
+    mine = written(tmp_path / "trips", layout)
+    done = commits(mine)
+    saved, kept = done[0], done[-2]
+    since, old_one, until = done[1:4] if layout.kind == "cow" else done[5:8]
+    mine.savepoint(saved)
+    old, feed = mine.scan(as_of=old_one), mine.changes(since=since, until=until, format="cdc")
+    assert old.plan.slices
+    assert mine.clean(options={"hoodie.clean.commits.retained": "2"})
+    told = f"the earliest commit that cleans kept is {kept}; savepoints keep {saved}"
+    reads: dict[str, Callable[[], object]] = {
+        "time travel": lambda: mine.scan(as_of=old_one),
+        "an older scan": old.to_arrow,
+        "changes": lambda: mine.changes(since=since, until=until).to_arrow(),
+        "change data": lambda: mine.changes(since=since, until=until, format="cdc"),
+        "an older feed": feed.to_arrow,
+    }
+    for name, read in reads.items():
+        with pytest.raises(pudi.NotFoundError) as caught:
+            read()
+        assert told in str(caught.value), f"{name}: {caught.value}"
+    for instant in (saved, kept, done[-1]):
+        assert mine.scan(as_of=instant).to_arrow().num_rows == 2
+
+
+def test_by_slices(tmp_path: Path) -> None:
+    mine = written(tmp_path / "trips", Layout())
+    done = commits(mine)
+    mine.insert_overwrite(table([trip(0, 9)]))
+    cleaned = mine.clean(options={"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS"})
+    assert cleaned is not None
+    with pytest.raises(pudi.NotFoundError, match=f"the last clean, {cleaned.instant}, kept some slices"):
+        mine.scan(as_of=done[-1])
+    with pytest.raises(pudi.NotFoundError, match=f"the last clean, {cleaned.instant}, kept some slices"):
+        mine.changes(since=done[0], format="cdc")
+
+
+def test_a_lost_file_is_not_said_to_be_cleaned(tmp_path: Path) -> None:
+    mine = written(tmp_path / "trips", Layout())
+    scan = mine.scan()
+    (tmp_path / "trips" / scan.plan.slices[0].path).unlink()
+    with pytest.raises(pudi.NotFoundError) as caught:
+        mine.scan().to_arrow()
+    assert "kept" not in str(caught.value)
