@@ -97,7 +97,7 @@ def test_every_retained_commit_reads_as_before(engine: Engine, tmp_path: Path, l
         if instant >= kept:
             assert_same(rows(mine, as_of=instant), state, about=f"as of {instant}")
         else:
-            with pytest.raises(pudi.NotFoundError, match=f"earliest commit it kept is {kept}"):
+            with pytest.raises(pudi.NotFoundError, match=f"earliest commit that cleans kept is {kept}"):
                 rows(mine, as_of=instant)
     assert mine.check().ok, mine.check()
     assert mine.clean(options={COMMITS: str(retained)}) is None

@@ -241,8 +241,8 @@ class FileSystemView:
 
         From version 8 on these are the files of delta commits that completed after the base was requested
         (HoodieFileGroup.getBaseInstantTime). Before, they are those named by the base's instant or a later one that the
-        reader may see; their blocks tell whether they count. Log files written during a pending compaction are included: readers merge the
-        slice that the compaction starts with the slice before (fetchMergedFileSlice).
+        reader may see; their blocks tell whether they count. Log files written during a pending compaction are
+        included: readers merge the slice that the compaction starts with the slice before (fetchMergedFileSlice).
         """
         if self._timeline.rules.logs_name_their_slice:  # later names are those of later slices
             found = [log for log in logs if not self._newest_seen or log.instant <= self._newest_seen]

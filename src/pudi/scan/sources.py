@@ -227,7 +227,7 @@ def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> No
     if cleans and not earliest:  # they keep this many versions of each file: all of the active timeline counts as kept
         earliest = next((i.requested for i in timeline.commits if not i.archived), "")
     if earliest and instant < earliest:
-        text = retained_text(timeline, cleans) or f"the earliest commit it kept is {earliest}"
+        text = retained_text(timeline, cleans) or f"the earliest commit that cleans kept is {earliest}"
         raise NotFoundError(
             f"the cleaner has removed the table's state at {instant}; {text}", table=meta.storage.root, instant=instant
         )
