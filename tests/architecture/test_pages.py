@@ -39,7 +39,7 @@ def test_the_examples_of_a_guide_run(
     run_page(f"{page}.md", capsys, {})
 
 
-@pytest.mark.parametrize("page", ["concurrency", "health", "indexes", "looking", "storages"])
+@pytest.mark.parametrize("page", ["concurrency", "health", "indexes", "looking", "merging", "storages"])
 def test_the_examples_about_a_table_that_is_there_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,7 +47,9 @@ def test_the_examples_about_a_table_that_is_there_run(
     data = pa.table({"id": [1, 2], "rider": ["ann", "bob"], "fare": [9.5, 20.0], "ts": [1, 2], "account": ["a7", "a8"]})
     table = pudi.create("trips", data.schema, record_key="id")
     table.insert(data)
-    run_page(f"{page}.md", capsys, {"pudi": pudi, "table": table, "data": data, "raised": lambda rows: rows})
+    bids = pa.schema([("lot", pa.string()), ("bid", pa.int64())])
+    scope = {"pudi": pudi, "table": table, "data": data, "raised": lambda rows: rows, "path": "bids", "schema": bids}
+    run_page(f"{page}.md", capsys, scope)
 
 
 def test_the_page_of_limits_covers_every_module_that_refuses_something() -> None:
