@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -105,3 +105,41 @@ def test_the_shell_schedules_and_runs_it(tmp_path: Path, service: CountService) 
     done = shell.invoke(app, ["run-pending", str(tmp_path / "trips")])
     assert done.exit_code == 0, done.output
     assert trips.timeline.pending == ()
+
+
+def test_every_verb_works_on_a_table_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "SERVICES", [*registry.SERVICES, CountService()])
+    trips = _create(tmp_path / "trips")
+    trips.bulk_insert(table([trip(number, 1) for number in range(6)]))
+    trips.savepoint()
+    verbs: list[Callable[[], object]] = [
+        lambda: trips.insert(table([trip(7, 1)])),
+        lambda: trips.upsert(table([trip(number, 2) for number in range(4)])),
+        lambda: trips.delete(table([trip(0, 3)])),
+        lambda: trips.update({"rider": "'nobody'"}, "ts = 2"),
+        lambda: trips.schedule("count"),
+        trips.run_pending,
+        trips.compact,
+        trips.cluster,
+        trips.clean,
+        lambda: trips.insert_overwrite(table([trip(8, 4), trip(9, 4)])),
+        lambda: trips.rollback(_last(trips)),
+        lambda: trips.restore(trips.savepoints()[0].instant),
+        lambda: trips.repair(confirm=lambda plan: True),
+        lambda: trips.upsert(table([trip(1, 5)])),
+    ]
+    counted = set()
+    for number, verb in enumerate(verbs):
+        verb()
+        counted |= {each.requested for each in _counts(_tables(tmp_path / "trips")[0])}
+        assert number % 3 or trips.check().ok, number
+    assert counted
+    assert trips.check().ok
+    assert trips.scan().to_arrow().num_rows == 6
+    for command in (["check"], ["doctor"], ["show"], ["history"], ["files"]):
+        shown = CliRunner().invoke(app, [*command, str(tmp_path / "trips")])
+        assert shown.exit_code == 0, shown.output
+
+
+def _last(trips: pudi.Table) -> str:
+    return trips.timeline.commits[-1].requested

@@ -87,6 +87,9 @@ class IndexKindTests:
             lambda: indexed.delete(where="id = 'r0021'"),
             lambda: indexed.insert_overwrite(_rows(range(3, 9, 3), 17)),
             indexed.run_pending,
+            lambda: indexed.delete_partitions(["south"]),
+            lambda: indexed.cluster(order_by="ts"),
+            indexed.clean,
             lambda: indexed.insert_overwrite_table(_rows(range(60, 70), 18)),
             lambda: indexed.upsert(_rows(range(60, 75), 19), options=_COMPACTED),
         ]
@@ -159,6 +162,21 @@ class IndexKindTests:
         done = fresh.repair(confirm=lambda plan: True)
         assert name in done.built
         self._assert_right(fresh)
+
+    def test_rollbacks_and_restores_leave_it_right(self, indexed: Table) -> None:
+        """Whether its partition follows or is rebuilt, a check finds no difference."""
+        indexed.savepoint()
+        (saved,) = indexed.savepoints()
+        done = indexed.upsert(_rows(range(4, 20), 20))
+        assert done is not None
+        indexed.rollback(done.instant)
+        self._assert_right(indexed)
+        indexed.upsert(_rows(range(6, 9), 21))
+        indexed.delete(_rows(range(3), 22))
+        indexed.restore(saved.instant)
+        assert indexed.scan().to_arrow().num_rows == 12
+        indexed.upsert(_rows(range(10, 14), 23))
+        self._assert_right(indexed)
 
     def test_a_writer_that_dies_leaves_it_right(self, indexed: Table, tmp_path: Path) -> None:
         """Whatever a dead writer leaves, the next one repairs, and a check finds no difference."""
