@@ -105,7 +105,7 @@ def finish_rollbacks(meta: MetaClient) -> Timeline:
 
 
 def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
-    """Return what `repair` handles: pending writes of dead writers, and pending rollbacks, which it completes.
+    """Return what `repair` handles: what dead writers left pending, and pending rollbacks, which it completes.
 
     Raises:
         ConflictError: as `repair`.
@@ -113,6 +113,7 @@ def dead_writes(meta: MetaClient, options: WriteOptions) -> list[Instant]:
     timeline = meta.store.load()
     pending = timeline.pending
     writes = [each for each in pending if each.action in WRITES and _is_dead(meta, each, options, timeline)]
+    writes += [each for each in pending if _is_dead_savepoint(meta, each, options)]
     return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
 
@@ -251,6 +252,9 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
         current = meta.store.load().find(instant.requested, instant.action)
         if current is not None and current.state is State.INFLIGHT and is_dead_building(meta, current, options):
             revert_index_build(meta, current)
+    elif instant.action is Action.SAVEPOINT:
+        if _is_dead_savepoint(meta, instant, options):
+            delete_for_good(meta.storage, [meta.store.path(instant)])
     elif instant.action is Action.RESTORE:
         refuse_pending_restore(meta, meta.store.load())
     elif instant.action not in _HARMLESS | registry.planned_actions():
@@ -260,6 +264,15 @@ def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> No
             table=meta.storage.root,
             instant=instant.requested,
         )
+
+
+def _is_dead_savepoint(meta: MetaClient, instant: Instant, options: WriteOptions) -> bool:
+    """Return whether a pending savepoint is one whose maker died: it has no heartbeat, and takes a moment."""
+    if instant.action is not Action.SAVEPOINT or options.failed_writes_policy == "NEVER":
+        return False
+    if options.failed_writes_policy == "EAGER":
+        return True
+    return liveness_of(meta, instant.requested, options, last_touched_ms(meta, instant)) is Liveness.DEAD
 
 
 def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline: Timeline) -> bool:

@@ -17,6 +17,7 @@ _BLOCKS = dict.fromkeys(
     (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
     "archiving of later instants, and compactions of the metadata table",
 ) | {
+    Action.SAVEPOINT: "archiving of later instants",
     Action.INDEXING: "cleaning and archiving of the metadata table",
     Action.ROLLBACK: "writes, until it is resumed",
     Action.RESTORE: "writes, until it is resumed",
