@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import NotSupportedError
 from pudi.format.avro_bytes import BadAvro, Records, cut, decimals, varints
+from pudi.format.kryo_deletes import BadKryo, ordering_values, read_java_deletes
 from pudi.format.log_block import LogBlock
 
 HEAD = Struct(">ii")
@@ -77,25 +78,39 @@ def decode_deletes(block: LogBlock, ordering: Sequence[pa.DataType] = ()) -> Del
 
     Raises:
         CorruptError: the content is damaged, or an ordering value doesn't fit the field's type.
-        NotSupportedError: a block of version 1 or 2, which holds objects of Java's (Kryo).
+        NotSupportedError: a block of version 2 whose ordering values are of a class that Hudi doesn't order by.
     """
     if len(block.content) < HEAD.size:
         raise block.corrupt("is shorter than its own head")
     version, size = HEAD.unpack_from(block.content, 0)
-    if version in {1, 2}:
-        raise NotSupportedError(
-            f"a delete block of version {version}, which older Hudi wrote as Java objects: have Apache Hudi compact "
-            "the table once",
-            path=block.path,
-            instant=block.instant or None,
-            offset=block.offset,
-        )
-    if version != AVRO_VERSION or size != len(block.content) - HEAD.size:
+    if version not in {1, 2, AVRO_VERSION} or size != len(block.content) - HEAD.size:
         raise block.corrupt(f"has version {version} and {size} bytes where it has {len(block.content) - HEAD.size}")
+    payload = block.content[HEAD.size :]
     try:
-        return _decode(block.content[HEAD.size :], ordering)
-    except BadAvro as error:
+        return _decode(payload, ordering) if version == AVRO_VERSION else _decode_java(payload, version, ordering)
+    except NotSupportedError as error:
+        raise NotSupportedError(
+            error.message, path=block.path, instant=block.instant or None, offset=block.offset
+        ) from error
+    except (BadAvro, BadKryo) as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
+
+
+def _decode_java(payload: memoryview, version: int, ordering: Sequence[pa.DataType]) -> Deletes:
+    """Return the deletes of a block of version 1 or 2; those have one ordering value at most."""
+    found = read_java_deletes(payload, version)
+    unconditional = np.array([each.is_default for each in found], dtype=bool)
+    if len(ordering) > 1 and not unconditional.all():
+        raise NotSupportedError(
+            f"a delete block of version {version} in a table with {len(ordering)} ordering fields: have Apache Hudi "
+            "compact the table once"
+        )
+    return Deletes(
+        pa.array([each.key for each in found], pa.string()),
+        pa.array([each.partition for each in found], pa.string()),
+        tuple(ordering_values(found, kind) for kind in ordering),
+        unconditional,
+    )
 
 
 def _decode(payload: memoryview, ordering: Sequence[pa.DataType]) -> Deletes:

@@ -161,12 +161,6 @@ def test_any_bytes_are_no_crash(junk: bytes) -> None:
         return
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_java_objects_are_refused_by_name(version: int) -> None:
-    with pytest.raises(NotSupportedError, match=f"version {version}"):
-        decode_deletes(block(struct.pack(">ii", version, 1) + b"\1"))
-
-
 def test_many_deletes_are_read_at_once() -> None:
     count = 30_000
     keys = pa.array([f"{n:032}" for n in range(count)])
