@@ -73,6 +73,10 @@ class TestKindsOfHudi(IndexKindTests):
             made.create_index(needed)
         return made
 
+    @pytest.mark.sampled(3)
+    def test_rollbacks_and_restores_leave_it_right(self, indexed: pudi.Table) -> None:
+        super().test_rollbacks_and_restores_leave_it_right(indexed)
+
 
 def _filled(tests: IndexKindTests, tmp_path: Path, table_type: str) -> pudi.Table:
     function: Any = IndexKindTests.filled

@@ -88,7 +88,7 @@ def test_latest_bad_events_and_wrong_checkpoints(topic: Any, tmp_path: Path) -> 
     for text, why in [("other,0:1", "isn't one of topic"), (f"{topic.name},0:x", "isn't one"), ("17", "isn't one")]:
         with pytest.raises(pudi.InvalidArgumentError, match=why):
             source(topic).next(Checkpoint(text), None, None)
-    with pytest.raises(pudi.InvalidArgumentError, match="made anew"):
+    with pytest.raises(pudi.InvalidArgumentError, match="created again"):
         source(topic).next(Checkpoint(f"{topic.name},0:99"), None, None)
     with pytest.raises(pudi.NotFoundError, match="no topic"):
         replace(source(topic), topic="nothing-here").next(Checkpoint(), None, None)

@@ -71,7 +71,7 @@ class WriteOptions(IndexOptions):
     auto_upgrade = _option(
         "hoodie.write.auto.upgrade",
         "Whether a write first upgrades a table of an earlier version to `hoodie.write.table.version`, by default the "
-        "newest. Hudi does so unless it's told not to; pudi changes no table's version unasked.",
+        "newest. Hudi does so unless an option forbids it; pudi changes no table's version unasked.",
         default=False,
     )
     complex_keygen_new_encoding = _option(

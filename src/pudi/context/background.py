@@ -53,7 +53,7 @@ class BackgroundThread:
 
 
 class _Ended:
-    """A function that was called at once, since no thread could be started."""
+    """A function that ran in its caller's thread, since no thread could be started."""
 
     def wait(self, seconds: float | None = None) -> bool:
         """It has ended."""

@@ -70,13 +70,13 @@ class BaseFileWriter:
         return int(self.put(path, rows).size)
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
-        """As `write`, but returns the file's content."""
+        """Create a base file as `write` does, and also return its content."""
         content = self.encode(rows)
         self.storage.create(path, content)
         return content
 
     def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
-        """Create a base file from rows that come some after the others; more than one part goes through a file.
+        """Create a base file from rows that arrive in parts; several parts pass through a temporary file.
 
         Args:
             path: path relative to the table's root; the file must not be there.
@@ -205,7 +205,7 @@ class BaseFileReader:
         return int(self.metadata.num_rows)
 
     def key_range(self) -> tuple[str, str] | None:
-        """Least and greatest record key by the footer, in its writer's order; None where it doesn't say."""
+        """Return the least and greatest record key in the footer, by its writer's order; None if it has none."""
         return read_key_range(self.metadata, path=self._base.path)
 
     def bloom_filter(self) -> BloomFilter | None:

@@ -161,7 +161,7 @@ class MovableFile:
         return MovedGroups(groups, self._key_range(parts), frozenset(self._nan_free(parts)))
 
     def forget(self) -> None:
-        """Drop the bytes of chunks that were read, which are kept for a file that needs them again."""
+        """Drop the chunks kept in memory for a later file."""
         self._contents.clear()
 
     @property

@@ -1,4 +1,4 @@
-"""Which bytes of log files completed instants wrote, by the write statistics of their commits.
+"""Find the bytes of log files that completed instants wrote, by the write statistics of their commits.
 
 Source: HoodieDeltaWriteStat (logOffset, and fileSizeInBytes: the length of the file when its writer closed it, see
 HoodieAppendHandle.close).
@@ -36,7 +36,7 @@ Extents = Mapping[str, Extent]
 
 
 def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
-    """The log files that a commit names, but for change data; of several statistics of a file the greatest size."""
+    """Return the log files that a commit names, without change data; of several sizes of a file the largest."""
     found: dict[str, Extent] = {}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
@@ -119,7 +119,7 @@ class CommittedLogs:
         return cls(store.folder, store.history, timeline.layout, timeline.commits, pending, start)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Without what was read: tasks seldom need it, and it's large."""
+        """Pickle without the commits read so far: they are large, and tasks seldom need them."""
         known = (self.instants, self.pending, self.start, self.called, self.remedy)
         return CommittedLogs, (self.folder, self.history, self.layout, *known)
 
@@ -129,11 +129,11 @@ class CommittedLogs:
         return self.pending.union(i.requested for i in self.instants)
 
     def with_pending(self, instant: str) -> CommittedLogs:
-        """The same with an instant more that is under way."""
+        """Return a copy that includes one pending instant."""
         return replace(self, pending=self.pending | {instant})
 
     def own(self, storage: Storage, log: LogFile) -> Extents | None:
-        """What the instant in a log file's name wrote; None where no commit of it says anything."""
+        """Return what the instant in a log file's name wrote; None if its commit states nothing."""
         try:
             since = self._since(storage, log)
             return next((self._extents(storage, i) for i in since if i.requested == log.instant), None)
@@ -141,7 +141,7 @@ class CommittedLogs:
             return None
 
     def claims(self, storage: Storage, log: LogFile) -> Claims:
-        """What completed instants wrote to a log file: none that was requested before the one in its name."""
+        """Return what completed instants wrote to a log file, from the instant in its name on."""
         found = []
         complete = True
         try:
@@ -177,7 +177,7 @@ class CommittedLogs:
         return [i for i in archive.instants(since) if i.is_write]
 
     def _extents(self, storage: Storage, instant: Instant) -> Extents | None:
-        """What one instant wrote; None where its commit has no statistics, as an empty file."""
+        """Return what one instant wrote; None if its commit has no statistics, as an empty file has none."""
         name = instant.file_name()
         if name not in self._read:
             metadata = self._metadata(storage, instant)
@@ -200,7 +200,7 @@ class CommittedLogs:
 
 
 def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFile]) -> dict[str, int]:
-    """The sizes that commits state of log files, by path; `UNNAMED` for a file that none names that could.
+    """Return the size of each log file that commits state; `UNNAMED` if the commit that should name it does not.
 
     A file is left out where no commit that says something of it can be read.
 
@@ -228,7 +228,7 @@ def stated_sizes(store: TimelineStore, timeline: Timeline, logs: Iterable[LogFil
 
 
 def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) -> tuple[list[Instant], bool]:
-    """The instants that say how large log files are, and whether those of them that were archived are known too."""
+    """Return the instants that state sizes of log files, and whether archived instants are included."""
     first = min(log.instant for log in logs)
     names = {log.instant for log in logs}
     known = {i.requested: i for i in timeline.commits}
@@ -246,7 +246,7 @@ def _writers(store: TimelineStore, timeline: Timeline, logs: Sequence[LogFile]) 
 
 
 def _all_extents(store: TimelineStore, instants: Sequence[Instant]) -> list[Extents | None]:
-    """What each instant wrote; those on the active timeline are read side by side."""
+    """Return what each instant wrote; instants of the active timeline are read in parallel."""
     active = [instant for instant in instants if not instant.archived]
     extents = store.context.executor.map(lambda instant: _read_extents(store, instant), active)
     found = dict(zip(active, extents, strict=True))

@@ -1,4 +1,4 @@
-"""What pending compactions are going to rewrite: an instant on the timeline in, its plan or file groups out."""
+"""Read the plans of pending compactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
 
 
 def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str, str], str]:
-    """The pending compaction, by its requested time, of each file group that has one: partition path and file id.
+    """Return the requested time of each file group's pending compaction, by partition path and file id.
 
     Below version 8 this is the base instant that writers put into log file names: the slice that the compaction will
     create (HoodieFileGroup.addNewFileSliceAtInstant). From version 8 on, the completion time assigns log files to

@@ -169,7 +169,7 @@ class HFileBaseWriter:
         return content
 
     def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
-        """As `put`, from rows that come some after the others; all are held, since keys must be sorted."""
+        """Create a base file as `put` does, of rows that arrive in parts; all stay in memory to be sorted."""
         return self.put(path, pa.concat_tables(parts, promote_options="permissive").unify_dictionaries())
 
     def encode(self, rows: pa.Table) -> pa.Buffer:

@@ -67,7 +67,7 @@ class DecodedLog:
 
 
 def decoded(log: LogFile, data: bytes | StoredLog, committed: CommittedLogs | None = None) -> DecodedLog:
-    """Find the blocks of a log file and the ranges between them; errors call it by `committed`.
+    """Find the blocks of a log file and the ranges between them; `committed` gives its name in errors.
 
     Raises:
         CorruptError: a block is damaged although the length at its end is confirmed.
@@ -84,7 +84,7 @@ def decoded(log: LogFile, data: bytes | StoredLog, committed: CommittedLogs | No
 def checked_blocks(
     storage: Storage, files: Sequence[DecodedLog], committed: CommittedLogs | None, sees: Callable[[str], bool]
 ) -> Iterator[LogBlock]:
-    """The blocks of a slice's log files, in order, when nothing is missing in them.
+    """Return the blocks of a slice's log files in order, after a check that none is missing.
 
     Where a file is as its name and its stated size say, nothing more is read. Else the commits' statistics decide.
 
@@ -116,7 +116,7 @@ def checked_blocks(
 
 
 def _in_several(files: Sequence[DecodedLog]) -> frozenset[str]:
-    """Instants that have blocks in several files of a slice: one file may be a copy of another, of the same size."""
+    """Return the instants with blocks in several files of a slice: one file may be a copy of another."""
     seen: set[str] = set()
     twice: set[str] = set()
     for file in files:
@@ -131,7 +131,7 @@ def _all(files: Sequence[DecodedLog]) -> Iterator[LogBlock]:
 
 
 def check_alone(file: DecodedLog) -> None:
-    """Make sure that every byte of a file belongs to a block, and that it has the size that is stated of it.
+    """Check that every byte of a file belongs to a block, and that the file has its stated size.
 
     Raises:
         CorruptError: it isn't so.
@@ -222,7 +222,7 @@ def _judge_shared(file: DecodedLog, claims: Claims) -> None:
 def _check_archived(
     storage: Storage, files: Sequence[DecodedLog], committed: CommittedLogs, sees: Callable[[str], bool]
 ) -> None:
-    """Where stretches were passed over, which may have been rollbacks, instants older than the timeline must be shown.
+    """Check archived instants in a file with unreadable ranges, which may have been rollback blocks.
 
     An instant that is not on the active timeline counts as archived, unless a rollback block says that it failed.
     """

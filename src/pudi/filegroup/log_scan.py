@@ -1,4 +1,4 @@
-"""Which blocks of a slice's log files a reader merges, and in what order (BaseHoodieLogRecordReader).
+"""Choose the blocks of a slice's log files that a reader merges, and their order (BaseHoodieLogRecordReader).
 
 Every byte that a completed instant wrote must be there, see `log_checks`.
 """
@@ -54,7 +54,7 @@ class LogScope:
     committed: CommittedLogs | None = field(default=None, repr=False, compare=False)
 
     def with_instant(self, instant: str) -> LogScope:
-        """The scope of a reader that sees one instant more, which hasn't completed yet."""
+        """Return the scope of a reader that also sees one pending instant."""
         committed = None if self.committed is None else self.committed.with_pending(instant)
         return replace(self, completed=self.completed | {instant}, committed=committed)
 
@@ -111,7 +111,7 @@ def read_log_blocks(
 
 
 def bases_under(storage: Storage, log: LogFile) -> set[str]:
-    """Instants of the base files that the blocks of a log file say they lie over.
+    """Return the instants of the base files that the headers of a log file's blocks name.
 
     Raises:
         NotFoundError: the file is gone.
@@ -121,7 +121,7 @@ def bases_under(storage: Storage, log: LogFile) -> set[str]:
 
 
 def read_all_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope) -> list[LogBlock]:
-    """All blocks of a slice's log files, those too that don't count; arguments and errors as of `read_log_blocks`."""
+    """Return all blocks of a slice's log files, ignored ones too; arguments and errors as of `read_log_blocks`."""
     return list(_slice_blocks(storage, logs, scope, None))
 
 
@@ -187,7 +187,7 @@ def _open(storage: Storage, log: LogFile, most: int) -> bytes | StoredLog:
 
 
 def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock]:
-    """The data and delete blocks that count among all of a slice, oldest first.
+    """Return the data and delete blocks that readers merge, out of all blocks of a slice, oldest first.
 
     A rollback takes out the blocks of its target that came before it. Blocks of log compaction stand in the place of
     the newest instant that they were made of.

@@ -80,7 +80,7 @@ class Markers:
         )
 
     def owned(self, path: str, source: str | None = None) -> str:
-        """Give `path` back when the instant may have written it, so that undoing the instant may delete it.
+        """Return `path` if the instant may have written it, so that a rollback may delete it.
 
         The name of every data file holds the instant that wrote it, but for log files below version 8.
 
@@ -98,7 +98,7 @@ class Markers:
         return self.within(path, source)
 
     def within(self, path: str, source: str | None = None) -> str:
-        """Give the path of a data file back, unless it leaves the table or lies among Hudi's own files.
+        """Return the path of a data file; refuse one outside of the table or in Hudi's own folder.
 
         Args:
             path: path relative to the table's root.

@@ -1,4 +1,4 @@
-"""Base files opened for reading, of the size that is known of them: what was put in their place is mostly another."""
+"""Open base files and compare their sizes with the known ones, which shows most replaced files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pudi.storage import InputFile, open_input
 
 
 def open_whole(storage: Storage, base: BaseFile) -> InputFile:
-    """Open a base file, and compare its size, which is known when it's open.
+    """Open a base file and compare its size with the stated one.
 
     Args:
         storage: the table's files.

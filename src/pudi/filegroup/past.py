@@ -1,4 +1,4 @@
-"""File slices as they were before single commits, of one listing: what changes are computed from."""
+"""Find the file slices before single commits, from one listing: changes are computed by comparing them."""
 
 from __future__ import annotations
 

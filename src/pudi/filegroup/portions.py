@@ -19,14 +19,14 @@ def in_portions(
         most_bytes: the greatest size of a portion of several items.
         most_items: the greatest number of items in a portion; None for any number.
     """
-    held: list[_Item] = []
+    portion: list[_Item] = []
     size = 0
     for item in items:
         own = size_of(item)
-        if held and (size + own > most_bytes or len(held) == most_items):
-            yield tuple(held)
-            held, size = [], 0
-        held.append(item)
+        if portion and (size + own > most_bytes or len(portion) == most_items):
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(item)
         size += own
-    if held:
-        yield tuple(held)
+    if portion:
+        yield tuple(portion)

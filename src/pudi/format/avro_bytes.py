@@ -45,8 +45,8 @@ class Records:
         """Numbers of a fixed size at any offsets."""
         kind = np.dtype(dtype)
         shape = (len(self.data) - kind.itemsize + 1,)
-        everywhere: np.ndarray = np.ndarray(shape, kind, self.data.data, strides=(1,))
-        return cast("np.ndarray", everywhere[positions])
+        windows: np.ndarray = np.ndarray(shape, kind, self.data.data, strides=(1,))
+        return cast("np.ndarray", windows[positions])
 
 
 _SQUEEZE = tuple(

@@ -191,8 +191,11 @@ def _list(reader: List, values: pa.Array, live: Live, path: str) -> list[pa.Arra
     if reader.key is None:
         pieces = _pieces(reader.item, items, every, f"{path}.element")
     else:
-        keys, held = items.flatten()
-        pieces = [*_pieces(reader.key, keys, every, f"{path}.key"), *_pieces(reader.item, held, every, f"{path}.value")]
+        keys, content = items.flatten()
+        pieces = [
+            *_pieces(reader.key, keys, every, f"{path}.key"),
+            *_pieces(reader.item, content, every, f"{path}.value"),
+        ]
     joined = join(pieces, len(items))
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
@@ -206,9 +209,9 @@ def _fixed(values: pa.Array, size: int, live: Live, path: str, lead: np.ndarray 
     if pc.any(pc.not_equal(lengths, size)).as_py():
         raise SchemaError(f"column {path!r} has values of other than {size} bytes")
     raw = pc.fill_null(values, b"\0" * size)
-    held = np.frombuffer(b"".join([raw.buffers()[2] or b""]), dtype=np.uint8)
+    content = np.frombuffer(b"".join([raw.buffers()[2] or b""]), dtype=np.uint8)
     begin = _offsets(raw)[0]
-    return [packed(held[begin : begin + size * len(raw)].reshape(len(raw), size), size, live, lead)]
+    return [packed(content[begin : begin + size * len(raw)].reshape(len(raw), size), size, live, lead)]
 
 
 def decimal_cells(values: pa.Array) -> np.ndarray:

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 PLANNED_ANEW = "delete the files of the instant: the next {0} makes another plan"
 ROLLED_BACK = "roll it back (Table.rollback): no record is in it alone"
-BUILT_ANEW = "delete the files of the instant, and create the index again: a build begins anew"
+BUILT_ANEW = "delete the files of the instant, and create the index again: the build starts over"
 BUILT_ON = (
     "roll it back (Table.rollback), then the next compaction makes another plan; that is refused below version 8 where "
     "log files build on the plan: then put it back from a copy"

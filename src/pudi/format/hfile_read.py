@@ -207,10 +207,10 @@ class HFileReader:
         if not prefixes:
             return _table([])
         wanted = pa.array(sorted(set(prefixes)), pa.binary())
-        everywhere = _orders_differ(wanted)
+        unordered = _orders_differ(wanted)
 
         def blocks(first: Sequence[bytes]) -> np.ndarray:
-            if everywhere or not len(first):
+            if unordered or not len(first):
                 return np.arange(len(first))
             begin, end = _floor(first, wanted), _behind(pa.array(first, pa.binary()), wanted)
             # a block's first key says that the one before it may have smaller ones only
@@ -220,7 +220,7 @@ class HFileReader:
         parts = []
         for _, entries in self._entries(self._blocks(blocks), _LARGE_BATCH):
             keys = cut(entries.records, entries.key, entries.key_end, pa.binary())
-            if everywhere or len(wanted) <= _FEW:
+            if unordered or len(wanted) <= _FEW:
                 found = np.zeros(len(keys), dtype=bool)
                 for prefix in wanted.to_pylist():
                     found |= np.asarray(pc.starts_with(keys, prefix))
@@ -258,22 +258,22 @@ class HFileReader:
         if most is None:
             usual = self._trailer.payload // max(1, self.entry_count)
             most = min(_LARGE_BATCH, max(_BATCH, usual * _LEAST_ROWS))
-        held: list[bytes] = []
+        contents: list[bytes] = []
         size, first, begin = 0, 0, 0
         for place, (offset, content) in enumerate(self._contents(blocks, DATA)):
-            if held and size + len(content) > most:
-                yield range(begin, place), self._batch(held, size, first)
-                held, size = [], 0
-            if not held:
+            if contents and size + len(content) > most:
+                yield range(begin, place), self._batch(contents, size, first)
+                contents, size = [], 0
+            if not contents:
                 first, begin = offset, place
-            held.append(content)
+            contents.append(content)
             size += len(content)
-        if held:
-            yield range(begin, begin + len(held)), self._batch(held, size, first)
+        if contents:
+            yield range(begin, begin + len(contents)), self._batch(contents, size, first)
 
-    def _batch(self, held: list[bytes], size: int, offset: int) -> Entries:
+    def _batch(self, contents: list[bytes], size: int, offset: int) -> Entries:
         try:
-            return find_entries(b"".join([*held, bytes(16)]), size)
+            return find_entries(b"".join([*contents, bytes(16)]), size)
         except BadEntries as error:
             raise self._source.corrupt(str(error), offset) from error
 

@@ -173,7 +173,7 @@ def decode_blocks(
         NotSupportedError: a block of another format version, of a kind or with a header that this release doesn't know:
             passing it over could lose rows.
     """
-    held = isinstance(data, (bytes, memoryview))
+    in_memory = isinstance(data, (bytes, memoryview))
     source: LogSource = HeldLog(data) if isinstance(data, (bytes, memoryview)) else data
     at = 0
     while at < source.size:
@@ -190,7 +190,7 @@ def decode_blocks(
             at = following
             continue
         end = at + len(MAGIC) + _LONG.size + length
-        yield _block(_Parts(source, at, end, path), held=held)
+        yield _block(_Parts(source, at, end, path), in_memory=in_memory)
         at = end
 
 
@@ -220,7 +220,7 @@ def _next_magic(source: LogSource, at: int) -> int:
     return source.find(MAGIC, at + len(MAGIC) if begins else at + 1)
 
 
-def _block(parts: _Parts, *, held: bool) -> LogBlock:
+def _block(parts: _Parts, *, in_memory: bool) -> LogBlock:
     """Parse the parts of a block of confirmed length."""
     offset, path = parts.at, parts.path
     parts.take(len(MAGIC))
@@ -248,7 +248,7 @@ def _block(parts: _Parts, *, held: bool) -> LogBlock:
             f"log blocks with a header {unknown[0]}: this release of pudi knows 0 to 8", path=path, offset=offset
         )
     named = {Header(key): text for key, text in headers.items()}
-    if not held:
+    if not in_memory:
         return LogBlock(known, named, offset=offset, path=path, unread=Unread(start, size, parts.end - start))
     padded = parts.source.at(start, parts.end - start)
     return LogBlock(known, named, padded[:size], offset, path, padded)

@@ -56,9 +56,9 @@ def find_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) ->
         found = pc.index_in(keys, value_set=stored.combine_chunks())
         return np.flatnonzero(np.asarray(found.is_valid()))
     found = pc.index_in(stored, value_set=keys)
-    held = np.zeros(len(keys), dtype=bool)  # copies of a key that plain inserts made count once
-    held[np.asarray(found.drop_null())] = True
-    return np.flatnonzero(held)
+    found_here = np.zeros(len(keys), dtype=bool)  # copies of a key that plain inserts made count once
+    found_here[np.asarray(found.drop_null())] = True
+    return np.flatnonzero(found_here)
 
 
 def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -61,7 +61,7 @@ class Checkpoint:
 def resumed(meta: MetaClient | None, wanted: str | None) -> Checkpoint:
     """Return where to go on: after the newest commit that says so, unless a user asks for another place.
 
-    A place that the newest such commit was already told of counts once, as in Hudi: a job that is started again with
+    A position that the newest such commit already has counts once, as in Hudi: a job that is started again with
     the same arguments goes on.
 
     Args:

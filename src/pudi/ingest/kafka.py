@@ -32,7 +32,7 @@ class KafkaSource:
         start: where a first batch begins: `earliest` or `latest`.
         max_events: events that one batch takes of all partitions together.
         fail_on_data_loss: whether events that Kafka deleted before they were taken in are an error; else the batch
-            begins with the oldest that is there, as Hudi Streamer does unless it's told otherwise.
+            begins with the oldest that is there, as Hudi Streamer does by default.
         client: makes a consumer; for tests.
 
     Raises:
@@ -121,7 +121,7 @@ class KafkaSource:
             if wanted > high:
                 raise InvalidArgumentError(
                     f"topic {self.topic!r}, partition {number}: the checkpoint is at {wanted}, and the topic ends at "
-                    f"{high}: it was made anew, or it is another one. Give another checkpoint"
+                    f"{high}: the topic was created again, or it is another one. Give another checkpoint"
                 )
             begin[number] = max(wanted, low)
         return begin

@@ -23,7 +23,7 @@ from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
 
 _MOST_BAD: Final = 1000
-"""Bad records that are told apart in one file: a file with more is damaged as a whole."""
+"""Bad records that are reported one by one in one file: a file with more is damaged as a whole."""
 _SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
 

@@ -167,9 +167,9 @@ def _by_place(base: pa.ChunkedArray, newer: pa.ChunkedArray) -> np.ndarray | Non
     if not len(stored) or np.any(np.diff(stored) != 1):
         return None
     places = wanted - stored[0]
-    held = np.flatnonzero((places >= 0) & (places < len(stored)))
+    inside = np.flatnonzero((places >= 0) & (places < len(stored)))
     partner = np.full(len(stored), -1, dtype=np.int64)
-    partner[places[held]] = held
+    partner[places[inside]] = inside
     return partner
 
 

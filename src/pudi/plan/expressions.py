@@ -148,10 +148,10 @@ def _portions(files: SliceFiles) -> Iterator[SliceFiles]:
 
 def _may_contain(records: pa.Table, keys: pa.Array, texts: pa.Array) -> np.ndarray:
     """Return for each key whether its filter may contain one of the texts; true without a filter."""
-    held: Mapping[str, dict[str, object] | None] = dict(
+    filters: Mapping[str, dict[str, object] | None] = dict(
         zip(records["key"].to_pylist(), records["BloomFilterMetadata"].to_pylist(), strict=True)
     )
-    return np.array([_may(held.get(key), texts) for key in keys.to_pylist()], dtype=bool)
+    return np.array([_may(filters.get(key), texts) for key in keys.to_pylist()], dtype=bool)
 
 
 def _may(info: Mapping[str, object] | None, texts: pa.Array) -> bool:

@@ -100,12 +100,12 @@ def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -
 
 def files_of(slices: Sequence[FileSlice]) -> SliceFiles:
     """The files of slices."""
-    held = [
+    triples = [
         (each.partition, file.name.name, number)
         for number, each in enumerate(slices)
         for file in (*(() if each.base is None else (each.base,)), *each.logs)
     ]
-    partitions, names, numbers = zip(*held, strict=True) if held else ((), (), ())
+    partitions, names, numbers = zip(*triples, strict=True) if triples else ((), (), ())
     return SliceFiles(
         pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64)
     )

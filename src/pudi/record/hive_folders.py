@@ -59,7 +59,7 @@ def check_same_columns(values: Iterable[tuple[str, FolderValues]], table: str) -
 
 def folder_type(texts: Sequence[str | None]) -> pa.DataType:
     """Return the type of a column by its values: an integer if all are written like one, else text."""
-    told = [text for text in texts if text is not None]
-    if not told or not all(map(_INTEGER.fullmatch, told)):
+    present = [text for text in texts if text is not None]
+    if not present or not all(map(_INTEGER.fullmatch, present)):
         return pa.string()
-    return pa.int32() if all(-_INT32 <= int(text) < _INT32 for text in told) else pa.int64()
+    return pa.int32() if all(-_INT32 <= int(text) < _INT32 for text in present) else pa.int64()

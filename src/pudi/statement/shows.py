@@ -54,10 +54,10 @@ def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequenc
     facts = {"type": "mor" if config.table_type == "MERGE_ON_READ" else "cow"}
     facts |= {"primaryKey": ",".join(config.record_key_fields)} if config.record_key_fields else {}
     facts |= {"orderingFields": ",".join(config.ordering_fields)} if config.ordering_fields else {}
-    told = ", ".join(f"{key} = '{value}'" for key, value in facts.items())
+    pairs = ", ".join(f"{key} = '{value}'" for key, value in facts.items())
     by = f"\nPARTITIONED BY ({', '.join(config.partition_fields)})" if config.partition_fields else ""
     text = (
-        f"CREATE TABLE {statement.table} ({columns})\nUSING hudi\nTBLPROPERTIES ({told}){by}\nLOCATION '{table.path}'"
+        f"CREATE TABLE {statement.table} ({columns})\nUSING hudi\nTBLPROPERTIES ({pairs}){by}\nLOCATION '{table.path}'"
     )
     return [(text,)]
 

@@ -1,4 +1,4 @@
-"""What some storages can do beyond the `Storage` protocol, and how to ask for it; a wrapper can what its inner can."""
+"""Optional abilities of storages beyond the `Storage` protocol; a wrapper has those of its inner storage."""
 
 from __future__ import annotations
 

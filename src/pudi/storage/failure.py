@@ -1,4 +1,4 @@
-"""What the errors of object stores mean: which may pass, and which of pudi's they are."""
+"""Translate errors of object stores into pudi's, and decide which requests to repeat."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def may_pass(error: Exception) -> bool:
 
 
 def translate(error: Exception, root: str, path: str, offset: int | None = None) -> PudiError:
-    """The error of pudi that stands for one of obstore's.
+    """Translate an error of obstore into one of pudi.
 
     Args:
         error: what obstore raised.

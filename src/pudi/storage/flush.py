@@ -103,7 +103,7 @@ class Flusher:
         self._flush_all((), folders)
 
     def _flush_all(self, files: Sequence[str], folders: Collection[str]) -> None:
-        """Flush files, and folders as of `flush_folders`: all are durable on return, in whatever order."""
+        """Flush files, and folders as `flush_folders` does, in any order: all are durable on return."""
         due, entered = dict[str, None](), dict[str, tuple[int, int]]()
         for folder in sorted({self._present(each) for each in folders}, key=len, reverse=True):
             due[folder] = None

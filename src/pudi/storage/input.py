@@ -99,7 +99,7 @@ class RangedFile(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Let go of what was fetched."""
+        """Release the fetched bytes."""
         self._parts.clear()
         super().close()
 
@@ -154,6 +154,6 @@ def _as_arrow_file(descriptor: int) -> InputFile:
 
 
 def prefetch(file: object, ranges: Sequence[tuple[int, int]]) -> None:
-    """Fetch byte ranges `(start, length)` of an opened file together before they are read; local files need it not."""
+    """Fetch byte ranges `(start, length)` of an open file before they are read; does nothing for local files."""
     if isinstance(file, RangedFile):
         file.prefetch(ranges)

@@ -248,7 +248,7 @@ class LocalStorage:
         return full.rpartition("/")[0] or "/", full
 
     def _follow(self, full: str, path: str) -> str:
-        """The real name behind a name, if that is inside the root."""
+        """Resolve the symlinks of a path; refuse one that leads out of the root."""
         real = os.path.realpath(full)
         if real != self._base and not real.startswith(f"{self._base.rstrip('/')}/"):
             raise InvalidArgumentError(
@@ -361,7 +361,7 @@ class LocalStorage:
             raise self._lost(error, path) from error
 
     def _lost(self, error: OSError, path: str) -> PudiError:
-        """What was written is there for now, and whether it stays can't be known."""
+        """Return the error for a failed flush: the file exists now, and may be lost with the power."""
         what = f"the disk didn't confirm what was written ({type(error).__name__}), a loss of power may take it"
         return UnavailableError(f"{what}: {error}", table=self._root, path=path)
 

@@ -1,4 +1,4 @@
-"""Which storage a location means: the one place that knows schemes."""
+"""Open the storage of a location: the only module that knows URL schemes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def storage_kind(root: str) -> StorageKind:
 
 
 def canonical_root(root: str) -> str:
-    """One spelling for all names of a root.
+    """Return the canonical spelling of a root.
 
     Symlinks are resolved on local disks; `s3://` stands for every name of S3, `abfss://container@account.dfs.…` for
     every URL that names an Azure account.
@@ -69,7 +69,7 @@ def canonical_root(root: str) -> str:
 
 
 def place_of(root: str) -> Place:
-    """Where in which object store a root is.
+    """Return the bucket or container of a root, and the prefix in it.
 
     Raises:
         NotSupportedError: the scheme belongs to no known object store.

@@ -11,7 +11,7 @@ _ILLEGAL = re.compile(r"[\\\0]|^/|/$|//|(?:^|/)\.\.?(?:/|$)")
 
 
 def check_path(path: str, root: str) -> str:
-    """A file's path relative to a root, unchanged, once it is shown to stay inside.
+    """Return a file's path relative to a root; refuse one that leaves the root.
 
     Raises:
         InvalidArgumentError: it is empty, absolute, climbs out, or holds an empty segment, a backslash or NUL.

@@ -1,4 +1,4 @@
-"""Bytes and ranges of them: near ranges are put together into one request, and cut apart again."""
+"""Combine adjacent byte ranges into one request, and cut its answer into the ranges."""
 
 from __future__ import annotations
 

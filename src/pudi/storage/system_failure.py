@@ -1,4 +1,4 @@
-"""What the errors of the operating system mean, and which of pudi's they are."""
+"""Translate errors of the operating system into pudi's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADVICE = {
 
 
 def system_error(error: OSError, what: str, *, table: str | None = None, path: str | None = None) -> PudiError:
-    """The error of pudi that stands for one of the operating system's: one that may pass, or one that won't.
+    """Translate an error of the operating system into one of pudi, by whether a later attempt may succeed.
 
     Args:
         error: what the system raised.

@@ -12,7 +12,7 @@ from pudi.errors import RefusedError
 
 
 def temporary_file(folder: str | None) -> BinaryIO:
-    """A file without a name, which goes when it's closed or the process dies.
+    """Open a file without a name; it is deleted when it is closed or the process ends.
 
     Args:
         folder: where; None for the system's temporary folder.

@@ -210,7 +210,7 @@ class CountingStorage(StorageWrapper):
 
     @property
     def requests(self) -> int:
-        """How many of them an object store would have been asked for: `sync` is none there."""
+        """The number of requests that an object store would have received: `sync` is none there."""
         return sum(count for kind, count in self.calls.items() if kind != "sync")
 
     def reset(self) -> None:

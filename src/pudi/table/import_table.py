@@ -62,7 +62,7 @@ def import_table(
     """Make a table of a folder of Parquet files, in one bulk insert; the folder stays as it is.
 
     Column chunks are copied as bytes where base files have the same types and all rows of a file belong to one
-    partition; other files are read and written anew. Nothing is committed unless all files are whole, no record key is
+    partition; other files are rewritten. Nothing is committed unless all files are whole, no record key is
     null, and none comes twice (in its partition; in the whole table with a global index).
 
     A target that an interrupted import of the same settings left behind is taken up again.

@@ -91,8 +91,8 @@ def list_files(
         slices = snapshot_scan(meta, None, None, as_of, meta_fields=True).plan.slices
         chosen = [each for each in slices if wanted is None or each.partition in wanted]
         now = _all_slices(meta, timeline, options, sorted({each.partition for each in chosen}))
-        held = {_key(each): each for each in now}
-        found = [_then(each, held) for each in map(_of_slice, chosen)]
+        latest = {_key(each): each for each in now}
+        found = [_then(each, latest) for each in map(_of_slice, chosen)]
     else:
         view = meta.view(timeline, sizes=False)
         found = [_of_slice(each) for each in (view.all_slices() if wanted is None else view.slices_of(wanted))]
@@ -121,10 +121,10 @@ def _all_slices(
     view = meta.view(timeline, sizes=False)
     for group in view.groups_of(meta.listing(timeline).partitions() if partitions is None else partitions):
         replaced = view.replaced.get((group.partition, group.file_id))
-        for number, (files, held) in enumerate(holders.of_slices(group, replaced)):
+        for number, (files, latest) in enumerate(holders.of_slices(group, replaced)):
             info = _of_files(group.partition, group.file_id, files)
             current = not number and replaced is None
-            yield replace(info, current=current, replaced_by=replaced, held_by=held)
+            yield replace(info, current=current, replaced_by=replaced, held_by=latest)
 
 
 def _of_files(partition: str, file_id: str, found: SliceFiles) -> SliceInfo:
@@ -158,11 +158,11 @@ def _key(info: SliceInfo) -> tuple[str, str, str]:
 
 def _then(info: SliceInfo, now: Mapping[tuple[str, str, str], SliceInfo]) -> SliceInfo:
     """A slice as it was, with what holds it now; it's current if no file came to it."""
-    held = now.get(_key(info))
-    if held is None:
+    latest = now.get(_key(info))
+    if latest is None:
         return replace(info, current=False)
-    current = held.current and held.log_files == info.log_files
-    return replace(info, current=current, replaced_by=held.replaced_by, held_by=held.held_by)
+    current = latest.current and latest.log_files == info.log_files
+    return replace(info, current=current, replaced_by=latest.replaced_by, held_by=latest.held_by)
 
 
 def _counted(meta: MetaClient, timeline: Timeline, found: Sequence[SliceInfo]) -> list[SliceInfo]:

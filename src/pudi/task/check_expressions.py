@@ -68,8 +68,8 @@ class ExpressionCheck:
     def _filters(self, storage: Storage) -> Iterator[Finding]:
         said = stated_filters(storage, self.index, self.files)
         for file in self.files:
-            held = said.get(bloom_key(file.partition, file.name.name))
-            if held is None:
+            stored = said.get(bloom_key(file.partition, file.name.name))
+            if stored is None:
                 continue
             results = self._results(storage, file)
             if isinstance(results, Finding):
@@ -77,7 +77,9 @@ class ExpressionCheck:
                 continue
             texts = None if results is None else result_texts(results)
             if texts is not None:
-                yield from missing_from_filter(self.index.name, file.path, held, pa.chunked_array([texts.drop_null()]))
+                yield from missing_from_filter(
+                    self.index.name, file.path, stored, pa.chunked_array([texts.drop_null()])
+                )
 
     def _ranges(self, storage: Storage) -> Iterator[Finding]:
         column, value, names = self.spec.column, self.spec.value, FileNames.of(self.files)

@@ -167,13 +167,13 @@ class CompactTask:
         names = [field.name for field in without_meta_fields(spec.schema)]
         group = (operation.partition_path, operation.file_id)
 
-        def held() -> Iterator[pa.Table]:
+        def rows_before() -> Iterator[pa.Table]:
             yield pa.schema([field.with_nullable(True) for field in spec.schema]).empty_table()
             if file_slice.base is not None:
                 for part in reader.parts(replace(file_slice, logs=()), spec.schema.names):
                     yield pa.Table.from_arrays(part.rows.columns, names=part.rows.column_names)
 
-        found = changes_by_logs(reader, file_slice.logs, held, spec.merging.rule, group)
+        found = changes_by_logs(reader, file_slice.logs, rows_before, spec.merging.rule, group)
         changes = [rows_of_changes(each, names) for each in found]
         nothing = rows_of_changes(KeyChanges.nothing(), names)
         args = (spec.instant, *group, name.write_token)

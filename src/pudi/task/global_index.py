@@ -90,10 +90,10 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
     keys = _whole(rows[RECORD_KEY])
     for stored in _stored(storage, file_slice, wanted, search):
         partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=keys), -1))
-        held = np.flatnonzero(partner >= 0)
-        incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[held]))
-        newer = search.rule.newer_wins(stored.take(pa.array(held)), incoming)
-        wins[partner[held][~newer]] = False
+        matched = np.flatnonzero(partner >= 0)
+        incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[matched]))
+        newer = search.rule.newer_wins(stored.take(pa.array(matched)), incoming)
+        wins[partner[matched][~newer]] = False
     return wins
 
 

@@ -81,11 +81,11 @@ class ImportSource:
         Raises:
             SchemaError: a value doesn't fit; names the file.
         """
-        told, columns = dict(file.values), []
+        by_folder, columns = dict(file.values), []
         for field in schema:
             if field.name in rows.column_names:
                 columns.append(rows[field.name])
-            elif (value := told.get(field.name)) is None:
+            elif (value := by_folder.get(field.name)) is None:
                 columns.append(pa.nulls(count, field.type))
             else:
                 columns.append(pa.repeat(pa.scalar(value).cast(field.type), count))
@@ -182,13 +182,13 @@ class UniqueKeys:
         if not len(several):
             return FileResult(self.number, len(keys), None)
         shown = several.slice(0, _SHOWN).to_pylist()
-        told = "; ".join(f"{_told(each['values'])} {each['counts']} times" for each in shown)
+        repeated = "; ".join(f"{_described(each['values'])} {each['counts']} times" for each in shown)
         first = pa.array([shown[0]["values"]], pa.string())
         held = [names for part, names in parts if pc.any(pc.is_in(part, value_set=first)).as_py()]
         files = self._files_of(first, [(str(path), int(size)) for names in held for path, size in json.loads(names)])
         more = f" and others (in all at least {len(several)} keys)" if len(several) > _SHOWN else ""
         raise InvalidArgumentError(
-            f"record keys come more than once: {told}{more}; the first one in {', '.join(files)}. Nothing was "
+            f"record keys come more than once: {repeated}{more}; the first one in {', '.join(files)}. Nothing was "
             "imported: name columns that identify a record, or take duplicates out first",
             table=self.source.storage.root,
         )
@@ -375,7 +375,7 @@ def _no_columns(rows: int) -> pa.Table:
     return pa.table({_SEPARATOR: pa.nulls(rows)})
 
 
-def _told(key: str) -> str:
+def _described(key: str) -> str:
     partition, found, own = key.rpartition(_SEPARATOR)
     return f"{own!r} in partition {partition!r}" if found and partition else repr(own)
 

@@ -304,11 +304,11 @@ def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
     keys, gone = _whole(rows[KEY]), np.asarray(rows[GONE]).astype(bool)
     coded = pc.dictionary_encode(keys)
     codes = np.asarray(coded.indices)
-    held = np.full(len(coded.dictionary), -1, dtype=np.int64)
+    source_rows = np.full(len(coded.dictionary), -1, dtype=np.int64)
     there = np.flatnonzero(~gone)
-    held[codes[there]] = there
-    known = held >= 0
-    values = pa.array(locations, pa.binary()).take(pa.array(source[held[known]]))
+    source_rows[codes[there]] = there
+    known = source_rows >= 0
+    values = pa.array(locations, pa.binary()).take(pa.array(source[source_rows[known]]))
     return Changes(coded.dictionary.filter(pa.array(known)), values, coded.dictionary.filter(pa.array(~known)))
 
 

@@ -55,7 +55,7 @@ class KeyChanges:
 def changes_by_logs(
     newer: MergedSlices,
     logs: Sequence[LogFile],
-    held: Callable[[], Iterator[pa.Table]],
+    rows_before: Callable[[], Iterator[pa.Table]],
     rule: MergeRule,
     group: tuple[str, str],
 ) -> Iterator[KeyChanges]:
@@ -64,14 +64,14 @@ def changes_by_logs(
     Args:
         newer: reads the log files.
         logs: the log files.
-        held: opens the rows before, with their record keys, at least one table.
+        rows_before: opens the rows before, with their record keys, at least one table.
         rule: how versions are merged.
         group: partition path and file id.
     """
     target = pa.schema([field.with_nullable(True) for field in newer.schema])
     for versions, _ in newer.folded(FileSlice(*group, None, tuple(logs)), target):
         keys = _one(versions.rows[RECORD_KEY])
-        old = pa.concat_tables([rows.filter(pc.is_in(rows[RECORD_KEY], value_set=keys)) for rows in held()])
+        old = pa.concat_tables([rows.filter(pc.is_in(rows[RECORD_KEY], value_set=keys)) for rows in rows_before()])
         merged = apply_updates(old, versions, RECORD_KEY, rule)
         gone = np.ones(old.num_rows, dtype=bool)
         gone[merged.base_rows] = False

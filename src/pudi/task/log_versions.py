@@ -103,28 +103,28 @@ class LogVersions:
         """
         share = self.merging.memory.share
         total, seen, records, size = sum(block.size for block in blocks), 0, 0, 0
-        held: list[Versions] = []
+        in_memory: list[Versions] = []
         buckets: Buckets | None = None
         try:
             for block in blocks:
                 seen += block.size
                 for run in self._runs(read_content(self.storage, block), target, share, positions=positions):
-                    held.append(run)
+                    in_memory.append(run)
                     records, size = records + len(run), size + run.rows.nbytes
                     if size <= share:
                         continue
                     if buckets is None:
                         count = int(2 * size * (total / max(1, seen)) / share) + 2
                         buckets = Buckets(self.merging.memory.folder, min(count, _MOST_BUCKETS), share)
-                    _spill(buckets, held)
+                    _spill(buckets, in_memory)
                     size = 0
             if buckets is not None:
-                _spill(buckets, held)
+                _spill(buckets, in_memory)
         except BaseException:
             if buckets is not None:
                 buckets.close()
             raise
-        return held, buckets, records
+        return in_memory, buckets, records
 
     def _runs(self, block: LogBlock, target: pa.Schema, most: int, *, positions: bool) -> Iterator[Versions]:
         runs = self._of_block(block, target, most)
@@ -161,10 +161,10 @@ class LogVersions:
         return Versions(pa.table(columns, names=names), np.ones(count, dtype=bool), unconditional)
 
 
-def _spill(buckets: Buckets, held: list[Versions]) -> None:
-    for run in joined([without_rows(run) for run in held]):
+def _spill(buckets: Buckets, in_memory: list[Versions]) -> None:
+    for run in joined([without_rows(run) for run in in_memory]):
         buckets.add_versions(run)
-    held.clear()
+    in_memory.clear()
 
 
 def store_positions(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
@@ -177,11 +177,11 @@ def store_positions(blocks: Sequence[LogBlock], base: BaseFile | None) -> bool:
 
 def _with_rows(block: LogBlock, runs: Iterable[Versions]) -> Iterator[Versions]:
     """Return the versions of a block with their base rows in column `ROW`."""
-    held = list(runs)
-    count = sum(len(run) for run in held)
+    in_memory = list(runs)
+    count = sum(len(run) for run in in_memory)
     rows = decode_positions(block.headers[Header.RECORD_POSITIONS], count, path=block.path)
     start = 0
-    for run in held:
+    for run in in_memory:
         numbers = pa.array(rows[start : start + len(run)], pa.int64())
         yield replace(run, rows=run.rows.append_column(ROW, numbers))
         start += len(run)

@@ -258,10 +258,10 @@ class FileRewriter:
 
     def _old(self, group: _Group, names: Sequence[str]) -> pa.Table:
         """Return columns of a row group; those read for the key comparison aren't read again."""
-        held = [name for name in names if group.start >= 0 and name in self._compared.column_names]
-        read = self._read(self._texts, [name for name in names if name not in held], [group.number])
+        known = [name for name in names if group.start >= 0 and name in self._compared.column_names]
+        read = self._read(self._texts, [name for name in names if name not in known], [group.number])
         compared = self._compared.slice(max(group.start, 0), group.rows)
-        return pa.table([compared[name] if name in held else read[name] for name in names], names=list(names))
+        return pa.table([compared[name] if name in known else read[name] for name in names], names=list(names))
 
     def _read(self, reader: BaseFileReader, names: Sequence[str], groups: Sequence[int]) -> pa.Table:
         wanted = [self._schema.field(name) for name in names]

@@ -116,8 +116,8 @@ class SecondaryStaging:
         # further rows with the keys of those that change: copies, and rows that an older version didn't replace
         changing = pa.concat_arrays([whole(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
         beside = stays & np.asarray(pc.is_in(old[RECORD_KEY], value_set=changing))
-        held = _keys_of(old.filter(pa.array(beside)), self.column)
-        return _without(new, pa.concat_arrays([gone, held])), _without(gone, pa.concat_arrays([new, held]))
+        kept = _keys_of(old.filter(pa.array(beside)), self.column)
+        return _without(new, pa.concat_arrays([gone, kept])), _without(gone, pa.concat_arrays([new, kept]))
 
 
 def _without(keys: pa.Array, others: pa.Array) -> pa.Array:

@@ -60,9 +60,9 @@ def with_stored_order(
         stored = pa.concat_tables([staying, brought], promote_options="permissive")
     stored = latest_per_key(stored, RECORD_KEY, MergeRule(MergeMode.EVENT_TIME, merging.rule.ordering_fields))
     partner = pc.index_in(keys, value_set=_whole(stored[RECORD_KEY]))
-    held = pc.is_valid(partner)
-    known = stored.take(partner.filter(held))
-    return _with_columns(rows.filter(held), known.select([f.name for f in fields])), np.asarray(known[_LOGGED])
+    is_stored = pc.is_valid(partner)
+    known = stored.take(partner.filter(is_stored))
+    return _with_columns(rows.filter(is_stored), known.select([f.name for f in fields])), np.asarray(known[_LOGGED])
 
 
 def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: pa.ChunkedArray) -> np.ndarray:

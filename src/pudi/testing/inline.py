@@ -65,7 +65,7 @@ class _ClockTimer:
 
 
 class _Over:
-    """A function that was called at once."""
+    """A function that ran in its caller's thread."""
 
     def wait(self, seconds: float | None = None) -> bool:
         """It has ended."""

@@ -84,11 +84,11 @@ class BloomFilters(IndexKind):
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
         """Look for keys of base files that their filters lack."""
-        for held in check.snapshots(partitions):
-            if isinstance(held, Difference):
-                yield held
+        for snapshot in check.snapshots(partitions):
+            if isinstance(snapshot, Difference):
+                yield snapshot
                 continue
-            stated = StatedMetadata(check.schema, blooms=held)
+            stated = StatedMetadata(check.schema, blooms=snapshot)
             check.run([FilesCheck(number, stated, files) for number, files in enumerate(check.portions())])
 
 

@@ -130,21 +130,21 @@ class KeyCheck:
         self.runner.tidy()
         return sum(each.received for each in staged)
 
-    def of_values(self, held: PartitionSnapshot, column: str, findings: list[Findings]) -> None:
+    def of_values(self, snapshot: PartitionSnapshot, column: str, findings: list[Findings]) -> None:
         """Find records that a secondary index has under another value.
 
         Args:
-            held: the index as readers see it.
+            snapshot: the index as readers see it.
             column: the indexed column.
             findings: collects the findings.
         """
-        groups = held.shards.all
-        spread = Spread({None: (0, len(groups))}, 0, column, held.whole_key, self._keys)
+        groups = snapshot.shards.all
+        spread = Spread({None: (0, len(groups))}, 0, column, snapshot.whole_key, self._keys)
         staged = self._stage(spread)
         known = portions_by_part(staged)
         unread = frozenset(number for each in staged for number in each.unread)
         jobs = [
-            CompareKeys(n, known.get(n, ()), self.runner.staging, (), unread, index=held, group=group)
+            CompareKeys(n, known.get(n, ()), self.runner.staging, (), unread, index=snapshot, group=group)
             for n, group in enumerate(groups)
         ]
         findings += self.runner.run(jobs)

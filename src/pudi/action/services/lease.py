@@ -103,20 +103,20 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
         PlanTakenError: another process runs it, has completed it or removed it from the timeline.
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
-    held: ServiceLease | None = None
+    leased: ServiceLease | None = None
     failed: dict[str, str] = {}
 
     def undo(error: BaseException) -> None:
-        if held is not None:
-            _undo(held)
+        if leased is not None:
+            _undo(leased)
 
     with keep_alive(meta, [heart], undo, failed), count_failures(meta, instant.action):
         with meta.lock:
             timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
-            held = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
-        yield held
+            leased = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
+        yield leased
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Timeline, Instant]:
@@ -152,12 +152,12 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)
 
 
-def _undo(held: ServiceLease) -> None:
-    meta, instant = held.meta, held.instant
+def _undo(leased: ServiceLease) -> None:
+    meta, instant = leased.meta, leased.instant
     with meta.lock:
         timeline = meta.store.load()
         done = timeline.commit(instant.requested)
-        own = set(held.own_files())
+        own = set(leased.own_files())
         if done is not None:  # by this run, if the answer was lost, or by another run of the plan
             stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
             own -= {path for group in stats for stat in group for path in stat.paths}

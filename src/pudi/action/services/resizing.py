@@ -132,16 +132,16 @@ class ResizedBuckets:
             if change is not None:
                 by_partition.setdefault(change.partition, []).append(change)
         rings = dict(buckets.rings)
-        for partition, held in by_partition.items():
+        for partition, own in by_partition.items():
             ring = buckets.ring(partition)
-            if {change.sequence for change in held} != {ring.sequence}:
+            if {change.sequence for change in own} != {ring.sequence}:
                 raise ConflictError(
                     f"the hash ring of partition {partition!r} was changed since the clustering was planned; roll the "
                     "plan back",
                     table=root,
                     instant=instant.requested,
                 )
-            rings[partition] = ring.with_children(child for change in held for child in change.children)
+            rings[partition] = ring.with_children(child for change in own for child in change.children)
         return cls(replace(buckets, rings=rings), tuple(sorted(by_partition)))
 
     def file_ids(self, group: ClusteringGroup) -> tuple[str, ...]:

@@ -319,27 +319,27 @@ class _Execution:
     def run(self, instant: Instant) -> CommitResult:
         meta, target = self.meta, self.target
         phases = Phases.of(meta, self.service.name)
-        with lease(meta, instant, target.write_options) as held:
-            run = self.service.open(target, held)
+        with lease(meta, instant, target.write_options) as leased:
+            run = self.service.open(target, leased)
             with phases.phase("write"):
-                results = target.run_jobs(held.instant.requested, run.jobs(), run.operations)
+                results = target.run_jobs(leased.instant.requested, run.jobs(), run.operations)
             stats = [stat for result in results for stat in result.stats]
             with phases.phase("commit"):
-                held.keep([path for stat in stats for path in stat.paths])
+                leased.keep([path for stat in stats for path in stat.paths])
                 metadata = run.metadata(stats)
                 run.before_commit()
-                done = self._complete(held, run, metadata, run.content())
-            with after_commit(CLEAN_UP, meta.storage.root, held.failed):
+                done = self._complete(leased, run, metadata, run.content())
+            with after_commit(CLEAN_UP, meta.storage.root, leased.failed):
                 run.after_commit()
-        return replace(phases.result(done, metadata, run.removed), failed_services=held.failed)
+        return replace(phases.result(done, metadata, run.removed), failed_services=leased.failed)
 
     def _complete(
-        self, held: ServiceLease, run: ServiceRun, metadata: CommitMetadata, content: bytes | None
+        self, leased: ServiceLease, run: ServiceRun, metadata: CommitMetadata, content: bytes | None
     ) -> Instant:
-        meta, instant = self.meta, held.instant
+        meta, instant = self.meta, leased.instant
 
         def check(now: Timeline) -> None:
-            held.check_files()
+            leased.check_files()
             run.verify(now)
 
         staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
@@ -352,4 +352,4 @@ class _Execution:
             removed=run.removed,
             content=content,
         )
-        return complete_action(meta, instant, done, held.failed)
+        return complete_action(meta, instant, done, leased.failed)

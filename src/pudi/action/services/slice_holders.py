@@ -91,6 +91,6 @@ class SliceHolders:
 
     def _savepoints(self, file_slice: SliceFiles) -> Iterator[Holder]:
         names = {path.rpartition("/")[2] for path in file_slice.files}
-        for requested, held in self.savepoints.items():
-            if not names.isdisjoint(held):
+        for requested, names_kept in self.savepoints.items():
+            if not names.isdisjoint(names_kept):
                 yield Holder(SAVEPOINT, f"the savepoint {requested}", requested)

@@ -69,17 +69,17 @@ class BucketTasks:
 
 def whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Records in portions of some size that part no group."""
-    held: list[pa.Table] = []
+    pieces: list[pa.Table] = []
     for step in steps(batches):
         rows = pa.Table.from_batches(step)
         groups = rows[GROUP].to_numpy()
         begins = int(np.searchsorted(groups, groups[-1]))  # of the last group, which may go on
-        if held and groups[0] != held[-1][GROUP][-1].as_py():
-            yield pa.concat_tables(held)
-            held = []
+        if pieces and groups[0] != pieces[-1][GROUP][-1].as_py():
+            yield pa.concat_tables(pieces)
+            pieces = []
         if begins:
-            yield pa.concat_tables([*held, rows.slice(0, begins)])
-            held = []
-        held.append(rows.slice(begins))
-    if held:
-        yield pa.concat_tables(held)
+            yield pa.concat_tables([*pieces, rows.slice(0, begins)])
+            pieces = []
+        pieces.append(rows.slice(begins))
+    if pieces:
+        yield pa.concat_tables(pieces)

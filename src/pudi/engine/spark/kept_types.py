@@ -26,10 +26,10 @@ def kept_column(field: pa.Field, given: pa.DataType) -> str | None:
         return None
     name = quote(field.name)
     cast = f"CAST({name} AS {arrow_to_spark_type(pa.field(field.name, field.type))})"
-    told = field.name.replace("\\", "?").replace("'", "?")
+    shown = field.name.replace("\\", "?").replace("'", "?")
     if not lost:
         return f"{cast} AS {name}"
-    began = f"{SPARK_ERROR_MARK}SchemaError: column {told} has type {given}, and value "
+    began = f"{SPARK_ERROR_MARK}SchemaError: column {shown} has type {given}, and value "
     ended = f" is no {field.type}, which is its type in the table: no write changes that of a key or ordering column"
     message = f"CONCAT('{began}', CAST({name} AS STRING), '{ended}')"
     return f"CASE WHEN {lost} THEN RAISE_ERROR({message}) ELSE {cast} END AS {name}"

@@ -129,13 +129,13 @@ class Placement:
         heapq.heapify(loads)
         place = [0] * len(weights)
         for task in sorted(range(len(weights)), key=lambda number: -weights[number]):
-            work, held, number = loads[0]
-            if held and held + records[task] > MAX_GROUP_RECORDS:
-                number, work, held = groups, 0, 0
+            work, assigned, number = loads[0]
+            if assigned and assigned + records[task] > MAX_GROUP_RECORDS:
+                number, work, assigned = groups, 0, 0
                 groups += 1
                 heapq.heappush(loads, (weights[task], records[task], number))
             else:
-                heapq.heapreplace(loads, (work + weights[task], held + records[task], number))
+                heapq.heapreplace(loads, (work + weights[task], assigned + records[task], number))
             place[task] = number
         by_group = salts(groups)
         return cls(groups, tuple(by_group[number] for number in place))

@@ -86,25 +86,27 @@ class ColumnStats(IndexKind):
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
         """Find values in files outside of the stated ranges."""
-        held: dict[str, PartitionSnapshot] = {}
+        by_name: dict[str, PartitionSnapshot] = {}
         names = [name for name in (COLUMN_STATS, *self.companions) if name in check.table.partitions]
         for found in check.snapshots(names):
             if isinstance(found, Difference):
                 yield found
             else:
-                held[found.name] = found
+                by_name[found.name] = found
         try:
             spec = indexed_columns(check.meta, check.schema)
         except CorruptError as error:
             yield unreadable(COLUMN_STATS, error)
             return
-        if spec is None or not held:
+        if spec is None or not by_name:
             return
         # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
         millis = set(unwritable_columns(check.meta.schema_json(check.timeline)))
         spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
         history = read_history(check.meta, check.timeline, check.timeline)
-        stated = StatedMetadata(check.schema, spec, held.get(COLUMN_STATS), held.get(PARTITION_STATS), history=history)
+        stated = StatedMetadata(
+            check.schema, spec, by_name.get(COLUMN_STATS), by_name.get(PARTITION_STATS), history=history
+        )
         check.run([FilesCheck(number, stated, files) for number, files in enumerate(check.portions())])
 
 

@@ -133,7 +133,7 @@ class ExpressionIndexes(IndexKind):
         schema = check.meta.schema(check.timeline)
         for name in partitions:
             try:
-                spec, held = (
+                spec, snapshot = (
                     expression_spec(defined_index(check.meta, name), schema),
                     PartitionSnapshot.of(check.table, name),
                 )
@@ -143,7 +143,7 @@ class ExpressionIndexes(IndexKind):
             if spec is None:
                 continue
             reading = key_reading(check.meta, check.timeline)
-            jobs = [ExpressionCheck(n, held, spec, reading, files) for n, files in enumerate(check.portions())]
+            jobs = [ExpressionCheck(n, snapshot, spec, reading, files) for n, files in enumerate(check.portions())]
             check.run(jobs)
             check.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)
 

@@ -174,11 +174,11 @@ def stage_keys(
     staging = emitted.staging(RECORD_INDEX)
     if not isinstance(staging, RecordStaging):
         staging = record_staging(meta, timeline, instant.requested, options, index)
-    held = emitted.keys(RECORD_INDEX)
-    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, held.keys(), staging).all())
+    by_group = emitted.keys(RECORD_INDEX)
+    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, by_group.keys(), staging).all())
     jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found = tuple(staged_of(results)) + tuple(each for each in held.values() if each.shards)
+    found = tuple(staged_of(results)) + tuple(each for each in by_group.values() if each.shards)
     partitions = {each.partition for each in found}
     shards = {p if staging.partitioned else WHOLE_TABLE: staging.groups_of(p) for p in partitions}
     if not staging.partitioned:

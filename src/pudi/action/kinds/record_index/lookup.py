@@ -45,5 +45,5 @@ def groups_of_keys(
     if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_invalidated:
         return None
     groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
-    held = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))
-    return frozenset(group for group in groups if group[0] in held)
+    kept = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))
+    return frozenset(group for group in groups if group[0] in kept)

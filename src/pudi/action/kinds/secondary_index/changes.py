@@ -122,15 +122,15 @@ def stage_secondary(
     if not indexes or not may_change_keys(written):
         return []
     stagings = [_staging_of(meta, index, instant.requested, timeline, entries) for index in indexes]
-    held = [entries.keys(each.index) if each in entries.stagings else {} for each in stagings]
-    everywhere = set.intersection(*(set(keys) for keys in held))
+    emitted = [entries.keys(each.index) if each in entries.stagings else {} for each in stagings]
+    complete = set.intersection(*(set(keys) for keys in emitted))
 
     def matters(stat: WriteStat) -> bool:
-        return (stat.partition_path or "", stat.file_id or "") not in everywhere
+        return (stat.partition_path or "", stat.file_id or "") not in complete
 
     groups = list(changed_groups(meta, written, timeline, matters))
     jobs: list[KeyTask] = []
-    for staging, keys in zip(stagings, held, strict=True):
+    for staging, keys in zip(stagings, emitted, strict=True):
         of_index = SecondaryReading(staging.reading, staging.column)
         for place, group in enumerate(groups):
             if group.stats and (group.partition, group.file_id) in keys:
@@ -139,7 +139,7 @@ def stage_secondary(
             task = KeyTask(len(jobs), of_index, "", secondary_value(), staging.shards, path, group.before, group.after)
             jobs.append(replace(task, whole_key=staging.whole_key, index=staging.index))
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found = [*staged_of(results), *(each for keys in held for each in keys.values() if each.shards)]
+    found = [*staged_of(results), *(each for keys in emitted for each in keys.values() if each.shards)]
     return [
         StagedSecondary(
             meta,
