@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from typer.testing import CliRunner
 import pudi
 from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.config import ClusteringOptions, resolve
 from pudi.format import TIMELINE_DIR, Action, State
 from pudi.format.clustering_plan import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan
+from pudi.plan.clustering import chosen_partitions
 from support.engines import Engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
@@ -258,6 +261,8 @@ def test_a_write_to_a_file_group_of_a_plan_is_refused_and_other_writes_go_on(tmp
             {"nyc"},
         ),
         ({f"{PREFIX}max.num.groups": "1"}, {"chennai"}),
+        ({f"{PREFIX}single.group.clustering.enabled": "false"}, {"chennai", "nyc", "sao_paulo"}),
+        ({f"{PREFIX}single.group.clustering.enabled": "false", f"{PREFIX}sort.columns": ""}, set()),
         ({f"{PREFIX}small.file.limit": "1"}, set()),
     ],
 )
@@ -268,6 +273,56 @@ def test_options_choose_what_is_clustered(tmp_path: Path, options: dict[str, str
     assert (done is not None) == bool(taken)
     if taken:
         assert {each.partition_path for each in pending_plan(mine).slices} == taken
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.clustering.plan.strategy.sort.column", "fare"),
+        ("hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution", "true"),
+        (f"{PREFIX}file.slices.sort.by", "SIZE,NAME"),
+        ("hoodie.keep.min.commit", "3"),
+        ("hoodie.archive.limit.instants", "3"),
+        ("hoodie.clean.commit.retained", "3"),
+    ],
+)
+def test_an_option_without_effect_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    mine = made(tmp_path / "trips", Layout())
+    with pytest.raises((pudi.InvalidArgumentError, pudi.NotSupportedError), match=key.replace(".", r"\.")):
+        mine.cluster(options={key: value})
+
+
+def test_each_hour_has_another_share_of_the_partitions(tmp_path: Path) -> None:
+    """DAY_ROLLING: each partition once a day, by the hour of this machine, as in Hudi."""
+    mine = made(tmp_path / "trips", Layout())
+    mine.insert(table([trip(number, 1, city=f"c{number:02}") for number in range(30)]))
+    mode = {"hoodie.clustering.plan.partition.filter.mode": "DAY_ROLLING", f"{PREFIX}sort.columns": "fare"}
+    options = ClusteringOptions.of(resolve(mode))
+    shares = [chosen_partitions([f"c{number:02}" for number in range(30)], options, hour) for hour in range(24)]
+    assert sorted(each for share in shares for each in share) == [f"c{number:02}" for number in range(30)]
+    assert shares[5] == ["c05", "c29"]
+    before, planned, after = datetime.now().hour, mine.schedule("clustering", options=mode), datetime.now().hour
+    assert planned is not None
+    taken = sorted(each.partition_path for each in pending_plan(mine).slices)
+    assert taken in (shares[before], shares[after])
+
+
+@pytest.mark.parametrize(("order", "first"), [("SIZE", 1), ("INSTANT_TIME", 0), ("instant_time, size", 0)])
+def test_what_is_put_into_a_group_first(tmp_path: Path, order: str, first: int) -> None:
+    mine = made(tmp_path / "trips", Layout())
+    mine.insert(table([trip(0, 1, city="nyc")]))
+    mine.insert(table([trip(number, 2, city="nyc") for number in range(1, 200)]))
+    files = sorted(each.file_id for each in mine.file_slices())
+    by_age = sorted(mine.file_slices(), key=lambda each: each.instant)
+    options = {
+        f"{PREFIX}sort.columns": "fare",
+        f"{PREFIX}max.bytes.per.group": "1",
+        f"{PREFIX}file.slices.sort.by": order,
+    }
+    assert mine.schedule("clustering", options=options)
+    taken = [each.file_id for each in pending_plan(mine).slices]
+    assert sorted(taken) == files
+    assert taken[0] == by_age[first].file_id
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(kind="mor"), Layout(version=8, kind="mor")], ids=str)

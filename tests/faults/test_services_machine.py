@@ -180,7 +180,7 @@ class History(RuleBasedStateMachine):
     @rule(place=PLACES, crash=CRASHES)
     def savepoint(self, place: int, crash: Crash) -> None:
         instant = self.back(place)
-        refused = instant in self.saved | self.old | self.doubtful or instant not in self.active()
+        refused = instant in self.saved | self.old | self.doubtful | self.going or instant not in self.active()
         self.step("savepoint", lambda mine: mine.savepoint(instant), crash, may_refuse=refused, saves={instant})
 
     @precondition(lambda self: self.saved)
@@ -207,7 +207,12 @@ class History(RuleBasedStateMachine):
             for each in timeline.commits
             if commit is not None and (each.requested > to or timeline.done(each) > timeline.done(commit))
         }
-        refused = commit is None or to in (self.old | self.doubtful) - self.saved or bool(takes & self.saved)
+        refused = (
+            commit is None
+            or to in self.going
+            or to in (self.old | self.doubtful) - self.saved
+            or bool(takes & self.saved)
+        )
         refused = refused or self.in_the_way
         self.step("restore", lambda mine: mine.restore(to), crash, may_refuse=refused, takes=takes)
 
@@ -414,10 +419,7 @@ class History(RuleBasedStateMachine):
             assert instant in self.cleaned, f"{instant} can't be read any more: {error}"
         else:
             assert_same(found, self.model.as_of(instant), PLACE_FIELDS, f"as of {instant}")
-            slices = scan.plan.slices
-            paths = [[each.base.path] if each.base else [] for each in slices]
-            logs = [[log.path for log in each.logs] for each in slices]
-            self.files[instant] = frozenset(itertools.chain(*paths, *logs))
+            self.files[instant] = opened_by(scan)
 
     def finish(self) -> None:
         """Judge everything before and after a maintenance, of which nothing may stay orphaned."""
@@ -432,7 +434,9 @@ class History(RuleBasedStateMachine):
         data = {path for path in there if not path.startswith(".hoodie/") and "/.hoodie" not in path}
         if self.layout.version == 6:  # log files of dead writers stay, with a command to skip what they wrote
             data = {path for path in data if ".log." not in path}
-        assert data <= set().union(*self.named.values()), f"orphaned: {sorted(data.difference(*self.named.values()))}"
+        # a commit may be archived in the step that made it
+        data -= opened_by(self.now.scan()).union(*self.named.values())
+        assert not data, f"orphaned: {sorted(data)}"
         left = {path for path in there if "/.temp/" in path or "/.heartbeat/" in path}
         assert not left, f"orphaned: {sorted(left)}"
 
@@ -454,6 +458,12 @@ class History(RuleBasedStateMachine):
             names = [*([each.base_file] if each.base_file else []), *each.log_files]
             needed |= {name if "/" in name else f"{each.partition_path}/{name}" for name in names}
         return needed
+
+
+def opened_by(scan: pudi.Scan) -> frozenset[str]:
+    """The files that a scan reads."""
+    logs = (log.path for each in scan.plan.slices for log in each.logs)
+    return frozenset((*(each.base.path for each in scan.plan.slices if each.base is not None), *logs))
 
 
 def play(layout: Layout, *, metadata: bool, examples: int) -> None:

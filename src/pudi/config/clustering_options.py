@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pudi.config.option import Declare, OptionsView, Scope, names_in
+from pudi.config.option import Declare, OptionsView, Scope, Status, names_in
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ _BUCKET_EXECUTIONS = (
 )
 """Hudi's classes that split and merge the buckets of consistent hashing; the first is the default."""
 
+_SLICE_ORDERS = frozenset({"SIZE", "INSTANT_TIME"})
 _option = Declare(Scope.WRITE)
+_harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class ClusteringOptions(OptionsView):
@@ -133,14 +135,15 @@ class ClusteringOptions(OptionsView):
     )
     single_group = _option(
         "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
-        "Whether a group of one file slice that becomes one file is done too.",
+        "Whether a group of one file slice that becomes one file is done too, to merge its log files. With columns to "
+        "order by it always is, and a base file that would stay as it is never.",
         default=True,
     )
     slices_by = _option(
         "hoodie.clustering.plan.strategy.file.slices.sort.by",
-        "By what file slices are put into groups: larger ones first, or earlier ones first.",
+        "By what file slices are put into groups: larger ones first (SIZE), earlier ones first (INSTANT_TIME), or by "
+        "one after the other (INSTANT_TIME,SIZE).",
         default="SIZE",
-        choices=("SIZE", "INSTANT_TIME"),
     )
     filter_mode = _option(
         "hoodie.clustering.plan.partition.filter.mode",
@@ -232,10 +235,48 @@ class ClusteringOptions(OptionsView):
         minimum=0,
     )
 
+    parallelism = _harmless(
+        "hoodie.clustering.max.parallelism",
+        "Number of groups that Hudi's driver submits at once; pudi's engines run as many as there is room for.",
+        default=15,
+    )
+    read_parallelism = _harmless(
+        "hoodie.clustering.group.read.parallelism",
+        "Number of Spark tasks that read a group; pudi reads and writes a group in one task.",
+        default=20,
+    )
+    local_planning = _harmless(
+        "hoodie.clustering.plan.generation.use.local.engine.context",
+        "Where a clustering is planned; pudi always plans in the process that asks for it.",
+        default=False,
+    )
+    preserve = _harmless(
+        "hoodie.clustering.preserve.commit.metadata",
+        "Option of old releases: whether rows keep their commit times. They always do.",
+        default=True,
+    )
+    copies_evolved = _harmless(
+        "hoodie.clustering.plan.strategy.binary.copy.schema.evolution.enable",
+        "Whether Hudi copies files of different schemas as bytes; pudi copies what it can, and rewrites the rest.",
+        default=False,
+    )
+    waits_for_ingestion = Declare(Scope.WRITE, Status.UNSUPPORTED)(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
+        "Whether a clustering fails while a write with a heartbeat is requested but not yet inflight.",
+        default=False,
+        instead="leave it out: a write that begins while a clustering runs makes it yield, or fails by itself, as "
+        "hoodie.clustering.updates.strategy says",
+    )
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to order by."""
         return names_in(self.sort_columns)
+
+    @property
+    def slice_order(self) -> tuple[str, ...]:
+        """By what file slices are put into groups, SIZE or INSTANT_TIME or both, the first one first."""
+        return tuple(each.upper() for each in names_in(self.slices_by))
 
     @property
     def partition_filter(self) -> PartitionFilter:
@@ -285,6 +326,9 @@ class ClusteringOptions(OptionsView):
             raise InvalidArgumentError(
                 f"{ClusteringOptions.inline} and {ClusteringOptions.schedule_inline} exclude each other"
             )
+        if not view.slice_order or set(view.slice_order) - _SLICE_ORDERS:
+            known = ", ".join(sorted(_SLICE_ORDERS))
+            raise InvalidArgumentError(f"{cls.slices_by}={view.slices_by!r}: name some of {known}, separated by commas")
         try:
             re.compile(view.regex or "")
         except re.error as error:

@@ -30,7 +30,7 @@ _SYNC = (
 )
 
 _SERVICES = (
-    _harmless(key="hoodie.clustering.*", doc="Further settings of clustering."),
+    _lacking(key="hoodie.clustering.*", doc="Further settings of clustering.", instead=_NO_SUCH),
     _harmless(key="hoodie.layout.optimize.*", doc="Further settings of curves; pudi ranks all values."),
     _harmless(key="hoodie.compaction.*", doc="Further settings of compaction."),
     _harmless(key="hoodie.log.compaction.*", doc="Further settings of log compaction."),

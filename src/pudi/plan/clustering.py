@@ -76,10 +76,11 @@ def plan_clustering(
 def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: int) -> list[ClusteringGroup]:
     """Return the groups of one partition."""
     size = _Size(max_file_size)
-    if options.slices_by == "SIZE":
-        slices = sorted(slices, key=lambda each: (-size(each), each.file_id))
-    else:
-        slices = sorted(slices, key=lambda each: (each.instant, each.file_id))
+    keys: dict[str, Callable[[FileSlice], int | str]] = {
+        "SIZE": lambda each: -size(each),
+        "INSTANT_TIME": lambda each: "" if each.base is None else each.base.instant,
+    }
+    slices = sorted(slices, key=lambda each: (*(keys[name](each) for name in options.slice_order), each.file_id))
     groups: list[list[FileSlice]] = []
     held = 0
     for each in slices:
@@ -94,8 +95,12 @@ def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: 
 
 
 def _gains(group: ClusteringGroup, options: ClusteringOptions) -> bool:
-    """Return whether something changes for a single slice that becomes a single file: its order, or its log files."""
-    return options.single_group and bool(options.columns or group.slices[0].log_files)
+    """Return whether something changes for a single slice that becomes a single file: its order, or its log files.
+
+    With columns to order by, Hudi takes it whatever the option says (HoodieWriteConfig.shouldClusteringSingleGroup);
+    without, it also rewrites files that stay as they are.
+    """
+    return bool(options.columns) or (options.single_group and bool(group.slices[0].log_files))
 
 
 def group_of(slices: Sequence[FileSlice], outputs: int, new_base: int) -> ClusteringGroup:

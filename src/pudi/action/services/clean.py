@@ -16,7 +16,7 @@ from pudi.action.services.backlog import clean_backlog
 from pudi.action.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
-from pudi.action.services.target import ServiceTarget
+from pudi.action.services.target import ServiceTarget, free_time
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
@@ -72,7 +72,7 @@ class Clean(PlannedService):
         """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
         if not target.is_metadata or not timeline.rules.services_have_suffixes:
             return None
-        return f"{timeline.of(Action.DELTACOMMIT)[-1].requested}{_SUFFIX}"
+        return free_time(target.meta, timeline, timeline.of(Action.DELTACOMMIT)[-1].requested, _SUFFIX)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the deletion of what the policy doesn't keep."""

@@ -25,7 +25,7 @@ from pudi.action.schema_history import read_history
 from pudi.action.services.backlog import compaction_backlog
 from pudi.action.services.lease import ServiceLease
 from pudi.action.services.service import Inline, Need, PlannedService, WritingRun
-from pudi.action.services.target import ServiceTarget
+from pudi.action.services.target import ServiceTarget, free_time
 from pudi.action.write_settings import change_logging, file_options
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
@@ -142,7 +142,7 @@ class Compaction(PlannedService):
         if not target.is_metadata or not timeline.rules.services_have_suffixes:
             return None
         own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
-        return f"{own[-1]}{_SUFFIX}"
+        return free_time(target.meta, timeline, own[-1], _SUFFIX)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
         """See `PlannedService.open`."""

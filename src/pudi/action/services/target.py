@@ -19,7 +19,7 @@ from pudi.config import (
 from pudi.config.option import Value
 from pudi.format import CompactionOperation
 from pudi.task import Engine, FileJob, FileResult
-from pudi.timeline import Timeline
+from pudi.timeline import Timeline, new_instant
 
 _NEW_BASE = 120 << 20
 """Assumed size of a new base file in the metadata table, as in Hudi's plans."""
@@ -118,3 +118,20 @@ def metadata_table_options(options: Options) -> Options:
         ArchiveOptions.keep_max_commits.key: max(options[ArchiveOptions.keep_max_commits], least) + 1,
     }
     return replace(options, given={**options.given, **own})
+
+
+def free_time(meta: MetaClient, timeline: Timeline, newest: str, suffix: str) -> str:
+    """Return the requested time of a service of a metadata table below version 8.
+
+    It's the time of the newest deltacommit with a suffix; the time of now if a service has that already: a plan of the
+    table that is older than its newest commit may complete after a compaction. Hudi waits for the next commit then.
+
+    Args:
+        meta: the metadata table.
+        timeline: its timeline.
+        newest: requested time of its newest deltacommit.
+        suffix: the suffix of the service.
+    """
+    if timeline.find(f"{newest}{suffix}") is None:
+        return f"{newest}{suffix}"
+    return f"{new_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)[:17]}{suffix}"
