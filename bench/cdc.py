@@ -1,9 +1,11 @@
 """What logging changes costs a write, and how fast a CDC query is, beside Hudi in the same run.
 
-    python bench/cdc.py                     # 1M rows, upserts of a tenth, on the local engine, and Hudi's (zstd)
-    python bench/cdc.py --rows 100000 --no-hudi
+    python bench/cdc.py                     # 300k rows, upserts of a tenth, on the local engine, and Hudi's (zstd)
+    python bench/cdc.py --rows 1000000 --no-hudi
 
 Plain upserts and upserts with `data_before_after` alternate. Medians, by the clock and in CPU time of the process.
+Hudi's table is queried by Hudi and by pudi in turns, on one Spark session; CPU time is that of the JVM and of Python
+workers.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from trips import SCHEMA
 
 import pudi
 
-ROUNDS = 5
+ROUNDS = 3
 MODE = "data_before_after"
 LOGGING = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": MODE}
 HUDI_JOB = """
 import json, statistics, sys, time
+import psutil
+import pudi
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from spark import Hudi
@@ -47,16 +51,26 @@ for number in range(rounds):
 path = folder / "logged"
 files = [p.name for p in (path / ".hoodie" / "timeline").iterdir() if p.name.endswith(".commit")]
 since = sorted(name.split("_")[1].split(".")[0] for name in files)[-2]
-query = []
-for _ in range(rounds):
-    began = time.perf_counter()
-    frame = hudi.session.read.format("hudi").options(**{
+def by_hudi():
+    return hudi.session.read.format("hudi").options(**{
         "hoodie.datasource.query.type": "incremental", "hoodie.datasource.query.incremental.format": "cdc",
         "hoodie.datasource.read.begin.instanttime": since}).load(str(path))
-    frame.write.format("noop").mode("overwrite").save()
-    query.append(time.perf_counter() - began)
-answer = {name: statistics.median(times[1:]) for name, times in took.items()}
-print(json.dumps({**answer, "query": statistics.median(query[1:])}))
+def by_pudi():
+    return pudi.Table(path).changes(since, format="cdc").to_spark(hudi.session)
+def used():
+    tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    return sum(t.user + t.system for t in (each.cpu_times() for each in tree))
+query = {"query by Hudi": [], "query by pudi": []}
+for _ in range(1 + 3):
+    for name, ask in zip(query, (by_hudi, by_pudi)):
+        began, cpu = time.perf_counter(), used()
+        ask().write.format("noop").mode("overwrite").save()
+        query[name].append((time.perf_counter() - began, used() - cpu))
+answer = {name: round(statistics.median(times[1:]), 2) for name, times in took.items()}
+for name, times in query.items():
+    answer[name] = {"s": round(statistics.median(t for t, _ in times[1:]), 2),
+                    "cpu": round(statistics.median(c for _, c in times[1:]), 2)}
+print(json.dumps({**answer, "changes": by_pudi().count()}))
 hudi.close()
 """
 
@@ -104,7 +118,7 @@ def medians(times: list[tuple[float, float]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--no-hudi", action="store_true")
     args = parser.parse_args()
     assert ROUNDS <= UPSERTS
@@ -115,7 +129,7 @@ def main() -> None:
         shutil.rmtree(folder / "pudi")
         if not args.no_hudi:
             job = [sys.executable, "-c", HUDI_JOB, str(Path(__file__).parent), str(folder / "data")]
-            job += [str(folder / "hudi"), "3", json.dumps(LOGGING)]
+            job += [str(folder / "hudi"), "2", json.dumps(LOGGING)]
             subprocess.run(job, check=True)
 
 

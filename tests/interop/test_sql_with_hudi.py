@@ -53,6 +53,49 @@ def test_turns_on_a_table_that_pudi_creates(spark: Any, tmp_path: Path) -> None:
             spark.sql(f"RESET {key}")
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("kind", ["mor", "cow"])
+def test_turns_on_a_table_without_record_key(kind: str, spark: Any, tmp_path: Path) -> None:
+    """Hudi's quick start: keys are generated, and statements find records by their condition."""
+
+    def rows(found: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in found.collect()]
+
+    pudis, hudis = f"keyless_pudi_{kind}", f"keyless_hudi_{kind}"
+    for key, value in SMALL.items():
+        spark.sql(f"SET {key}={value}")
+    try:
+        spark.sql(
+            f"CREATE TABLE {hudis} (uuid STRING, fare DOUBLE, city STRING) USING hudi TBLPROPERTIES (type = '{kind}') "
+            f"PARTITIONED BY (city) LOCATION '{tmp_path}/t'"
+        )
+        spark.sql(f"INSERT INTO {hudis} VALUES ('a', 1.0, 'sf'), ('b', 2.0, 'sf'), ('b', 3.0, 'sp'), ('c', 4.0, 'sp')")
+        query = "SELECT _hoodie_record_key, uuid, fare, city FROM {} ORDER BY uuid, fare"
+        first = rows(spark.sql(query.format(hudis)))
+        pudi.spark.sql(spark, f"CREATE TABLE {pudis} USING hudi LOCATION '{tmp_path}/t'")
+        news = "(SELECT 'b' AS uuid, 10.0D AS fare, 'sf' AS city UNION ALL SELECT 'd', 20.0D, 'sf')"
+        pudi.spark.sql(
+            spark,
+            f"MERGE INTO {pudis} t USING {news} s ON t.uuid = s.uuid "
+            "WHEN MATCHED THEN UPDATE SET fare = t.fare + s.fare WHEN NOT MATCHED THEN INSERT *",
+        )
+        spark.sql(f"REFRESH TABLE {hudis}")
+        merged = rows(spark.sql(query.format(hudis)))
+        assert [row[1:] for row in merged] == [
+            ("a", 1.0, "sf"), ("b", 12.0, "sf"), ("b", 13.0, "sp"), ("c", 4.0, "sp"), ("d", 20.0, "sf"),
+        ]  # fmt: skip
+        assert [row[0] for row in merged[:4]] == [row[0] for row in first]
+        spark.sql(f"UPDATE {hudis} SET fare = 5.0 WHERE uuid = 'd'")
+        pudi.spark.sql(spark, f"DELETE FROM {pudis} WHERE fare = (SELECT max(fare) FROM {pudis})")
+        spark.sql(f"REFRESH TABLE {hudis}")
+        last = rows(spark.sql(query.format(hudis)))
+        assert last == rows(pudi.spark.sql(spark, query.format(pudis)))
+        assert [row[1:3] for row in last] == [("a", 1.0), ("b", 12.0), ("c", 4.0), ("d", 5.0)]
+    finally:
+        for key in SMALL:
+            spark.sql(f"RESET {key}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
 def test_the_stored_rows_are_hudis(chain: Chain, spark: Any, tmp_path: Path) -> None:
