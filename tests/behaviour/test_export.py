@@ -69,10 +69,10 @@ def test_the_commands_bring_a_table_out_and_in_again(table: pudi.Table, tmp_path
     run = CliRunner().invoke
     first = table.timeline.commits[0].requested
     done = run(app, ["export", table.path, str(tmp_path / "out"), "--as-of", first, "-c", "id,city"])
-    assert (done.exit_code, done.stdout) == (0, "wrote 3 rows to 1 files\n")
+    assert (done.exit_code, done.stdout) == (0, "wrote 3 rows to 1 file\n")
     done = run(app, ["import", str(tmp_path / "out"), str(tmp_path / "again"), "--record-key", "id"])
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("imported 1 files by ")
+    assert done.stdout.startswith("imported 1 file by ")
     found = pudi.Table(tmp_path / "again").scan(meta_fields=False).to_arrow().sort_by("id").to_pylist()
     assert found == ROWS.select(["id", "city"]).to_pylist()
     done = run(app, ["import", str(tmp_path / "out"), str(tmp_path / "third"), "--record-key", "city"])

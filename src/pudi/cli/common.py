@@ -41,6 +41,11 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo("\n".join(map(plain, text.split("\n"))), err=err)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words: `1 file`, `2,000 files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
     """Options as typed, by key.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, errors, opened, pairs, say
+from pudi.cli.common import Path, StorageOption, WriteOption, counted, errors, opened, pairs, say
 
 Columns = Annotated[
     list[str] | None,
@@ -56,10 +56,8 @@ def import_table(
             source_options=pairs("--source-option", source_option) or None,
         )
         commits = table.timeline.commits
-        files = len(table.file_slices())
-        say(
-            f"imported {files} files by {commits[-1].requested}" if commits else "imported no rows: the files have none"
-        )
+        files = counted(len(table.file_slices()), "file")
+        say(f"imported {files} by {commits[-1].requested}" if commits else "imported no rows: the files have none")
 
 
 def export(
@@ -80,4 +78,4 @@ def export(
         scan = opened(path, storage_option).scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
         storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
         done = scan.to_files(out, format=format, storage_options=storage)
-        say(f"wrote {done.rows:,} rows to {done.files} files")
+        say(f"wrote {counted(done.rows, 'row')} to {counted(done.files, 'file')}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, counted, errors, opened, pairs, say
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
@@ -50,7 +50,7 @@ def savepoint(
         for each in found:
             by = f" by {each.user}" if each.user else ""
             why = f": {each.comment}" if each.comment else ""
-            say(f"{each.instant}, made {each.made:%Y-%m-%d %H:%M} UTC{by}, {each.files} files{why}")
+            say(f"{each.instant}, made {each.made:%Y-%m-%d %H:%M} UTC{by}, {counted(each.files, 'file')}{why}")
         if not found:
             typer.echo("no savepoints")
 

@@ -63,7 +63,7 @@ class FileSource:
         held = after.seen if after.value == str(newest) else ()
         seen = tuple(sorted({*held, *(each.path for each in chosen if each.modified_ms == newest)}))
         reached = replace(after, value=str(newest), version=2, seen=seen)
-        origin = f"{len(chosen)} files of {storage.root}"
+        origin = f"{len(chosen)} file{'' if len(chosen) == 1 else 's'} of {storage.root}"
         more = len(chosen) < len(waiting)
         if spark is not None:
             return Batch(self._on_spark(storage, chosen, schema, spark), reached, (), more, origin)
