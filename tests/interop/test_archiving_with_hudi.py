@@ -65,6 +65,7 @@ def test_both_archive_the_same_commits(spark: Any, tmp_path: Path, version: int,
     assert {i.requested for i in _archived(path)} == {i.requested for i in _archived(hudi.path)}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_each_reads_and_continues_the_other(spark: Any, tmp_path: Path, version: int, kind: str) -> None:

@@ -52,7 +52,7 @@ def _services(on: pudi.Table, number: int) -> None:
         on.cluster(options=NO_METADATA)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "mode", "version"), KINDS)
 def test_hudi_reads_what_pudi_logs(spark: Any, tmp_path: Path, kind: str, mode: str, version: int) -> None:
     options = {**LOGGED, MODE: mode, "hoodie.write.table.version": str(version)}
@@ -87,6 +87,7 @@ def test_pudi_reads_what_hudi_logs(spark: Any, tmp_path: Path, kind: str, mode: 
     assert_same(_of_pudi(hudi.path), _hudi_query(spark, hudi.path), about="Hudi's query")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.slow), "mor"])
 def test_in_turns(spark: Any, tmp_path: Path, kind: str) -> None:
     hudi = HudiTable(spark, tmp_path / "trips", _job(kind, "data_before_after", 9))

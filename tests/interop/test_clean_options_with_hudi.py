@@ -121,6 +121,7 @@ def insert_by_pudi(hudi: HudiTable, number: int, **options: str) -> None:
     assert not done.failed_services
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("first", ["hudi", "pudi"])

@@ -110,6 +110,7 @@ def test_both_delete_the_same_files(spark: Any, tmp_path: Path, version: int, ki
     assert pudi.Table(path).check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "cow"), (9, "mor")])
 def test_hudi_runs_a_plan_of_pudi(spark: Any, tmp_path: Path, version: int, kind: str) -> None:

@@ -93,6 +93,7 @@ def test_pudi_runs_a_plan_of_hudi(spark: Any, engine: Engine, tmp_path: Path, ve
     _goes_on(hudi, engine, before, "pudi")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["linear", "zorder", "hilbert"])
 @pytest.mark.parametrize(("version", "kind"), TABLES)
@@ -107,6 +108,7 @@ def test_hudi_reads_what_pudi_clustered(
     _goes_on(hudi, engine, before, "pudi")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_plans_are_alike(spark: Any, tmp_path: Path, version: int, kind: str) -> None:

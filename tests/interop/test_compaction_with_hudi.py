@@ -76,6 +76,7 @@ def _session(engine: Engine, spark: Any) -> Any:
     return spark if engine.name == "spark" else None
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "block", "merging"), pairwise([6, 8, 9], ["avro", "parquet"], ["ts", None]))
 def test_pudi_compacts_what_hudi_wrote(
@@ -138,6 +139,7 @@ def test_pudi_runs_a_plan_of_hudi(spark: Any, engine: Engine, tmp_path: Path, ve
     assert_same(_rows(engine, mine), hudi.snapshot(), about="all compacted")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("block", ["avro", "parquet"])
@@ -165,6 +167,7 @@ def test_hudi_reads_logs_that_pudi_compacted(
     assert_same(_rows(engine, mine), hudi.snapshot(), about="as read by pudi")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 9])
 def test_plans_are_alike(spark: Any, tmp_path: Path, version: int) -> None:

@@ -127,6 +127,7 @@ def _plain(rows: list[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if not name.startswith("_hoodie")} for row in rows]
 
 
+@pytest.mark.slow
 def test_hudi_goes_on_after_a_refused_write(spark: Any, tmp_path: Path) -> None:
     layout = Layout(kind="mor")
     ours = PudiTable.create(SparkEngine(spark), tmp_path / "trips", SCHEMA, layout)

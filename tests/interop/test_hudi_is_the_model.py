@@ -43,6 +43,7 @@ def test_random_sequences(
     assert_same(hudi_rs_snapshot(hudi.path), hudi.snapshot(), about="hudi-rs against Hudi")
 
 
+@pytest.mark.slow
 def test_inserts_keep_duplicates(spark: Any, tmp_path: Path) -> None:
     """What becomes of them is another matter: an upsert of Hudi 1.2 reaches one copy only, pudi's reaches all."""
     model = Model(["uuid"], ["city"], "ts")

@@ -138,6 +138,7 @@ def test_pudi_builds_what_hudi_planned(spark: Any, tmp_path: Path, layout: Layou
     assert_all_agree(trips, hudi, "after pudi built it")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[3]], ids=str)
 def test_hudi_writes_beside_one_that_died(spark: Any, tmp_path: Path, layout: Layout) -> None:

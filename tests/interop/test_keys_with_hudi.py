@@ -176,6 +176,7 @@ def test_the_same_keys(spark: Any, tmp_path: Path, name: str, hive: bool, encode
     assert engine.read(pudi.Table(str(path)).scan()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 def test_generated_keys(spark: Any, engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "keys"

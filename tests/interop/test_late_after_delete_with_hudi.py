@@ -60,6 +60,7 @@ def test_the_deleted_record_stays_deleted(spark: Any, tmp_path: Path, version: i
     assert values(hudi, table) == expected
 
 
+@pytest.mark.slow
 def test_where_nothing_in_a_log_file_helps(spark: Any, tmp_path: Path) -> None:
     """Hudi's own deletes have no ordering value, and PartialUpdateAvroPayload heeds none below version 9."""
     hudi = make(spark, tmp_path / "hudi", 9, {BLOCKS: "parquet"})

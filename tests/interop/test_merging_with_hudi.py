@@ -130,6 +130,7 @@ def test_the_same_rows_stand(spark: Any, tmp_path: Path, payload: str | None, ve
     assert_same(hudis.snapshot(), pudis.snapshot(), ignored, "each other's tables")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "blocks"), [(6, "avro"), (8, "parquet")])
 def test_meta_fields_of_late_records_in_log_files(spark: Any, tmp_path: Path, version: int, blocks: str) -> None:
@@ -184,7 +185,7 @@ class Lowest(pudi.RecordMerger):
         return pa.RecordBatch.from_arrays(columns, schema=older.schema)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")])
 def test_a_payload_class_and_its_merger_in_turns(spark: Any, tmp_path: Path, version: int, kind: str) -> None:
     """A class that pudi has no rule for, with a merger that stands for it."""

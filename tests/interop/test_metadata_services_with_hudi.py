@@ -77,6 +77,7 @@ def test_services_by_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:
         assert len(through_metadata(hudi, where)) == wanted
 
 
+@pytest.mark.slow
 def test_new_columns_in_the_statistics(spark: Any, tmp_path: Path) -> None:
     path, layout = tmp_path / "trips", Layout("simple", "plain", "event", 9, "cow")
     mine = PudiTable.create(LocalEngine(), path, SCHEMA, layout, OFTEN)

@@ -113,6 +113,7 @@ def test_changes_by_predicate_and_merges(spark: Any, engine: Engine, tmp_path: P
     three.check_history()
 
 
+@pytest.mark.slow
 def test_an_update_to_a_lower_ordering_value_is_late_for_hudi_too(spark: Any, tmp_path: Path) -> None:
     three = Three(spark, LocalEngine(), tmp_path / "trips", FEW[0])
     three.write("pudi", "bulk_insert", NINE)
@@ -146,6 +147,7 @@ def test_replaced_file_groups_stay_out_after_cleaning_and_archiving(spark: Any, 
     three.write("pudi", "upsert", [trip(0, 90, "pudi")])
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION"])
 def test_hudi_reads_sorted_bulk_inserts(spark: Any, engine: Engine, tmp_path: Path, mode: str) -> None:

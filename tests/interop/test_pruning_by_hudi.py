@@ -121,6 +121,7 @@ def named(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     spark.sql("DROP TABLE pruned_by_named")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", BY_NAMED)
 def test_as_many_are_left_out_by_secondary_and_expression_indexes(spark: Any, named: Any, where: str) -> None:

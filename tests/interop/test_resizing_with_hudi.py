@@ -98,6 +98,7 @@ def test_hudi_runs_plans_of_pudi(spark: Any, tmp_path: Path, resizes: tuple[dict
         assert after_it > before_it if resize is SPLIT else after_it < before_it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resizes", [pytest.param((MERGE,), id="merge"), BOTH])
 def test_pudi_runs_plans_of_hudi(spark: Any, tmp_path: Path, resizes: tuple[dict[str, str], ...]) -> None:
     hudi = _hudi(spark, tmp_path / "trips", 9)

@@ -107,6 +107,7 @@ def test_hudi_goes_on_after_a_rollback(spark: Any, tmp_path: Path, version: int,
     assert mine.check().ok, mine.check()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("version", "kind", "by"),

@@ -98,6 +98,7 @@ def test_hudi_and_pudi_write_in_turns(spark: Any, tmp_path: Path) -> None:
     assert {row["id"]: row["memo"] for row in frame.collect()} == memos
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 def test_a_column_that_hudi_renames_is_read(spark: Any, engine: Engine, tmp_path: Path) -> None:
     table = _made(tmp_path / "t")

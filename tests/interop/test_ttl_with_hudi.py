@@ -111,6 +111,7 @@ def _replaced(of: pudi.Table) -> list[Any]:
     return [(each.operation_type, each.partition_to_replace_file_ids) for each in commits]
 
 
+@pytest.mark.slow
 def test_where_hudi_deletes_young_partitions(spark: Any, tmp_path: Path) -> None:
     """Its days overflow above 24, and it doesn't see log files."""
     path = tmp_path / "trips"

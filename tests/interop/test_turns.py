@@ -82,6 +82,7 @@ def test_hudi_fills_and_rewrites_pudis_files(spark: Any, tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE"])
 def test_hudi_upserts_by_each_index(spark: Any, tmp_path: Path, index: str) -> None:

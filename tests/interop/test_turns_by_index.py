@@ -89,6 +89,7 @@ def _as_hudi_shows(row: Row, layout: Layout) -> Row:
     return {**row, "city": folder} if layout.partition_fields else row
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "golden", [t for t in tables("cow_v9_") if t.name in {"cow_v9_bucket", "cow_v9_global", "cow_v9_global_bloom"}],

@@ -95,6 +95,7 @@ def test_properties_are_those_that_hudi_gives(
     assert {k: v for k, v in ours.items() if k not in chosen} == {k: v for k, v in theirs.items() if k not in chosen}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 8])
 def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:
@@ -116,6 +117,7 @@ def test_replacecommits_and_clustering_of_hudi(spark: Any, engine: Engine, tmp_p
     assert_same(hudi.changes(), mine.changes(), about="changes")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_each_rolls_back_what_the_other_left(spark: Any, tmp_path: Path, version: int) -> None:
