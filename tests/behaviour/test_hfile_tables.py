@@ -34,6 +34,7 @@ WRITTEN = [Layout(), Layout("complex", "flat", "commit", 6), Layout("simple", "p
 LAYOUTS = [Layout("simple", "plain", "event", version, "mor") for version in (6, 9)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("engine", "layout"), per_engine(LAYOUTS, LAYOUTS[1:]), indirect=["engine"])
 def test_log_blocks(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     made, model = PudiTable.create(engine, tmp_path / "trips", SCHEMA, layout, HFILE), layout.model()
@@ -67,6 +68,7 @@ def test_base_files_are_read(engine: Engine, tmp_path: Path) -> None:
     assert changed == ["new"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("engine", "layout"), per_engine(WRITTEN, WRITTEN[:1]), indirect=["engine"])
 def test_base_files_are_written(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     options = COMPACTED if layout.kind == "mor" else {}

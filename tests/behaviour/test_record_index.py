@@ -77,7 +77,7 @@ BY_INDEX = [
 SPREAD_OUT = {"hoodie.parquet.small.file.limit": "0"}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("engine", "options", "layout"),
     per_engine(BY_INDEX[1::2], BY_INDEX[1:3], [BY_INDEX[0]], [BY_INDEX[2]]),

@@ -54,7 +54,7 @@ def loses(kind: str, old: int, new: int) -> bool:
     return kind == "mor" and new == 6 < old
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("metadata", ["true", "false"])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize(("old", "new"), PAIRS)

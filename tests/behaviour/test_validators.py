@@ -69,7 +69,7 @@ def outcome(verb: str) -> list[str]:
     return others.get(verb, both)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("engine", "layout", "verb"),
     per_engine(
@@ -117,6 +117,7 @@ def is_rollback(name: str) -> bool:
     return ".rollback" in name or "/.hoodie_partition_metadata" in name or name.startswith(".hoodie/metadata/")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("engine", "layout"), per_engine(LAYOUTS, [Layout(), Layout(version=6, kind="mor")]), indirect=["engine"]
 )
@@ -164,6 +165,7 @@ def test_a_query_sees_log_files_and_meta_fields(tmp_path: Path) -> None:
         trips.write("delete", table([trip(1, 40)]))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("query", "value"),
     [
@@ -267,6 +269,7 @@ class Died(BaseException):
     """Stands for the end of the process: nothing is cleaned up."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", [Layout(), Layout(kind="mor"), Layout(version=6, kind="mor")], ids=str)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, Died])
 def test_the_next_write_goes_on_after_an_interrupted_validation(

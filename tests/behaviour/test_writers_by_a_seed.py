@@ -130,6 +130,7 @@ def test_a_local_disk_is_replayed_too(tmp_path: Path) -> None:
     assert first.steps == again.steps
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_schedule_keeps_all_that_was_written(seed: int) -> None:
     found = play(seed, "mor" if seed % 2 else "cow")
@@ -158,6 +159,7 @@ def test_compactions_beside_writes_keep_all_that_was_written(version: str) -> No
     assert found.differences == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("version", "kind"), [("6", "mor"), ("9", "cow"), ("9", "mor")])
 def test_clusterings_beside_writes_keep_all_that_was_written(version: str, kind: str, seed: int) -> None:
@@ -167,6 +169,7 @@ def test_clusterings_beside_writes_keep_all_that_was_written(version: str, kind:
     assert found.differences == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("version", "kind"), [("6", "mor"), ("9", "cow"), ("9", "mor")])
 def test_services_beside_writes_keep_all_that_was_written(version: str, kind: str, seed: int) -> None:
