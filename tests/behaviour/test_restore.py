@@ -439,3 +439,25 @@ def test_no_service_runs_while_a_restore_is_pending(tmp_path: Path) -> None:
     assert data_files(Path(died.path)) == before
     died.restore()
     assert_same(rows(died), state)
+
+
+def test_log_files_of_dead_writers_go_with_their_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below version 8 the metadata table lists them since the rollback of the dead write."""
+    mine = made(tmp_path / "trips", Layout(version=6, kind="mor"), {"hoodie.parquet.small.file.limit": "0"})
+    mine.upsert(table([trip(0, 1)]))
+    before = rows(mine)
+    began = mine.upsert(table([trip(3, 1), trip(1, 1)]))
+    assert began is not None
+
+    def die(*_: object, **__: object) -> None:
+        raise SimulatedCrash
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pudi.action.write.complete_action", die)
+        with pytest.raises(SimulatedCrash):
+            mine.upsert(table([trip(3, 2), trip(1, 2)]))
+    assert mine.rollback(began.instant).rolled_back == (began.instant,)
+    assert_same(rows(mine), before)
+    assert mine.check().ok, mine.check()
+    mine.upsert(table([trip(3, 3), trip(1, 3)]))
+    assert len(rows(mine)) == 3

@@ -25,7 +25,7 @@ from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
-from pudi.format import Action, RollbackPartitionMetadata
+from pudi.format import Action, RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.timeline import Instant, Timeline
@@ -177,7 +177,8 @@ def roll_back_metadata_table(
     """Roll back the metadata table's deltacommit of a pending instant, for a rollback of the table.
 
     Below version 8 a rollback keeps the log files of its target and adds files with rollback blocks: the metadata table
-    lists both from then on.
+    lists both from then on. Where the target began a file slice, all log files of the slice go, and those of writes that
+    failed are known from their rollbacks.
 
     Args:
         meta: the table.
@@ -192,10 +193,19 @@ def roll_back_metadata_table(
     if not meta.store.rules.services_have_suffixes:
         roll_back(mdt, requested, rollback_instant)
         return
-    files = {p: _named({**(r.rollback_log_files or {}), **(r.log_files_from_failed_commit or {})})
-             for p, r in partitions.items() if r.rollback_log_files}  # fmt: skip
+    files = {partition: _changed_by(rolled_back) for partition, rolled_back in partitions.items()}
+    files = {partition: changed for partition, changed in files.items() if changed}
     commit_changes(mdt, rollback_instant, {FILES: files_changes(files)} if files else {})
     roll_back(mdt, requested, rollback_instant + _ROLLBACK_SUFFIX)
+
+
+def _changed_by(rolled_back: RollbackPartitionMetadata) -> dict[str, int | None]:
+    """Return the log files that a rollback added or kept in a partition, with sizes, and those that it deleted."""
+    names = (path.rpartition("/")[2] for path in rolled_back.success_delete_files)
+    changed: dict[str, int | None] = {name: None for name in names if parse_log_file(name) is not None}
+    if rolled_back.rollback_log_files:
+        changed |= _named({**rolled_back.rollback_log_files, **(rolled_back.log_files_from_failed_commit or {})})
+    return changed
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
