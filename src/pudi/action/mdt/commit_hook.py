@@ -177,8 +177,8 @@ def roll_back_metadata_table(
     """Roll back the metadata table's deltacommit of a pending instant, for a rollback of the table.
 
     Below version 8 a rollback keeps the log files of its target and adds files with rollback blocks: the metadata table
-    lists both from then on. Where the target began a file slice, all log files of the slice go, and those of writes that
-    failed are known from their rollbacks.
+    lists both from then on. Where the target began a file slice, all log files of the slice go, those of dead writers
+    too, which their rollbacks listed.
 
     Args:
         meta: the table.
