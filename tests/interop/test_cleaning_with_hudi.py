@@ -11,10 +11,14 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
-from pudi.format import Action, parse_data_file
+from pudi.format import Action, State, parse_data_file
+from pudi.format.clean import decode_clean_plan
+from pudi.timeline import Instant
+from support.changes import LOGGED
 from support.hudi import HudiTable, table_options
+from support.hudi_services import HudiServices
 from support.layouts import pairwise
-from support.rows import assert_same, from_arrow
+from support.rows import assert_same, from_arrow, from_spark
 from support.trips import table, trip
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -128,3 +132,58 @@ def test_hudi_runs_a_plan_of_pudi(spark: Any, tmp_path: Path, version: int, kind
     assert not names & {name.rpartition("/")[2] for name in _data_files(hudi.path)}
     assert_same(from_arrow(mine.scan().to_arrow()), hudi.snapshot(), about="cleaned by Hudi")
     assert mine.check().ok
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (9, "mor"), (8, "cow"), (6, "cow")])
+@pytest.mark.parametrize("planner", ["pudi", "Hudi"])
+def test_each_runs_plans_of_the_other_that_name_logged_changes(
+    spark: Any, tmp_path: Path, planner: str, version: int, kind: str
+) -> None:
+    """A clean deletes the files with logged changes of its slices, and both read the changes that are left."""
+    few = {"hoodie.clean.commits.retained": "2"}
+    hudi = _hudi(spark, tmp_path / "trips", version, kind, **LOGGED)
+    hudi.write("bulk_insert", table(trip(number, 10) for number in range(6)), "overwrite")
+    mine = pudi.Table(hudi.path, options=ALONE)
+    for ts in range(11, 17):
+        _upsert(hudi if ts % 3 == 0 else mine, table(trip(number, ts) for number in range(6)))
+        _compact(hudi)
+    services = HudiServices(hudi, few)
+    instant = mine.schedule("clean", options=few) if planner == "pudi" else services.schedule("clean")
+    (pending,) = mine.timeline.pending
+    assert (pending.requested, pending.action) == (instant, Action.CLEAN)
+    named = _named_by(mine, pending)
+    logged = {name for name in named if name.endswith(".cdc")}
+    assert logged, "the plan names files with logged changes"
+    before = _all_files(hudi.path)
+    assert logged <= {path.rpartition("/")[2] for path in before}
+    if planner == "pudi":
+        services.run_pending()
+    else:
+        mine.run_pending()
+    assert mine.timeline.pending == ()
+    assert {path.rpartition("/")[2] for path in before - _all_files(hudi.path)} == named
+    assert_same(from_arrow(mine.scan().to_arrow()), hudi.snapshot(), about="cleaned")
+    since = mine.timeline.commits[-2]
+    asked = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.query.incremental.format": "cdc",
+        "hoodie.datasource.read.begin.instanttime": since.completion or since.requested,
+    }
+    changes = from_arrow(mine.changes(since.completion or since.requested, format="cdc").to_arrow())
+    assert len(changes) == (6 if kind == "cow" else 0), "the newest commit of a merge-on-read table is a compaction"
+    assert_same(from_spark(hudi.frame(**asked)), changes, about="changes")
+    assert mine.check().ok, mine.check()
+
+
+def _named_by(mine: pudi.Table, clean: Instant) -> set[str]:
+    meta = MetaClient.open(mine.path, None, {})
+    path = meta.store.path(clean, State.REQUESTED)
+    files = decode_clean_plan(meta.store.read(clean, State.REQUESTED), path=path).files
+    return {file.rpartition("/")[2] for each in files.values() for file in each}
+
+
+def _all_files(path: Path) -> set[str]:
+    """Data files and files with logged changes."""
+    files = {str(file.relative_to(path)) for file in path.rglob("*.cdc")}
+    return files | _data_files(path)
