@@ -215,7 +215,7 @@ class ClusteringOptions(OptionsView):
         default=_REJECT,
         choices=(_REJECT, ALLOW_UPDATES),
         unsupported=(_WRITTEN_TWICE,),
-        instead="writes to buckets that a pending clustering resizes fail, or make it yield: SparkAllowUpdateStrategy",
+        instead=f"writes to buckets that a pending clustering resizes fail, or make it yield: {ALLOW_UPDATES}",
     )
     rollback_on_conflict = _option(
         "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
