@@ -1,6 +1,8 @@
 """SQL beside Apache Hudi: the time to read a statement, MERGE INTO of a tenth of a table, and an aggregate.
 
 python bench/sql.py --rows 1000000
+
+Seconds by the clock, and of CPU time in brackets: of this process, the JVM and Python workers.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -42,7 +45,7 @@ def main() -> None:
     parser.add_argument("--memory", default="3g")
     given = parser.parse_args()
     for text in STATEMENTS:
-        print(f"read {text[:40]!r}: {1000 * _median(lambda text=text: _read(text), 50):.2f} ms", flush=True)
+        print(f"read {text[:40]!r}: {1000 * _median(lambda text=text: _read(text), 50)[0]:.2f} ms", flush=True)
     spark = Hudi(given.memory).session
     with tempfile.TemporaryDirectory() as folder:
         _on_spark(spark, Path(folder), given.rows, given.repeats)
@@ -54,13 +57,22 @@ def _read(text: str) -> None:
         uses_of(Text(text, 0), [])
 
 
-def _median(run: Callable[[], object], times: int) -> float:
+def _used() -> float:
+    tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    return sum(each.user + each.system for each in (process.cpu_times() for process in tree))
+
+
+def _median(run: Callable[[], object], times: int) -> tuple[float, float]:
     found = []
     for _ in range(times):
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), _used()
         run()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
+        found.append((time.perf_counter() - begin, _used() - used))
+    return statistics.median(clock for clock, _ in found), statistics.median(cpu for _, cpu in found)
+
+
+def _said(taken: tuple[float, float]) -> str:
+    return f"{taken[0]:.2f} s ({taken[1]:.2f})"
 
 
 def _on_spark(spark, folder: Path, rows: int, repeats: int) -> None:
@@ -83,14 +95,14 @@ def _on_spark(spark, folder: Path, rows: int, repeats: int) -> None:
         hudi = _median(lambda: spark.sql(MERGE.format("bench_hudi")), 1)
         spark.sql("RESET hoodie.parquet.compression.codec")
         ours = _median(lambda: pudi.spark.sql(spark, MERGE.format("bench_pudi")), 1)
-        print(f"MERGE INTO of 10% of {rows:,} rows, round {number}: Hudi {hudi:.1f} s, pudi {ours:.1f} s", flush=True)
+        print(f"MERGE INTO of 10% of {rows:,} rows, round {number}: Hudi {_said(hudi)}, pudi {_said(ours)}", flush=True)
     query = "SELECT city, sum(fare) AS s, count(*) AS n, max(rider) AS m FROM bench_pudi GROUP BY city"
     files = [each.base_file for each in pudi.Table(folder / "pudi").files()]
     spark.read.parquet(*(str(folder / "pudi" / str(name)) for name in files)).createOrReplaceTempView("plain")
     for number in range(repeats):
         plain = _median(lambda: spark.sql(query.replace("bench_pudi", "plain")).collect(), 3)
         ours = _median(lambda: pudi.spark.sql(spark, query).collect(), 3)
-        print(f"aggregate, round {number}: spark.read.parquet {plain:.2f} s, pudi.spark.sql {ours:.2f} s", flush=True)
+        print(f"aggregate, round {number}: spark.read.parquet {_said(plain)}, pudi.spark.sql {_said(ours)}", flush=True)
 
 
 if __name__ == "__main__":
