@@ -483,6 +483,7 @@ def play(layout: Layout, *, metadata: bool, examples: int) -> None:
         ),
     )
     assert done["crashes"] >= examples, "steps die"
+    assert sum(done.values()) - done["crashes"] - done["refusals"] >= 20 * examples, "histories are long"
 
 
 @pytest.mark.filterwarnings("ignore::pudi.metadata.MetadataWarning")
