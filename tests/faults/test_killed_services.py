@@ -235,7 +235,7 @@ def killed(tmp_path: Path, kind: str, version: int, seed: int) -> Killed:
 
 def test_killed_beside_a_writer(tmp_path: Path) -> None:
     mine = killed(tmp_path, "mor", 9, 1)
-    mine.run(kills=5)
+    mine.run(kills=4)
     look(mine)
 
 

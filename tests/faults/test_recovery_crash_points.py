@@ -90,7 +90,7 @@ every_sixth = pytest.mark.parametrize("first", range(1, 7))
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @every_fault
 @every_layout
 @every_sixth
@@ -124,7 +124,7 @@ def test_a_rollback(
         assert_whole(path, before, about)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @every_sixth
 @every_layout
 @every_fault
@@ -158,7 +158,7 @@ def test_a_savepoint(tmp_path: Path, layout: Layout, deletes: bool, fault: tuple
         assert_whole(path, old, about)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @every_sixth
 @every_layout
 @every_fault
@@ -195,7 +195,7 @@ def test_hooks(tmp_path: Path, layout: Layout, fault: tuple[str, bool], first: i
         assert_whole(path, rows(path), about)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @every_sixth
 @every_layout
 @every_fault

@@ -14,6 +14,8 @@ import pytest
 import pudi
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
+from pudi.action.rollback import repair
+from pudi.config import WriteOptions, resolve
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action
@@ -32,10 +34,12 @@ from support.validation import assert_hudi_finds_no_difference, assert_hudi_read
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
-LISTED = {"hoodie.metadata.enable": "true"}
+LISTED = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
+"""No column statistics: Hudi's statistics of partitions fail by a NullPointerException as soon as anybody has compacted
+the metadata table. Tasks get its file slices without BaseFile.pathInfo, which is transient
+(HoodieMetadataWriteUtils.convertMetadataToPartitionStatRecords)."""
 INDEXED = {
     **LISTED,
-    "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.metadata.record.index.max.filegroup.count": "2",
@@ -173,13 +177,18 @@ class Turns:
 
     def do(self, by: str, unit: str) -> None:
         """Have a side do a unit of work, then compare the newest states."""
+        kind, _, service = unit.partition(" ")
+        if kind == "run":
+            by = self.able(by, {Action.LOGCOMPACTION} if service == "logcompaction" else set())
         side, other = self.sides[by], "Hudi" if by == "pudi" else "pudi"
         self.told.append(f"{by}: {unit}")
-        kind, _, service = unit.partition(" ")
         newest = self.model.commits[-1].instant
         saved = [each.instant for each in self.mine.table.savepoints()]
         if kind == "inline":
-            self.write(by, "upsert", INLINE)
+            inline = dict(INLINE)
+            if self.layout.kind == "cow":  # Hudi fails then: "Compaction is not supported on a CopyOnWrite table"
+                del inline["hoodie.compact.inline"]
+            self.write(by, "upsert", inline)
         elif kind == "plan":
             side.schedule(service)
         elif kind == "run":
@@ -200,6 +209,15 @@ class Turns:
         else:
             getattr(side, kind)()
         self.compare(f"{by}: {unit}")
+
+    @staticmethod
+    def able(by: str, actions: set[Action]) -> str:
+        """Return the side that runs plans: pudi, if log compactions are among them.
+
+        Those of Hudi give records its own instant as commit time, or fail by a NullPointerException where nothing is
+        written: FileGroupReaderBasedAppendHandle calls the constructor of HoodieAppendHandle that isn't for them.
+        """
+        return "pudi" if Action.LOGCOMPACTION in actions else by
 
     def _take_back(self, by: str, instant: str) -> None:
         """Roll a commit back; Hudi refuses to, for good, once the metadata table has compacted it."""
@@ -234,6 +252,7 @@ class Turns:
                     by, "upsert", {"hoodie.partition.ttl.inline": "true", "hoodie.clean.automatic": "true", **selected}
                 )
             )
+            self._forget_empty_deletions()
         else:
             self.mine.table.run_ttl(options=selected)
         timeline = self.mine.table.timeline
@@ -241,6 +260,14 @@ class Turns:
         for each in new:
             kept = [row for row in self.model.snapshot() if row["city"] != city]
             self.model.commits.append(Commit(each.requested, timeline.done(each), tuple(kept)))
+
+    def _forget_empty_deletions(self) -> None:
+        """Roll back what Hudi leaves requested where no partition is due, as after a clustering of an old one.
+
+        BaseHoodieTableServiceClient.runTableServicesInline begins a deletion before it knows whether any is due.
+        """
+        eager = WriteOptions.of(resolve({"hoodie.clean.failed.writes.policy": "EAGER"}))
+        repair(MetaClient.open(str(self.path), None, {}), eager)
 
     def round(self, by: str, units: list[str], verb: str) -> None:
         """Write, run what the other side planned, do the units, and compare all there is."""
@@ -261,6 +288,7 @@ class Turns:
         """Have a side run what is planned."""
         pending = self.mine.table.timeline.pending
         if pending:
+            by = self.able(by, {each.action for each in pending})
             self.told.append(f"{by} runs {', '.join(str(each.action.value) for each in pending)}")
             self.sides[by].run_pending()
             self.compare(self.told[-1])
@@ -298,10 +326,19 @@ class Turns:
             changed = self.mine.changes(commit.completion)
             assert_same(changed, self.model.changes(commit.completion), PLACE_FIELDS, about)
             assert_same(self.hudi.changes(commit.completion), changed, about=f"by Hudi {about}")
-            if not self.begins_with_an_index_build:
+            # Hudi doesn't travel to a savepoint that is older than what the last clean retained
+            # (TimelineUtils.validateTimestampAsOf)
+            if commit.instant >= self.earliest_retained and not self.begins_with_an_index_build:
                 rows = self.mine.as_of(commit.instant)
                 about = f"as of {commit.instant}, by Hudi; {self.story}"
                 assert_same(self.hudi.as_of(commit.instant), rows, about=about)
+
+    @property
+    def earliest_retained(self) -> str:
+        """What the last clean retained; empty without one."""
+        mine = self.mine.table
+        cleans = mine.timeline.of(Action.CLEAN)
+        return str(mine._meta.store.decoded(cleans[-1])["earliestCommitToRetain"]) if cleans else ""
 
     @property
     def begins_with_an_index_build(self) -> bool:
@@ -315,9 +352,7 @@ class Turns:
 
     def retained(self) -> list[Commit]:
         """The model's commits whose states both sides retain."""
-        mine = self.mine.table
-        cleans = mine.timeline.of(Action.CLEAN)
-        start = str(mine._meta.store.decoded(cleans[-1])["earliestCommitToRetain"]) if cleans else ""
+        mine, start = self.mine.table, self.earliest_retained
         saved = {each.instant for each in mine.savepoints()}
         active = {each.requested for each in mine.timeline.commits}
         return [
@@ -359,7 +394,7 @@ def rounds(layout: Layout, chance: random.Random, count: int = 12) -> Iterator[t
 
 @pytest.mark.slow
 @pytest.mark.xfail(
-    reason="Hudi errs in time travel behind an index build, and in writes after it compacted the metadata table",
+    reason="known bugs of Hudi are avoided; not yet judged: what is left of the failures in each layout",
     strict=False,
 )
 @pytest.mark.parametrize("seed", [1, 2])
