@@ -461,3 +461,36 @@ def test_log_files_of_dead_writers_go_with_their_slice(tmp_path: Path, monkeypat
     assert mine.check().ok, mine.check()
     mine.upsert(table([trip(3, 3), trip(1, 3)]))
     assert len(rows(mine)) == 3
+
+
+def test_the_last_commit_before_the_archive_stays(tmp_path: Path) -> None:
+    """Without a commit on the active timeline, readers found no rows."""
+    mine = made(tmp_path / "trips", Layout(), NO_METADATA)
+    for ts in range(1, 5):
+        mine.upsert(table([trip(ts, ts)]))
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    assert mine.archive(options=few)
+    left = [each.requested for each in mine.timeline.commits]
+    for instant in left[:0:-1]:
+        mine.rollback(instant)
+    before = rows(mine)
+    with pytest.raises(pudi.InvalidArgumentError, match="the last commit on the active timeline"):
+        mine.rollback(left[0])
+    assert_same(rows(mine), before)
+    assert before
+
+
+def test_a_clustering_whose_files_a_savepoint_names_is_not_rolled_back(tmp_path: Path) -> None:
+    mine = made(tmp_path / "trips", Layout(), NO_METADATA | {"hoodie.parquet.small.file.limit": "0"})
+    for ts in range(1, 4):
+        mine.insert(table([trip(3 * ts, ts)]))
+    planned = mine.schedule("clustering")
+    assert planned is not None
+    later = mine.insert(table([trip(100, 9)]))
+    assert later is not None
+    mine.run_pending()
+    mine.savepoint(later.instant)
+    with pytest.raises(pudi.InvalidArgumentError, match=f"savepoint {later.instant} keeps files"):
+        mine.rollback(planned)
+    mine.delete_savepoint(later.instant)
+    assert mine.rollback(planned).rolled_back == (planned,)

@@ -17,7 +17,7 @@ from pudi.action.mdt.following import Following, follow, plan_following
 from pudi.action.meta_client import MetaClient
 from pudi.action.rebuild import finish_rebuild, rebuild
 from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
-from pudi.action.savepoints import check_retained, commit_of
+from pudi.action.savepoints import check_can_go, check_retained, commit_of
 from pudi.action.services.lease import is_available
 from pudi.action.services.registry import planned_actions
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
@@ -163,6 +163,7 @@ def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str
             instant=instant,
         )
     _check_going(meta, options, timeline, [commit], commit)
+    check_can_go(meta, timeline, commit)
     return commit
 
 

@@ -157,6 +157,33 @@ def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> Non
             )
 
 
+def check_can_go(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse the rollback of a commit that a savepoint, or the reader of archived commits, needs.
+
+    Raises:
+        InvalidArgumentError: it's the last commit on the active timeline, and earlier ones were archived; or a
+            savepoint names files that it wrote, as of a clustering that was requested before the savepoint's commit.
+    """
+    if len(timeline.commits) == 1 and any(each.is_write for each in meta.store.archived()):
+        raise InvalidArgumentError(
+            "it's the last commit on the active timeline, and the earlier ones were archived: readers would find none. "
+            "Overwrite what it wrote",
+            table=meta.storage.root,
+            instant=commit.requested,
+        )
+    saved = timeline.of(Action.SAVEPOINT)
+    stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
+    written = {path.rpartition("/")[2] for group in stats for stat in group for path in stat.paths}
+    for savepoint in saved:
+        kept = meta.store.decoded(savepoint)["partitionMetadata"].values()
+        if any(name in written for each in kept for name in each["savepointDataFile"]):
+            raise InvalidArgumentError(
+                f"savepoint {savepoint.requested} keeps files that the commit wrote: delete that first",
+                table=meta.storage.root,
+                instant=commit.requested,
+            )
+
+
 def _files(meta: MetaClient, timeline: Timeline, commit: Instant) -> dict[str, list[str]]:
     """Return the names of the files that readers of the table as of a commit need, by partition path."""
     view = meta.view(timeline, seen=timeline.until(commit.requested), archived_until=commit.requested)
