@@ -190,16 +190,27 @@ def test_a_plan_is_rolled_back_on_request(tmp_path: Path, layout: Layout) -> Non
         mine.rollback(instant)
 
 
-def test_a_pending_compaction_is_run_not_rolled_back(tmp_path: Path) -> None:
-    pudi.create(tmp_path / "trips", SCHEMA, **Layout(kind="mor").create_arguments())
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_pending_compaction_is_rolled_back_while_nothing_builds_on_it(tmp_path: Path, version: int) -> None:
+    pudi.create(tmp_path / "trips", SCHEMA, **Layout(version=version, kind="mor").create_arguments())
     mine = pudi.Table(tmp_path / "trips", FEW)
     for ts in (1, 2):
         mine.upsert(table([trip(3, ts)]))
     instant = mine.schedule("compaction")
     assert instant is not None
-    with pytest.raises(pudi.NotSupportedError, match="run it"):
+    mine.rollback(instant)
+    assert actions(mine, Action.COMPACTION) == []
+    instant = mine.schedule("compaction")
+    assert instant is not None
+    mine.upsert(table([trip(3, 3)]))
+    if version == 6:  # its log files have the plan's instant in their names
+        with pytest.raises(pudi.NotSupportedError, match="run it"):
+            mine.rollback(instant)
+        assert actions(mine, Action.COMPACTION) == [State.REQUESTED]
+    else:
         mine.rollback(instant)
-    assert actions(mine, Action.COMPACTION) == [State.REQUESTED]
+    assert [row["ts"] for row in mine.scan().to_arrow().to_pylist()] == [3]
+    assert mine.check().ok
 
 
 def test_a_write_whose_check_fails_leaves_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ WRONG = [
     ("SELECT 'x", "no end"),
     ("DELETE FROM t WHERE a = 1) x", "near '\\) x': the end"),
     ("CREATE OR REPLACE TABLE t USING hudi AS SELECT 1", "OR REPLACE"),
-    ("ALTER TABLE t ADD COLUMNS (a INT FIRST)", "behind the others"),
+    ("ALTER TABLE t ADD COLUMNS (a INT FIRST)", "use AFTER"),
 ]
 
 
