@@ -68,7 +68,7 @@ def bounds(mine: pudi.Table, column: str) -> list[tuple[Any, Any]]:
     return sorted(zip(found[f"{column}_min"].to_pylist(), found[f"{column}_max"].to_pylist(), strict=True))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", [(), ("fare",), ("rider", "fare"), ("ts", "fare", "rider", "leg")])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_no_record_changes(engine: Engine, tmp_path: Path, layout: Layout, order: Sequence[str]) -> None:
@@ -212,6 +212,7 @@ def test_a_curve_makes_filters_over_each_column_read_fewer_files(tmp_path: Path)
         size = sum(each.base_file.size for each in mine.file_slices() if each.base_file)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_a_write_to_a_file_group_of_a_plan_is_refused_and_other_writes_go_on(tmp_path: Path, layout: Layout) -> None:
     mine = made(tmp_path / "trips", layout)
@@ -325,6 +326,7 @@ def test_what_is_put_into_a_group_first(tmp_path: Path, order: str, first: int) 
     assert taken[0] == by_age[first].file_id
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [Layout(), Layout(kind="mor"), Layout(version=8, kind="mor")], ids=str)
 def test_all_indexes_are_in_step(tmp_path: Path, layout: Layout) -> None:
     mine = made(tmp_path / "trips", layout)

@@ -100,6 +100,7 @@ def _merged(matched: str, new: str, unsourced: str) -> list[tuple[Any, ...]]:
 PAIRS = [clauses for clauses in itertools.product(MATCHED, NEW, UNSOURCED) if any(clauses)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_pairs_of_merge_clauses(kind: str, tmp_path: Path) -> None:
     """All combinations of matched, not matched and not matched by source, against a model of plain dicts."""

@@ -49,6 +49,7 @@ class TestRowCounts(IndexKindTests):
         assert "row_counts" not in run.invoke(app, ["index", filled.path]).output
 
 
+@pytest.mark.sampled(4)
 class TestKindsOfHudi(IndexKindTests):
     """Hudi's."""
 

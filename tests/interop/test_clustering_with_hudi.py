@@ -32,9 +32,10 @@ def _hudi(spark: Any, path: Path, version: int, kind: str) -> HudiTable:
         | {"hoodie.datasource.write.table.type": kind, "hoodie.parquet.small.file.limit": "0"},
     )
     hudi.write("bulk_insert", table(trip(number, 10) for number in range(30)))
-    hudi.write("insert", table(trip(number, 10) for number in range(30, 50)))
+    mine = pudi.Table(hudi.path, INDEXED | {"hoodie.parquet.small.file.limit": "0"})
+    mine.insert(table(trip(number, 10) for number in range(30, 50)))
     hudi.write("upsert", table([trip(number, 20, "two") for number in range(0, 40, 3)]))
-    hudi.write("delete", table([trip(number, 0) for number in (3, 4)]))
+    mine.delete(table([trip(number, 0) for number in (3, 4)]))
     return hudi
 
 
