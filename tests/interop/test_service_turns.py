@@ -229,17 +229,22 @@ class Turns:
         self.model.commits.pop()
 
     def _restore(self, by: str, other: str) -> None:
-        """Both write, one compacts or clusters, and then all that is taken back to a savepoint of the other side."""
+        """Both write, one compacts or clusters, and then all that is taken back to a savepoint of the other side.
+
+        Hudi leaves a clustering that it takes back pending, with a plan that names files that are gone: it looks for an
+        inflight replacecommit, which versions 8 and later name clustering (TimelineUtils.getInflightInstant). There is
+        none, therefore, after what Hudi restores.
+        """
+        services = ["compaction"] * (self.layout.kind == "mor")
+        if by == "Hudi" and self.layout.version > 6:
+            self.write(by, "upsert")
+        else:
+            services.append("clustering")
         before = list(self.model.commits)
         instant = before[-1].instant
         if instant not in {each.instant for each in self.mine.table.savepoints()}:
             self.sides[other].savepoint(instant)
         self.write(other, "upsert")
-        services = ["compaction"] * (self.layout.kind == "mor")
-        # Hudi leaves a clustering that it takes back pending, with a plan that names files that are gone: it looks for
-        # an inflight replacecommit, which versions 8 and later name clustering (TimelineUtils.getInflightInstant)
-        if by == "pudi" or self.layout.version == 6:
-            services.append("clustering")
         if services:
             self.sides[self.chance.choice([by, other])].run(self.chance.choice(services))
         self.write(by, self.chance.choice(["upsert", "insert_overwrite", "delete_partitions"]))
