@@ -130,6 +130,7 @@ class Turns:
         options = (INDEXED if self.indexed else LISTED) | ALONE | {"hoodie.parquet.small.file.limit": "0"}
         self.layout, self.chance, self.clock, self.known = layout, random.Random(seed), 1000, 0
         self.spark, self.path, self.told = spark, path, [f"seed {seed}"]
+        self.late: set[tuple[str, str]] = set()
         self.model: Model = layout.model() if layout.kind == "cow" else Model(["uuid"], ["city"], "ts")
         self.hudi = HudiTable(spark, path, layout.hudi_options("trips") | options)
         self.mine = PudiTable.create(engine or LocalEngine(), path, SCHEMA, layout, options)
@@ -153,8 +154,13 @@ class Turns:
         else:
             done = PudiTable(self.mine.engine, self.path, {**self.mine.options, **(inline or {})}).write(verb, data)
         getattr(self.model, verb)(from_arrow(data), *done)
+        if verb == "upsert":
+            self.late |= {(done[0], row["uuid"]) for row in from_arrow(data)} - self._won()
         self.told.append(f"{by} {verb} {done[0]}")
         return done[0]
+
+    def _won(self) -> set[tuple[str, str]]:
+        return {(row["_hoodie_commit_time"], row["uuid"]) for row in self.model.snapshot()}
 
     def _data(self, verb: str) -> pa.Table:
         self.clock += 100
@@ -334,7 +340,10 @@ class Turns:
         for commit in retained[-3:-1]:
             about = f"since {commit.completion}; {self.story}"
             changed = self.mine.changes(commit.completion)
-            assert_same(changed, self.model.changes(commit.completion), PLACE_FIELDS, about)
+            # late records in log files come as well, until a compaction drops them: the last versions in the range
+            won = [row for row in changed if (row["_hoodie_commit_time"], row["uuid"]) not in self.late]
+            assert len(won) == len(changed) or self.layout.kind == "mor", about
+            assert_same(won, self.model.changes(commit.completion), PLACE_FIELDS, about)
             assert_same(self.hudi.changes(commit.completion), changed, about=f"by Hudi {about}")
             # Hudi doesn't travel to a savepoint that is older than what the last clean retained
             # (TimelineUtils.validateTimestampAsOf)
@@ -386,14 +395,18 @@ UNITS = [
     "ttl",
     "clean",
 ]
-OF_LOGS = ["run compaction", "plan compaction", "run logcompaction", "plan logcompaction"]
+COMPACTIONS = ["run compaction", "plan compaction"]
+LOG_COMPACTIONS = ["run logcompaction", "plan logcompaction"]
+"""From version 8 on: below, pudi refuses them by name."""
 VERBS = ["upsert", "delete", "insert", "upsert", "insert_overwrite", "delete_partitions"]
 LAYOUTS = [Layout(version=version, kind=kind) for version in (9, 8, 6) for kind in ("mor", "cow")]
 
 
 def rounds(layout: Layout, chance: random.Random, count: int = 12) -> Iterator[tuple[str, list[str], str]]:
     """Deal out each side's services and verbs over its rounds; Hudi begins."""
-    units = UNITS + (OF_LOGS if layout.kind == "mor" else [])
+    units = list(UNITS)
+    if layout.kind == "mor":
+        units += COMPACTIONS + (LOG_COMPACTIONS if layout.version > 6 else [])
     dealt = {by: chance.sample(units, len(units)) for by in ("Hudi", "pudi")}
     verbs = {by: chance.sample(VERBS, len(VERBS)) for by in ("Hudi", "pudi")}
     each = -(-len(units) * 2 // count)
