@@ -60,10 +60,10 @@ def watch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobWatch]
         calls = [0]
         run = Local._map
 
-        def counted(self: Local, storage: Storage, function: Callable[[Any], Any], items: Any) -> list[Any]:
+        def counted(self: Local, storage: Storage, function: Callable[..., Any], items: Any, *more: Any) -> list[Any]:
             items = list(items)
             calls[0] += len(items)
-            return run(self, storage, function, items)
+            return run(self, storage, function, items, *more)
 
         monkeypatch.setattr(Local, "_map", counted)
         found = JobWatch(lambda: calls[0])
