@@ -15,8 +15,8 @@ TYPE ?= cow
 SPARK4_TESTS ?= tests/spark/test_quick_start.py tests/behaviour/test_sql.py tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py tests/spark/test_format.py \
 	tests/spark/test_writer.py::test_a_job_with_a_merge_on_read_table tests/behaviour/test_merging_in_little_memory.py::test_spark_lays_over_the_same
 
-# Two test processes, each with a Spark session of its own; `make test SPREAD=` runs one.
-SPREAD ?= -n 2 --dist worksteal
+# Three test processes, each with a Spark session of its own, keep two cores busy; `make test SPREAD=` runs one.
+SPREAD ?= -n 3 --dist worksteal
 
 # Beside bench/run.py, whose results go into docs/benchmarks.md: each prints its own.
 BENCHES := soak clustering hfile metadata_listing record_index planning upkeep index_kinds logs merged_scan driver_memory import_time durability small_table first_write idle_services table_services indexed_upsert streaming sql cdc

@@ -130,11 +130,11 @@ def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def some_of(request: pytest.FixtureRequest) -> Callable[[Sequence[int]], list[int]]:
     """Thins out the numbers of the calls at which a test injects faults.
 
-    All of them with `-m slow`; else the first, the last, and about eight between, other ones in each test.
+    All of them with `-m slow`; else the first, the last, and about five between, other ones in each test.
     """
 
     def thin(numbers: Sequence[int]) -> list[int]:
-        every = 1 if "slow" in (request.config.option.markexpr or "") else max(1, len(numbers) // 8)
+        every = 1 if "slow" in (request.config.option.markexpr or "") else max(1, len(numbers) // 5)
         begin = zlib.crc32(request.node.nodeid.encode()) % every
         return sorted({numbers[0], *numbers[begin::every], numbers[-1]})
 

@@ -155,6 +155,7 @@ def test_the_archive_of_pudi_itself(tmp_path: Path) -> None:
         assert [e.instant for e in trips.history(6)] == [e.instant for e in before[:6]]
 
 
+@pytest.mark.slow
 def test_memory_stays_bounded_over_a_long_archive(tmp_path: Path) -> None:
     trips = made(tmp_path / "t", Layout())
     trips.upsert(table([trip(0, 1)]))

@@ -82,6 +82,7 @@ def assert_agree(hudi: HudiTable, about: str) -> None:
     assert mine.check().ok, mine.check()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("choice", "layout"), pairwise(list(CHOICES), LAYOUTS))
 def test_both_leave_the_same_files(spark: Any, tmp_path: Path, choice: str, layout: tuple[int, str]) -> None:

@@ -51,6 +51,7 @@ def archived_by_hudi(spark: Any, path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "layout", [Layout("simple", "plain", "event", v, k) for v, k in ((9, "mor"), (6, "cow"))], ids=str

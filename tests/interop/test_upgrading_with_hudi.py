@@ -86,6 +86,7 @@ def _written(spark: Any, path: Path, version: int, kind: str) -> HudiTable:
     return hudi
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize(("old", "new"), PAIRS)
