@@ -12,6 +12,7 @@ import pudi
 from pudi.action import MetaClient
 from pudi.action.pending_clusterings import UpdateStrategy
 from pudi.action.services.clustering import ClusteringRun
+from pudi.action.services.maintenance import Outcome
 from pudi.cli.app import app
 from pudi.concurrency import Heartbeat
 from pudi.config import ALLOW_UPDATES
@@ -78,9 +79,10 @@ def test_a_plan_yields_to_a_write(
     assert mine.check().ok
 
 
+@pytest.mark.parametrize("maintained", [False, True], ids=["run", "maintained"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_a_clustering_that_runs_gives_way_to_a_write(
-    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, layout: Layout, maintained: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write completes while the clustering has read its records and not yet completed."""
     mine, instant = planned(tmp_path / "trips", layout)
@@ -91,8 +93,13 @@ def test_a_clustering_that_runs_gives_way_to_a_write(
         return verify(run, *stats)
 
     monkeypatch.setattr(ClusteringRun, "metadata", write_first)
-    with pytest.raises(pudi.ConflictError, match="nothing of the clustering is visible"):
-        mine.run_pending()
+    if maintained:
+        steps = [each for each in mine.maintain(options=FEW).steps if each.name == "clustering" and each.instant]
+        assert [(each.outcome, each.instant) for each in steps] == [(Outcome.LEFT, instant)]
+        assert "was written to" in steps[0].reason
+    else:
+        with pytest.raises(pudi.ConflictError, match="nothing of the clustering is visible"):
+            mine.run_pending()
     monkeypatch.undo()
     assert len(wrote) == 1
     assert riders(mine)["k0003"] == "written"

@@ -217,3 +217,26 @@ def die_in_a_build(path: Path, name: str) -> None:
     with contextlib.suppress(SimulatedCrash):
         pudi.Table.of(MetaClient.open(str(path), None, OPTIONS, Context(), storage), OPTIONS).create_index(name)
     assert pudi.Table(path).config.metadata_partitions_inflight == (name,)
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_plan_whose_files_are_gone(tmp_path: Path, kind: str) -> None:
+    """As a restore by Apache Hudi leaves it: it takes files back, and the plan that names them stays."""
+    layout = Layout(version=9, kind=kind)
+    pudi.create(tmp_path / "t", SCHEMA, **layout.create_arguments())
+    mine = pudi.Table(tmp_path / "t", {"hoodie.parquet.small.file.limit": "0"})
+    for number in range(2):
+        mine.insert(table([trip(3 * number, 1)]))
+    instant = mine.schedule("clustering")
+    assert instant is not None
+    [gone] = (tmp_path / "t").rglob(f"*_{mine.timeline.commits[-1].requested}.parquet")
+    content = gone.read_bytes()
+    gone.unlink()
+    with pytest.raises(pudi.NotFoundError, match=rf"drop the plan by table.rollback\('{instant}'\)") as caught:
+        mine.run_pending()
+    assert gone.name in str(caught.value)
+    mine.rollback(instant)
+    gone.write_bytes(content)
+    assert mine.scan().to_arrow().num_rows == 2
+    assert mine.cluster() is not None
+    assert mine.check().ok

@@ -146,10 +146,12 @@ def test_what_a_writer_left_that_died_after_its_commit_goes(tmp_path: Path, monk
 
     assert left()
     commit = mine.timeline.commits[-1].requested
+    assert commit in mine.doctor(options=BY_HAND).finished
     planned = mine.maintain(dry_run=True, options=BY_HAND)
     step = next(each for each in planned.steps if each.name == "failed writes")
     assert (step.outcome, commit in step.reason) == (Outcome.DUE, True)
     assert left(), "nothing was changed"
     assert mine.maintain(options=BY_HAND).ok
     assert left() == set()
+    assert mine.doctor(options=BY_HAND).finished == ()
     assert mine.timeline.commits[-1].requested == commit

@@ -247,6 +247,7 @@ class Diagnosis:
         metadata: its metadata table; None where it has none.
         future: instants that lie in the future; None where there are none.
         orphans: paths of data files, markers and folders that dead writers left.
+        finished: instants of dead writers that left nothing but their heartbeat and markers.
         backlog: commits that wait for table services.
         failing: table services that failed at their last attempt.
         clustering: the last clustering; None where the active timeline has none.
@@ -263,6 +264,7 @@ class Diagnosis:
     metadata: MetadataFacts | None = None
     future: FutureInstants | None = None
     orphans: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
     backlog: tuple[ServiceBacklog, ...] = ()
     failing: tuple[FailingService, ...] = ()
     clustering: ClusteringFacts | None = None

@@ -8,6 +8,7 @@ from itertools import chain
 from pudi.action import MetaClient
 from pudi.action.mdt.client import open_metadata
 from pudi.action.orphans import find_orphans
+from pudi.action.rollback import finished_writes
 from pudi.action.services.clustering_gain import LayoutStats, last_clustering
 from pudi.action.upgrade_intent import read_intent
 from pudi.concurrency import Liveness
@@ -72,6 +73,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         metadata=_metadata(meta, timeline),
         future=_future(meta, timeline, options[WriteOptions.clock_tolerance_ms]),
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
+        finished=tuple(finished_writes(meta, WriteOptions.of(options))),
         backlog=backlog,
         failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
         clustering=_clustering(meta, timeline, slices),
@@ -244,6 +246,12 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
     if found.orphans:
         yield Advice(
             Level.WARNING, f"{len(found.orphans)} files or folders were left behind by dead writers; run pudi repair"
+        )
+    if found.finished:
+        yield Advice(
+            Level.HINT,
+            f"the writers of {', '.join(found.finished)} died without a pending instant, and left a heartbeat; the "
+            "next write or pudi maintain deletes it",
         )
     yield from _advice_on_files(found)
     if found.metadata is not None and found.metadata.deltas > _MANY_DELTAS:

@@ -18,7 +18,7 @@ from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.schema_history import read_history
-from pudi.action.services.lease import ServiceLease
+from pudi.action.services.lease import PlanDisplacedError, ServiceLease
 from pudi.action.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.action.services.service import Inline, Need, PlannedService, TableService, WritingRun
 from pudi.action.services.target import ServiceTarget
@@ -222,7 +222,7 @@ class ClusteringRun(WritingRun):
         changed = _outdated(self.target.meta, now, self.plan)
         if changed:
             partition, file_id = min(changed)
-            raise ConflictError(
+            raise PlanDisplacedError(
                 f"file group {file_id} of partition {partition!r} was written to, or rolled back, although the "
                 "clustering was pending on it; nothing of the clustering is visible, and its plan will be dropped",
                 table=self.target.meta.storage.root,

@@ -23,7 +23,7 @@ from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, MetaClient
 from pudi.action.rollback import repair
 from pudi.action.schema_history import read_history
 from pudi.action.services.backlog import compaction_backlog
-from pudi.action.services.lease import ServiceLease
+from pudi.action.services.lease import PlanDisplacedError, ServiceLease
 from pudi.action.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.action.services.target import ServiceTarget, free_time
 from pudi.action.write_settings import change_logging, file_options
@@ -197,12 +197,12 @@ class CompactionRun(WritingRun):
         own, root = self.lease.instant, self.target.meta.storage.root
         if self.target.is_metadata:
             if any(i.requested >= own.requested for i in now.of(Action.COMMIT)):
-                raise ConflictError(
+                raise PlanDisplacedError(
                     "another process compacted the metadata table meanwhile", table=root, instant=own.requested
                 )
             return
         if own.action is Action.LOGCOMPACTION and is_compacted_after(self.target.meta, now, own):
-            raise ConflictError(
+            raise PlanDisplacedError(
                 "a compaction was planned meanwhile, which merges the same log files",
                 table=root,
                 instant=own.requested,

@@ -30,6 +30,10 @@ class PlanTakenError(ConflictError):
     """Another process runs a plan, or has run it or removed it: there is nothing left to do for this one."""
 
 
+class PlanDisplacedError(ConflictError):
+    """A write or another plan came first and took away what a plan works on: it is dropped, and planned again later."""
+
+
 @dataclass(slots=True)
 class ServiceLease:
     """The right of this process to run a planned service.

@@ -21,7 +21,7 @@ from pudi.action.rebuild import finish_rebuild
 from pudi.action.rollback import dead_writes, finished_writes, refuse_pending_restore, repair
 from pudi.action.services import registry
 from pudi.action.services.failures import ServiceFailure, clear_failure, failures, is_resting, note_outcome
-from pudi.action.services.lease import PlanTakenError, is_available
+from pudi.action.services.lease import PlanDisplacedError, PlanTakenError, is_available
 from pudi.action.services.runner import PENDING, run, run_instant
 from pudi.action.services.service import DirectService, PlannedService, TableService
 from pudi.action.services.target import ServiceTarget
@@ -51,7 +51,7 @@ class Outcome(str, Enum):
     NOTHING = "nothing to do"
     """It was due, and there was nothing to do."""
     LEFT = "left"
-    """It isn't due, another process runs it, or it rests after failures."""
+    """It isn't due, another process runs it, it gave way to a write, or it rests after failures."""
     FAILED = "failed"
     """It was due, and failed; the other steps were done."""
 
@@ -211,6 +211,9 @@ class _Work:
             done = work()
         except PlanTakenError as error:
             return self._say(MaintenanceStep(name, on, Outcome.LEFT, "another process runs it", error.instant))
+        except PlanDisplacedError as error:
+            seconds = self.meta.context.clock.monotonic() - began
+            return self._say(MaintenanceStep(name, on, Outcome.LEFT, error.message, error.instant, seconds))
         except Exception as error:  # noqa: BLE001 - the other steps go on
             _log.warning(
                 "table %s: the %s of the %s failed: %s", self.meta.storage.root, name, on, error, exc_info=True

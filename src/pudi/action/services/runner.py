@@ -9,7 +9,8 @@ Source: BaseHoodieTableServiceClient, HoodieBackedTableMetadataWriter.performTab
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pudi.action.after_commit import CLEAN_UP, METADATA_TABLE, after_commit
@@ -26,6 +27,7 @@ from pudi.action.services.lease import PlanTakenError, ServiceLease, is_availabl
 from pudi.action.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
 from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions, CompactionOptions, Options
+from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata, State
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -308,6 +310,19 @@ def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: 
     return True
 
 
+@contextmanager
+def _advising(plan: Instant) -> Iterator[None]:
+    """Say what to do with a plan whose files are gone, for example after a restore by a release that leaves plans."""
+    try:
+        yield
+    except NotFoundError as error:
+        error.message = (
+            f"{error.message}; the plan of {plan.action.value} {plan.requested} names it: bring the file back, or drop "
+            f"the plan by table.rollback({plan.requested!r})"
+        )
+        raise
+
+
 @dataclass(slots=True)
 class _Execution:
     """One run of a plan."""
@@ -321,7 +336,7 @@ class _Execution:
         phases = Phases.of(meta, self.service.name)
         with lease(meta, instant, target.write_options) as leased:
             run = self.service.open(target, leased)
-            with phases.phase("write"):
+            with phases.phase("write"), _advising(instant):
                 results = target.run_jobs(leased.instant.requested, run.jobs(), run.operations)
             stats = [stat for result in results for stat in result.stats]
             with phases.phase("commit"):
