@@ -47,6 +47,11 @@ def _why_no_hudi(config: pytest.Config) -> str | None:
     return "the session was asked to be without Hudi (--stock-spark)" if config.getoption("--stock-spark") else None
 
 
+def _is_full(config: pytest.Config) -> bool:
+    """Return whether the marker expression asks for slow tests; "not slow" alone names them to leave them out."""
+    return "slow" in (config.option.markexpr or "").replace("not slow", "")
+
+
 def _place_in_product(item: pytest.Item) -> tuple[int, ...]:
     return tuple(item.callspec.indices.values()) if isinstance(item, pytest.Function) else ()
 
@@ -79,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=no_hudi))
         if "spark" in item.keywords and _spark_version() is None:
             item.add_marker(pytest.mark.skip(reason="pyspark is not installed"))
-        if "slow" in item.keywords and "slow" not in (config.option.markexpr or ""):
+        if "slow" in item.keywords and not _is_full(config):
             item.add_marker(pytest.mark.skip(reason="a full product of combinations: run by make interop (-m slow)"))
 
 
@@ -134,7 +139,7 @@ def some_of(request: pytest.FixtureRequest) -> Callable[[Sequence[int]], list[in
     """
 
     def thin(numbers: Sequence[int]) -> list[int]:
-        every = 1 if "slow" in (request.config.option.markexpr or "") else max(1, len(numbers) // 5)
+        every = 1 if _is_full(request.config) else max(1, len(numbers) // 5)
         begin = zlib.crc32(request.node.nodeid.encode()) % every
         return sorted({numbers[0], *numbers[begin::every], numbers[-1]})
 
@@ -144,4 +149,4 @@ def some_of(request: pytest.FixtureRequest) -> Callable[[Sequence[int]], list[in
 @pytest.fixture
 def rounds(request: pytest.FixtureRequest) -> Callable[[int], int]:
     """How many rounds of a long sequence are taken: all with `-m slow`, else five at most."""
-    return lambda most: most if "slow" in (request.config.option.markexpr or "") else min(most, 5)
+    return lambda most: most if _is_full(request.config) else min(most, 5)
