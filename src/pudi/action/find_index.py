@@ -16,7 +16,7 @@ from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, Options, TableConfig
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
+from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import (
     BUCKET_INDEX_DIR,
     CONSISTENT_HASHING_DIR,
@@ -65,7 +65,13 @@ def check_index_options(config: TableConfig, options: Options, table: str) -> No
         InvalidArgumentError: options contradict each other or the table; the message names them.
         NotSupportedError: consistent hashing on a copy-on-write table.
     """
-    _kind(config, options, table)
+    kind = _kind(config, options, table)
+    if kind in {"BLOOM", "GLOBAL_BLOOM", *_BY_RECORDS} and not config.populate_meta_fields:
+        raise NotSupportedError(
+            f"{_TYPE}={kind} in a table without meta fields, whose files have no bloom filters, and for which Apache "
+            "Hudi keeps no record index: use SIMPLE, GLOBAL_SIMPLE or BUCKET",
+            table=table,
+        )
     if options.explicit(_ENGINE) == _CONSISTENT:
         _check_consistent(config, table)
     fields = _hash_fields(config, options)
@@ -305,13 +311,15 @@ class _Finder:
         return np.unique(key_hashes(keys, fields)).astype(np.int64)
 
     def _stored(self, file: BaseFile) -> pa.ChunkedArray:
-        reader = open_base_file(self.meta.storage, file)
+        reader = open_base_file(self.meta.storage, replace(file, keys=self.meta.virtual_keys))
         check_key_column(reader)
         return reader.read([RECORD_KEY], range(min(1, reader.num_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
         """Return the keys of the records in a log file's first data block."""
         for block in read_blocks(self.meta.storage, file):
+            if block.kind.is_data and self.meta.virtual_keys is not None:
+                return virtual_keys(decode_data(block, set(self.meta.keys.columns)), self.meta.virtual_keys)
             if block.kind.is_data:
                 return decode_data(block, {RECORD_KEY})[RECORD_KEY]
         return pa.chunked_array([], pa.string())

@@ -52,8 +52,7 @@ def _merging(
     start = timeline.start if meta.store.has_history() else None
     committed = CommittedLogs.of(meta.store, timeline, start)
     scope = LogScope(completed, pending, start, until, among, committed)
-    keys = None if meta.config.populate_meta_fields else meta.keys
-    return Merging(_rule(meta, seen), scope, keys, meta.memory, meta.by_position)
+    return Merging(_rule(meta, seen), scope, meta.virtual_keys, meta.memory, meta.by_position)
 
 
 def _rule(meta: MetaClient, seen: Timeline) -> MergeRule:

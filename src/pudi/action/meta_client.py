@@ -231,6 +231,11 @@ class MetaClient:
         """The table's key generator."""
         return key_generator(self.config)
 
+    @property
+    def virtual_keys(self) -> KeyGenerator | None:
+        """What makes record keys of files' columns, in a table without meta fields; None where files hold them."""
+        return None if self.config.populate_meta_fields or self.is_metadata else self.keys
+
     def view(
         self,
         timeline: Timeline,
@@ -255,6 +260,7 @@ class MetaClient:
             logs=self.merges_on_read,
             sizes=sizes,
             whole=(sizes if whole is None else whole) and not self.is_metadata,
+            keys=self.virtual_keys,
         )
 
     def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:

@@ -96,7 +96,7 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
         bloom=keys if options.bloom_enabled or maintains_bloom_filters(meta) else None,
     )
     if meta.config.base_file_format != "HFILE":
-        return FileOptions(parquet)
+        return FileOptions(parquet, populated=meta.config.populate_meta_fields)
     if KEY_FIELD in columns and meta.config.record_key_fields != (KEY_FIELD,):
         raise NotSupportedError(
             f"a column named {KEY_FIELD!r} that isn't the record key, in a table whose base files are HFiles: Hudi "

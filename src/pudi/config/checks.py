@@ -63,6 +63,23 @@ class _Limit:
         return self.option.value_in(config.given)
 
 
+def _keys_not_computed(config: TableConfig) -> str | None:
+    """Why a table without meta fields can't be written; None where it can (validateAgainstTableProperties)."""
+    if config.populate_meta_fields:
+        return None
+    kind, columns = config.key_generator_type.removesuffix("_AVRO"), config.record_key_fields
+    if not columns:
+        return "false without record keys, which nothing would hold"
+    if kind not in {"SIMPLE", "COMPLEX", "NON_PARTITION"}:
+        return f"false and key generator {kind}"
+    if kind == "COMPLEX" and len(columns) == 1 and config.version < _NAMES_KEYS and config.table_type != COPY_ON_WRITE:
+        return "false and complex keys of one column, with or without whose name"
+    return None if config.base_file_format == "PARQUET" else f"false and {config.base_file_format} files"
+
+
+_NAMES_KEYS = 9
+"""Table version from which complex keys of one column have its name for sure."""
+
 _READ_LIMITS = (
     _Limit(
         TableConfig.version,
@@ -103,7 +120,13 @@ _WRITE_LIMITS = (
         lambda config: config.base_file_format in {"PARQUET", "HFILE"},
         f"pudi writes PARQUET and HFILE; {_WITH_HUDI}",
     ),
-    _Limit(TableConfig.populate_meta_fields, lambda config: config.populate_meta_fields),
+    _Limit(
+        TableConfig.populate_meta_fields,
+        lambda config: _keys_not_computed(config) is None,
+        "Apache Hudi has such tables with keys of columns, by SIMPLE, COMPLEX and NON_PARTITION alone, and pudi in "
+        "Parquet files",
+        _keys_not_computed,
+    ),
     _Limit(
         TableConfig.key_generator,
         lambda config: config.key_generator_type in WRITABLE_KEY_GENERATORS,

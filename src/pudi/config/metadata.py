@@ -14,6 +14,8 @@ from pudi.errors import NotSupportedError
 _KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
 _KEPT_BY_NAME = ["secondary_index_", "expr_index_"]
 """What the partitions of indexes that have names of their own begin with."""
+_OF_RECORD_KEYS = ("record_index", "bloom_filters", "secondary_index_")
+"""What the partitions begin with that need record keys in files: Hudi leaves them as they are in tables without."""
 _SWITCHES: Mapping[str, Option[Any]] = {
     "column_stats": MetadataOptions.column_stats,
     "partition_stats": MetadataOptions.column_stats,
@@ -79,6 +81,13 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
         return
     dropped = set(metadata_dropped(options, config.metadata_partitions))
     for partition in (*config.metadata_partitions, *config.metadata_partitions_inflight):
+        if partition.startswith(_OF_RECORD_KEYS) and not config.populate_meta_fields and partition not in dropped:
+            raise NotSupportedError(
+                f"the metadata table has partition {partition}, which nobody keeps in step in a table without meta "
+                f"fields: Apache Hudi adds no keys to it, and finds too few; give option {MetadataOptions.drop}="
+                f"{partition} to take it away",
+                table=table,
+            )
         kept = partition in _KEPT or partition.startswith(tuple(_KEPT_BY_NAME))
         if not kept and partition not in dropped:
             raise NotSupportedError(

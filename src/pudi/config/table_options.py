@@ -156,7 +156,6 @@ class TableOptions(OptionsView):
         "hoodie.populate.meta.fields",
         "Whether each record carries Hudi's five meta fields.",
         default=True,
-        unsupported=("false",),
     )
     layout_type = _lacking(
         "hoodie.table.storage.layout",

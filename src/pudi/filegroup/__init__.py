@@ -24,6 +24,7 @@ from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
 from pudi.filegroup.unmarked import unmarked_files, unmarked_logs
 from pudi.filegroup.view import FileSystemView, Replacements
+from pudi.filegroup.virtual import VirtualKeyReader, virtual_keys
 
 __all__ = [
     "HFILE_EXTENSION",
@@ -47,6 +48,7 @@ __all__ = [
     "Replacements",
     "SliceFiles",
     "StorageListing",
+    "VirtualKeyReader",
     "bases_under",
     "compacting_since",
     "compaction_plan",
@@ -62,5 +64,6 @@ __all__ = [
     "stated_sizes",
     "unmarked_files",
     "unmarked_logs",
+    "virtual_keys",
     "visible_blocks",
 ]

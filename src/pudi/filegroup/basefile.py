@@ -39,7 +39,7 @@ from pudi.format import (
 from pudi.format.parquet import column_places
 from pudi.format.parquet_chunks import ParquetFooter
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
-from pudi.schema import RECORD_KEY
+from pudi.schema import META_FIELDS, RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
 
 
@@ -51,11 +51,13 @@ class BaseFileWriter:
         storage: the table's files.
         avro_schema: Avro schema with the meta fields, as JSON text, for the footer.
         options: Parquet settings.
+        populated: whether files keep the meta fields of the rows that come.
     """
 
     storage: Storage
     avro_schema: str
     options: ParquetOptions
+    populated: bool = True
 
     def write(self, path: str, rows: pa.Table) -> int:
         """Create a base file from rows with their meta fields.
@@ -71,9 +73,18 @@ class BaseFileWriter:
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file as `write` does, and also return its content."""
-        content = self.encode(rows)
+        return self._put(path, self._stored(rows))
+
+    def _put(self, path: str, rows: pa.Table) -> pa.Buffer:
+        content = self._encode(rows)
         self.storage.create(path, content)
         return content
+
+    def _stored(self, rows: pa.Table) -> pa.Table:
+        """Return the columns that the file has."""
+        if self.populated:
+            return rows
+        return rows.select([name for name in rows.column_names if name not in META_FIELDS])
 
     def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
         """Create a base file from rows that arrive in parts; several parts pass through a temporary file.
@@ -89,11 +100,11 @@ class BaseFileWriter:
         Raises:
             RefusedError: there's no room for the temporary file.
         """
-        coming = iter(parts)
+        coming = map(self._stored, parts)
         first = next(coming)
         second = next(coming, None)
         if second is None:
-            return self.put(path, first)
+            return self._put(path, first)
         with temporary_file(folder) as file:
             footer = _Footer(self.options.bloom)
             with temporary_errors(folder), parquet_writer(pa.PythonFile(file, "w"), first, self.options) as writer:
@@ -111,6 +122,9 @@ class BaseFileWriter:
 
     def encode(self, rows: pa.Table) -> pa.Buffer:
         """The content of a base file of rows with their meta fields."""
+        return self._encode(self._stored(rows))
+
+    def _encode(self, rows: pa.Table) -> pa.Buffer:
         footer = _Footer(self.options.bloom)
 
         def metadata(span: tuple[str, str] | None) -> dict[bytes, bytes]:
@@ -132,7 +146,12 @@ class _Footer:
 
     def add(self, rows: pa.Table, span: tuple[str, str] | None = None) -> None:
         """Take rows into account; `span` is their least and greatest key, where these are known."""
-        keys = rows[RECORD_KEY]
+        free = nan_free(rows)
+        self._nan_free = free if self._nan_free is None else [name for name in self._nan_free if name in free]
+        if RECORD_KEY in rows.column_names:
+            self._add_keys(rows[RECORD_KEY], span)
+
+    def _add_keys(self, keys: pa.ChunkedArray, span: tuple[str, str] | None) -> None:
         if self._bloom is not None:
             self._bloom.add(keys)
         # Hudi's bloom index compares keys with the range by UTF-16 units (String.compareTo), Arrow by UTF-8 bytes. The
@@ -142,8 +161,6 @@ class _Footer:
         if low is not None:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)
-        free = nan_free(rows)
-        self._nan_free = free if self._nan_free is None else [name for name in self._nan_free if name in free]
 
     def metadata(self, avro_schema: str) -> dict[bytes, bytes]:
         """The footer's key-value metadata."""

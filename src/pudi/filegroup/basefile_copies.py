@@ -175,10 +175,14 @@ class MovableFile:
         return [sum(chunk.length for chunk in group.chunks) for group in self._footer.groups]
 
     def _groups(self, part: GroupPart) -> Iterable[tuple[int, list[MovedChunk]]]:
+        if part.copied is None and RECORD_KEY not in part.rows.column_names:
+            return moved_groups(encode_parquet(part.rows, self.options))
         if part.copied is None:
             return encoded_groups(part.rows, self.options)
-        content = encode_parquet(part.rows, self.options, most_rows=max(part.rows.num_rows, 1))
-        made = {moved.chunk.path: moved for _, chunks in moved_groups(content) for moved in chunks}
+        made = {}
+        if part.rows.column_names:
+            content = encode_parquet(part.rows, self.options, most_rows=max(part.rows.num_rows, 1))
+            made = {moved.chunk.path: moved for _, chunks in moved_groups(content) for moved in chunks}
         kept = self._footer.groups[part.copied]
         chunks = [made.get(chunk.path) or MovedChunk(chunk, self._content(chunk)) for chunk in kept.chunks]
         return [(kept.num_rows, chunks)]

@@ -100,7 +100,7 @@ def encode_base_file(rows: pa.Table, options: ParquetOptions, footer: MakeFooter
         options: the options of the file.
         footer: makes the key-value metadata; gets the minimum and maximum record key if they are known.
     """
-    if rows.num_rows < _LEAST_ASSEMBLED:
+    if rows.num_rows < _LEAST_ASSEMBLED or RECORD_KEY not in rows.column_names:
         return encode_parquet(rows, options, footer(None))
     groups = encoded_groups(rows, options)
     return assemble(model_footer(rows.schema, options), groups, footer(_key_range(groups)))

@@ -12,9 +12,11 @@ from pudi.filegroup.basefile_encode import ParquetOptions
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
 from pudi.filegroup.orcfile import ORC_EXTENSION, OrcFileReader
 from pudi.filegroup.slices import BaseFile
+from pudi.filegroup.virtual import StoredFile, VirtualKeyReader
 from pudi.format import BaseFileName
+from pudi.schema import without_meta_fields_text
 
-AnyBaseFile: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
+AnyBaseFile: TypeAlias = "StoredFile | VirtualKeyReader"
 """An opened base file of any format."""
 
 AnyBaseWriter: TypeAlias = "BaseFileWriter | HFileBaseWriter"
@@ -26,13 +28,18 @@ def open_base_file(storage: Storage, base: BaseFile, dictionary: Sequence[str] =
 
     Args:
         storage: the table's files.
-        base: the file.
+        base: the file; of a table without meta fields it's read as if it had them, see `VirtualKeyReader`.
         dictionary: text columns to read dictionary encoded, where the format is Parquet.
 
     Raises:
         NotFoundError: the file is gone.
         CorruptError: it isn't what its extension says.
     """
+    stored = _open(storage, base, dictionary)
+    return stored if base.keys is None else VirtualKeyReader(stored, base, base.keys)
+
+
+def _open(storage: Storage, base: BaseFile, dictionary: Sequence[str]) -> StoredFile:
     if base.name.extension == HFILE_EXTENSION:
         return HFileBaseReader(storage, base)
     if base.name.extension == ORC_EXTENSION:
@@ -47,10 +54,12 @@ class FileOptions:
     Attributes:
         parquet: settings of Parquet files, and of Parquet blocks in log files.
         hfile: options of HFiles, in tables with HFile base files; None with Parquet.
+        populated: whether records have meta fields; otherwise writers take rows with them and leave them out.
     """
 
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     hfile: HFileOptions | None = None
+    populated: bool = True
 
     @property
     def sorted(self) -> bool:
@@ -77,4 +86,7 @@ class FileOptions:
         """
         if self.hfile is not None:
             return HFileBaseWriter(storage, avro_schema, self.hfile)
+        if not self.populated:  # nor have footers key ranges and bloom filters (HoodieAvroParquetWriter)
+            schema = without_meta_fields_text(avro_schema)
+            return BaseFileWriter(storage, schema, replace(self.parquet, bloom=None), populated=False)
         return BaseFileWriter(storage, avro_schema, self.parquet)

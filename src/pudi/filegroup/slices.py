@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
 from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
+from pudi.record import KeyGenerator
 
 _FORMATS = frozenset({"parquet", "orc", "hfile"})
 _OTHER_FORMATS = frozenset({"lance"})
@@ -54,11 +55,22 @@ class _DataFile(Generic[_Name]):
 
 @dataclass(frozen=True, slots=True)
 class BaseFile(_DataFile[BaseFileName]):
-    """One base file. Its name says file group, write token and instant: the requested time of what wrote it."""
+    """One base file. Its name says file group, write token and instant: the requested time of what wrote it.
+
+    Attributes:
+        keys: makes record keys of its columns, in a table without meta fields; None where the file holds them.
+    """
+
+    keys: KeyGenerator | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, partition: str, info: FileInfo) -> BaseFile | None:
+    def of(cls, partition: str, info: FileInfo, keys: KeyGenerator | None = None) -> BaseFile | None:
         """The base file that a listing entry of a partition is, or None for any other file.
+
+        Args:
+            partition: partition path.
+            info: the entry.
+            keys: see `BaseFile`.
 
         Raises:
             NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
@@ -82,7 +94,7 @@ class BaseFile(_DataFile[BaseFileName]):
                 path=info.path,
                 instant=parsed.instant,
             )
-        return cls(partition, parsed, info.size) if parsed.extension in _FORMATS else None
+        return cls(partition, parsed, info.size, keys) if parsed.extension in _FORMATS else None
 
 
 @dataclass(frozen=True, slots=True)

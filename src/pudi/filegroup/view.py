@@ -15,6 +15,7 @@ from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import check_stated
 from pudi.format import Action, group_file_prefixes
+from pudi.record import KeyGenerator
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 
@@ -61,6 +62,7 @@ class FileSystemView:
         sizes: whether to read the stated sizes of log files from commits if the listing has none; readers of logs need
             them.
         whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
+        keys: makes record keys, in a table without meta fields.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class FileSystemView:
         logs: bool = False,
         sizes: bool = True,
         whole: bool = False,
+        keys: KeyGenerator | None = None,
     ) -> None:
         self._timeline = timeline
         self._listing = listing
@@ -83,6 +86,7 @@ class FileSystemView:
         self._has_logs = logs
         self._wants_sizes = sizes
         self._wants_whole = whole
+        self._keys = keys
         self._verdicts: dict[str, bool] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
@@ -207,7 +211,7 @@ class FileSystemView:
             if log is not None:
                 logs.setdefault(log.file_id, []).append(log)
                 continue
-            base = BaseFile.of(partition, info)
+            base = BaseFile.of(partition, info, self._keys)
             if base is None:
                 continue
             if not self._is_seen(base.instant):

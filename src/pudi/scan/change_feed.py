@@ -141,7 +141,7 @@ def change_feed(
         where=None if where is None else bind(parse(where), whole),
         merging=merging_of_changes(meta, timeline, end),
         history=read_history(meta, end, timeline),
-        keys=None if meta.config.populate_meta_fields else meta.keys,
+        keys=meta.virtual_keys,
         logged=logged,
         commits=len(chosen),
     )

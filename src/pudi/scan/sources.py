@@ -102,7 +102,11 @@ def changes_scan(
         NotFoundError: the cleaner has removed files of the range.
     """
     if not meta.config.populate_meta_fields:
-        raise NotSupportedError("the table has no meta fields, so pudi can't find its changes", table=meta.storage.root)
+        raise NotSupportedError(
+            "the table has no meta fields, so that nothing says which commit wrote a record; Apache Hudi answers no "
+            "incremental queries of it either",
+            table=meta.storage.root,
+        )
     timeline = meta.store.load()
     low, high = bounds_of(meta, since, until)
     reaches = reaches_archive(meta, timeline, low)

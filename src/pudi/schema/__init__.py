@@ -1,7 +1,7 @@
 """What a column is: meta fields, pudi's types, Avro and Spark schemas, and fitting data to a table schema."""
 
 from pudi.schema.avro_read import avro_to_arrow
-from pudi.schema.avro_text import add_meta_fields, evolved_text, unwritable_columns
+from pudi.schema.avro_text import add_meta_fields, evolved_text, unwritable_columns, without_meta_fields_text
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
 from pudi.schema.elementwise import convert_where_possible
@@ -45,5 +45,6 @@ __all__ = [
     "unwritable_columns",
     "with_meta_fields",
     "without_meta_fields",
+    "without_meta_fields_text",
     "written_schema",
 ]

@@ -24,6 +24,13 @@ def add_meta_fields(avro_json: str) -> str:
     return json.dumps({**schema, "fields": [*metas, *own]}, separators=(",", ":"), ensure_ascii=False)
 
 
+def without_meta_fields_text(avro_json: str) -> str:
+    """The schema without meta fields, as it stands in the footer of a base file that has none."""
+    schema = json.loads(avro_json)
+    own = [field for field in schema["fields"] if field["name"] not in META_FIELDS]
+    return json.dumps({**schema, "fields": own}, separators=(",", ":"), ensure_ascii=False)
+
+
 def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
     """Return the Avro schema of a table with changed columns; unchanged columns keep their definition.
 

@@ -29,7 +29,7 @@ from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
 from pudi.context import FileInfo
-from pudi.errors import InvalidArgumentError, PudiError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.expr import bind, columns, evaluate, parse
 from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
@@ -77,6 +77,12 @@ def forget(
         raise InvalidArgumentError("forget needs a predicate, where", table=meta.storage.root)
     meta.reload()
     check_writable(meta.config, meta.storage.root, options)
+    if not meta.config.populate_meta_fields:
+        raise NotSupportedError(
+            "forget finds older versions of records by the record keys in files, which a table without meta fields "
+            "hasn't: delete(where=…), compact and clean with all older files",
+            table=meta.storage.root,
+        )
     with CheckRun(meta, engine, on_cluster) as jobs:
         return _Forgetting(meta, engine, options, where, jobs, dry_run, retains).run()
 

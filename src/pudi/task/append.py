@@ -159,8 +159,13 @@ class LogAppender:
         yield _Block(encode_block(BlockKind.DELETE, self._headers(deletes), content), deleted=deletes.num_rows)
 
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
-        """Return records with their meta fields; in a log file `_hoodie_file_name` holds the file id."""
+        """Return records with their meta fields; in a log file `_hoodie_file_name` holds the file id.
+
+        Of a table without meta fields log files have them all the same, all null (HoodieAppendHandle).
+        """
         count = rows.num_rows
+        if not self.spec.files.populated:
+            return without_meta_values(rows.select(self.spec.schema.names))
         metas = {
             COMMIT_TIME: _constant(self.spec.instant, count),
             COMMIT_SEQNO: sequence_numbers(self.spec.instant, self.task.number, first, count),
@@ -234,6 +239,12 @@ class LogAppender:
             return self.token
         task, _, attempt = self.token.split("-")
         return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"
+
+
+def without_meta_values(rows: pa.Table) -> pa.Table:
+    """Return columns of a table with meta fields in front that are null."""
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    return pa.table([*([nothing] * len(META_FIELDS)), *rows.columns], names=[*META_FIELDS, *rows.column_names])
 
 
 def _columns(blocks: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:

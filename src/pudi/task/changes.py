@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.expr import evaluate
-from pudi.filegroup import BaseFile, FileSlice, LogFile, read_blocks
+from pudi.filegroup import BaseFile, FileSlice, LogFile, read_blocks, virtual_keys
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.json_text import avro_text, plain_text
 from pudi.format.log_block import BlockKind, LogBlock
@@ -216,7 +216,7 @@ class ChangeReader:
         keys = self.plan.keys
         if keys is None:
             return rows
-        return rows.append_column(RECORD_KEY, keys.record_keys(rows) if rows.num_rows else pa.array([], pa.string()))
+        return rows.append_column(RECORD_KEY, virtual_keys(rows, keys))
 
     def _wanted(self, changes: _Changes, split: ChangeSplit) -> pa.Table:
         """Return the wanted columns of the changes that match the predicate."""

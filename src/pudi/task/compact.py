@@ -141,7 +141,7 @@ class CompactTask:
         content = writer.write_parts(path, rows(), spec.merging.memory.folder)
         size = int(content.size)
         if spec.verify:
-            written = open_base_file(storage, BaseFile(operation.partition_path, name, size))
+            written = open_base_file(storage, BaseFile(operation.partition_path, name, size, spec.merging.keys))
             found = (written.read(wanted, [group]) for group in range(written.num_groups))
             expected: Iterable[pa.Table] = (part.rows for part in reader.parts(file_slice, wanted))
             if spec.files.sorted:

@@ -19,8 +19,9 @@ from pudi.format.log_data import encode_avro, encode_parquet
 from pudi.format.timeline_rules import rules_of
 from pudi.merge import Versions
 from pudi.plan.append import Append, log_io_type
-from pudi.schema import RECORD_KEY
+from pudi.schema import META_FIELDS, RECORD_KEY
 from pudi.storage import temporary_errors, temporary_file
+from pudi.task.append import without_meta_values
 from pudi.task.compact import CompactSpec, slice_of
 from pudi.task.file_stats import stats_of_log
 from pudi.task.log_versions import LogCounts
@@ -119,6 +120,8 @@ class CompactLogsTask:
 
     def _records(self, newer: Versions) -> pa.Table:
         rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.names)
+        if not self.spec.files.populated:
+            rows = without_meta_values(rows.drop_columns(list(META_FIELDS)))
         return pa.Table.from_arrays(rows.columns, schema=self.spec.schema)
 
     def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:

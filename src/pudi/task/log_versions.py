@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFile, read_content
+from pudi.filegroup import BaseFile, read_content, virtual_keys
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_data import decode_in_parts
 from pudi.format.log_deletes import decode_deletes
@@ -206,5 +206,10 @@ def nullable(rows: pa.Table) -> pa.Table:
 
 
 def keyed(rows: pa.Table, merging: Merging) -> pa.Table:
-    """Return rows with record keys; without meta fields these are computed from columns."""
-    return rows if merging.keys is None else rows.append_column(RECORD_KEY, merging.keys.record_keys(rows))
+    """Return rows of log files with record keys; without meta fields these are computed from columns."""
+    if merging.keys is None:
+        return rows
+    keys = virtual_keys(rows, merging.keys)
+    if RECORD_KEY not in rows.column_names:
+        return rows.append_column(RECORD_KEY, keys)
+    return rows.set_column(rows.column_names.index(RECORD_KEY), RECORD_KEY, keys)

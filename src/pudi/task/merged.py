@@ -15,7 +15,7 @@ from pudi.merge import MergeResult, Versions, apply_updates, fold
 from pudi.plan.merging import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
-from pudi.task.log_versions import LogCounts, LogVersions, keyed, nullable, store_positions, stored_names
+from pudi.task.log_versions import LogCounts, LogVersions, nullable, store_positions, stored_names
 from pudi.task.ordering_bound import bound_that_loses
 from pudi.task.spilled import ROW, Buckets
 
@@ -290,9 +290,10 @@ class MergedSlices:
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yield row numbers and rows of the base file, all at once unless it is large; at least one table."""
         if file_slice.base is None:
-            yield np.zeros(0, dtype=np.int64), keyed(nullable(target.empty_table()), self.merging)
+            yield np.zeros(0, dtype=np.int64), nullable(self._with_key(target).empty_table())
             return
         file, names = self._open(file_slice.base)
+        target = self._with_key(target)
         known = set(file.schema.names)
         present = [name for name in stored_names(target, names) if name in known]
         start = 0
@@ -305,12 +306,18 @@ class MergedSlices:
                 chosen = pa.array(sorted(self.commit_times), pa.string())
                 kept = pc.is_in(rows[COMMIT_TIME], value_set=chosen)
                 rows, numbers = rows.filter(kept), numbers[np.asarray(kept)]
-            yield numbers, keyed(nullable(rows), self.merging)
+            yield numbers, nullable(rows)
+
+    def _with_key(self, target: pa.Schema) -> pa.Schema:
+        """Return columns to read of a base file, with record keys where only their columns are named."""
+        if self.merging.keys is None or RECORD_KEY in target.names:
+            return target
+        return target.append(pa.field(RECORD_KEY, pa.string()))
 
     def _open(self, base: BaseFile) -> tuple[AnyBaseFile, FieldNames | None]:
         """Return a base file and the names of columns in it."""
         names = None if self.history is None else self.history.names(base.instant)
-        return open_base_file(self.storage, base), names
+        return open_base_file(self.storage, replace(base, keys=self.merging.keys)), names
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """Return the result columns in the table's types; non-nullable columns must have no nulls."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.filegroup import BaseFileReader
+from pudi.filegroup import BaseFileReader, VirtualKeyReader
 from pudi.filegroup.basefile_copies import GroupPart, MovableFile
 from pudi.filegroup.basefile_encode import MOST_GROUP_ROWS
 from pudi.format import BloomFilter
@@ -100,10 +100,11 @@ class FileRewriter:
         NotMovableError: the file should be read and rewritten as a whole.
     """
 
-    reader: BaseFileReader
+    reader: BaseFileReader | VirtualKeyReader
     spec: WriteSpec
     new_meta: NewMeta
     _schema: pa.Schema = field(init=False)
+    _read_schema: pa.Schema = field(init=False)
     _file: MovableFile = field(init=False)
     _by_dictionary: frozenset[str] = field(init=False)
     _texts: BaseFileReader = field(init=False)
@@ -113,10 +114,15 @@ class FileRewriter:
     def __post_init__(self) -> None:
         if self.reader.num_rows < LEAST_ROWS:
             raise NotMovableError(f"{self.reader.num_rows} rows", path=self.reader.path)
-        self._schema = with_meta_fields(self.spec.schema)
-        self._file = MovableFile(self.reader, self._schema, self.spec.files.parquet)
+        self._read_schema = with_meta_fields(self.spec.schema)
+        populated, parquet = self.spec.files.populated, self.spec.files.parquet
+        self._schema = self._read_schema if populated else self.spec.schema
+        stored = self.reader.stored if isinstance(self.reader, VirtualKeyReader) else self.reader
+        if not isinstance(stored, BaseFileReader):
+            raise NotMovableError("a base file that isn't Parquet")
+        self._file = MovableFile(stored, self._schema, parquet if populated else replace(parquet, bloom=None))
         self._by_dictionary = frozenset(self._file.few_valued())
-        self._texts = self.reader.with_dictionaries(sorted(self._by_dictionary))
+        self._texts = stored.with_dictionaries(sorted(self._by_dictionary))
 
     def rewritten(self, rows: pa.Table) -> RewrittenFile | None:
         """Return the next version; None if nothing changes.
@@ -139,7 +145,7 @@ class FileRewriter:
         if not merged.matched and not len(merged.inserted):
             return None
         bloom = self._bloom_filter(merged)
-        self.reader.prefetch()
+        self._file.reader.prefetch()
         parts = self._parts(self._groups(met, merged), rows, merged.inserted)
         if not parts:
             raise NotMovableError("no row is left", path=self.reader.path)
@@ -155,11 +161,11 @@ class FileRewriter:
         if further:
             read = self._read(self.reader, further, met)
             for name in further:
-                rows = rows.append_column(self._schema.field(name), read[name])
+                rows = rows.append_column(self._read_schema.field(name), read[name])
         return rows.select(list(names))
 
     def _bloom_filter(self, merged: Overlay) -> BloomFilter | None:
-        if self.spec.files.parquet.bloom is not None and (len(merged.inserted) or merged.deleted):
+        if self._file.options.bloom is not None and (len(merged.inserted) or merged.deleted):
             raise NotMovableError("the bloom filter changes, which all keys make", path=self.reader.path)
         return self._file.bloom_filter()
 
@@ -187,8 +193,7 @@ class FileRewriter:
             if group is last:
                 continue
             if not group.changed:
-                name = self.new_meta(FILE_NAME, 0, group.rows, None)
-                parts.append(GroupPart(pa.table([name], names=[FILE_NAME]), group.number))
+                parts.append(GroupPart(self._named(group, {}), group.number))
             elif group.whole and group.rows <= 2 * MOST_GROUP_ROWS:
                 parts.append(GroupPart(self._replaced(group, rows), group.number))
             elif group.keep.any():
@@ -207,9 +212,12 @@ class FileRewriter:
         names = [
             name
             for name in self.spec.schema.names
-            if not (fresh[name].equals(keys) and self._file.repeats_key(group.number, name))
+            if not (
+                self.spec.files.populated and fresh[name].equals(keys) and self._file.repeats_key(group.number, name)
+            )
         ]
-        old = self._old(group, [COMMIT_TIME, COMMIT_SEQNO, *names])
+        metas = [COMMIT_TIME, COMMIT_SEQNO] if self.spec.files.populated else []
+        old = self._old(group, [*metas, *names])
         source = np.arange(group.rows)
         source[places] = group.rows + np.arange(len(places))
         for name in old.column_names:
@@ -220,8 +228,13 @@ class FileRewriter:
             else:
                 new = fresh[name]
             columns[name] = merge_column(old[name], new, source)
-        columns[FILE_NAME] = self.new_meta(FILE_NAME, 0, group.rows, None)
-        return pa.table({name: columns[name] for name in self._schema.names if name in columns})
+        return self._named(group, columns)
+
+    def _named(self, group: _Group, columns: Mapping[str, Column]) -> pa.Table:
+        """Return the changed columns of a row group and the file's name, which is part of the meta fields."""
+        name = self.new_meta(FILE_NAME, 0, group.rows, None)
+        whole = pa.table({**columns, FILE_NAME: name})
+        return whole.select([name for name in self._schema.names if name in whole.column_names])
 
     def _reencoded(self, group: _Group, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
         """Return all columns of a row group with added or removed rows."""
@@ -247,8 +260,10 @@ class FileRewriter:
     def _added(self, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
         """Return a row group of inserts."""
         fresh, first = rows.take(pa.array(inserted)), self._next(len(inserted))
-        meta = [self.new_meta(name, first, len(inserted), fresh[RECORD_KEY]) for name in META_FIELDS]
-        columns = [*meta, *(fresh[name] for name in self.spec.schema.names)]
+        columns = [
+            self.new_meta(name, first, len(inserted), fresh[RECORD_KEY]) if name in META_FIELDS else fresh[name]
+            for name in self._schema.names
+        ]
         return pa.table(columns, names=self._schema.names)
 
     def _next(self, count: int) -> int:
@@ -263,8 +278,8 @@ class FileRewriter:
         compared = self._compared.slice(max(group.start, 0), group.rows)
         return pa.table([compared[name] if name in known else read[name] for name in names], names=list(names))
 
-    def _read(self, reader: BaseFileReader, names: Sequence[str], groups: Sequence[int]) -> pa.Table:
-        wanted = [self._schema.field(name) for name in names]
+    def _read(self, reader: BaseFileReader | VirtualKeyReader, names: Sequence[str], groups: Sequence[int]) -> pa.Table:
+        wanted = [self._read_schema.field(name) for name in names]
         if reader is self._texts:
             wanted = [pa.field(f.name, _TEXT) if f.name in self._by_dictionary else f for f in wanted]
         return conform_read(reader.read(names, groups), pa.schema(wanted), path=reader.path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, open_base_file
+from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, VirtualKeyReader, open_base_file
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
@@ -216,7 +216,7 @@ class SliceWriter:
         """
         reader = open_base_file(self.storage, base)
         plain = self.spec.meets_by_key and not self.spec.rule.mixes and self.spec.history is None
-        if plain and self.spec.files.hfile is None and isinstance(reader, BaseFileReader):
+        if plain and self.spec.files.hfile is None and isinstance(reader, BaseFileReader | VirtualKeyReader):
             try:
                 return self._copy_on_write(rows, base, reader)
             except NotMovableError:
@@ -236,7 +236,7 @@ class SliceWriter:
             return FileResult(self.task.number, 0, None)
         return self.replace(old, rows, merged, base)
 
-    def _copy_on_write(self, rows: pa.Table, base: BaseFile, reader: BaseFileReader) -> FileResult:
+    def _copy_on_write(self, rows: pa.Table, base: BaseFile, reader: BaseFileReader | VirtualKeyReader) -> FileResult:
         """Like `rewrite`, but copies what stays the same as it is stored; raises NotMovableError if it can't."""
         made = FileRewriter(reader, self.spec, self._new_meta).rewritten(rows)
         if made is None:

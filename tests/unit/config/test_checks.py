@@ -57,7 +57,6 @@ def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, val
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.populate.meta.fields", "false"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.keygen.datetime.parser.class", "com.example.Parser"),
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
@@ -71,6 +70,30 @@ def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) ->
         check_writable(config(**{key: value}), TABLE)
     assert f"{key}={value}" in raised.value.message
     assert raised.value.message.split(": ", 1)[1]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"hoodie.table.keygenerator.type": "CUSTOM"},
+        {"hoodie.table.keygenerator.type": "TIMESTAMP"},
+        {"hoodie.table.recordkey.fields": ""},
+        {"hoodie.table.base.file.format": "HFILE"},
+    ],
+)
+def test_tables_without_meta_fields_compute_their_keys(properties: dict[str, str]) -> None:
+    without = {"hoodie.populate.meta.fields": "false"}
+    check_writable(config(**without), TABLE)
+    check_readable(config(**without, **properties), TABLE)
+    with pytest.raises(NotSupportedError, match=r"hoodie\.populate\.meta\.fields=false"):
+        check_writable(config(**without, **properties), TABLE)
+
+
+def test_indexes_of_record_keys_are_not_kept_without_meta_fields() -> None:
+    without = {"hoodie.populate.meta.fields": "false", "hoodie.table.metadata.partitions": "files,record_index"}
+    with pytest.raises(NotSupportedError, match=r"hoodie\.metadata\.index\.drop=record_index"):
+        check_writable(config(**without), TABLE)
+    check_writable(config(**without), TABLE, resolve({"hoodie.metadata.index.drop": "record_index"}))
 
 
 def test_half_a_delete_marker_is_refused_by_its_property() -> None:

@@ -269,7 +269,7 @@ class ClusteringRun(WritingRun):
         schema_json = meta.schema_json(timeline)
         columns = meta.schema(timeline)
         merging = merging_of(meta, timeline, timeline) or Merging(
-            MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), memory=meta.memory
+            MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
         )
         return CompactSpec(
             instant=self.lease.instant.requested,

@@ -258,9 +258,12 @@ def _small(sql: Any, frame: Any, size: int) -> Any:
 
 def _stored_keys(spark: Any, sql: Any, storage: Storage, slices: Sequence[Any]) -> Any:
     """Partition path, record key and file id of every record in the slices."""
+    computed = any(each.base is not None and each.base.keys is not None for each in slices)
     try:
-        frame = NativeFiles(spark, storage).frame(slices, _KEY_SCHEMA)
+        frame = None if computed else NativeFiles(spark, storage).frame(slices, _KEY_SCHEMA)
     except CannotReadNatively:
+        frame = None
+    if frame is None:
         numbers = spark.range(0, len(slices), 1, len(slices)).select(sql.col("id"))
         schema = struct_type(json.loads(arrow_to_spark_json(LOCATION_SCHEMA)))
         return in_workers(numbers, KeyTasks(storage, slices).run, schema)

@@ -15,7 +15,7 @@ from pudi.action.kinds.record_index.spec import is_defined_by_partition
 from pudi.action.mdt.changed_groups import key_reading
 from pudi.action.mdt.deltacommit import Stats
 from pudi.config import MetadataOptions
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, instant_to_millis, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX
@@ -42,7 +42,13 @@ class RecordIndexBuilder(IndexBuilder):
     _shards: Mapping[str | None, int] = field(default_factory=dict, init=False)
 
     def spec(self) -> IndexSpec:
-        """The index itself; any table can have one."""
+        """The index itself; the table must keep record keys in its files."""
+        if not self.work.meta.config.populate_meta_fields:
+            raise NotSupportedError(
+                "a record index of a table without meta fields: Apache Hudi adds no keys to it, and then misses "
+                "records; SIMPLE, GLOBAL_SIMPLE and BUCKET find them without it",
+                table=self.work.meta.storage.root,
+            )
         return self.work.spec
 
     def groups(self) -> Sequence[str]:

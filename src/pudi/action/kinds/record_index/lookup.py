@@ -23,6 +23,8 @@ def groups_of_keys(
     plan: ReadPlan, meta: MetaClient, table: MetadataTable, keys: pa.Array
 ) -> frozenset[tuple[str, str]] | None:
     """Return the file groups of record keys, in partitions that may have wanted rows; None if that is uncertain."""
+    if not meta.config.populate_meta_fields:  # Hudi adds no keys to it then (HoodieTable.shouldTrackSuccessRecords)
+        return None
     shards = table.shards(RECORD_INDEX)
     if shards.is_empty:  # Hudi's CREATE INDEX can roll back a built index and leave it listed as ready
         return None
