@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pudi import ingest, spark
     from pudi.action import CommitResult
     from pudi.action.hooks import CommitMessage, register_commit_callback, register_validator
+    from pudi.concurrency import LockProvider, register_lock_provider
     from pudi.context.progress import Progress, report_progress
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
@@ -49,6 +50,7 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "InvalidArgumentError",
+    "LockProvider",
     "MergeContext",
     "MergerError",
     "NotFoundError",
@@ -70,6 +72,7 @@ __all__ = [
     "import_table",
     "ingest",
     "register_commit_callback",
+    "register_lock_provider",
     "register_merger",
     "register_validator",
     "report_progress",
@@ -81,6 +84,7 @@ _SOURCES = {
     "CommitMessage": "pudi.action.hooks",
     "CommitResult": "pudi.action.result",
     "Progress": "pudi.context.progress",
+    "LockProvider": "pudi.concurrency",
     "MergeContext": "pudi.merge",
     "RecordMerger": "pudi.merge",
     "Scan": "pudi.scan",
@@ -88,6 +92,7 @@ _SOURCES = {
     "create": "pudi.table",
     "import_table": "pudi.table.import_table",
     "register_commit_callback": "pudi.action.hooks",
+    "register_lock_provider": "pudi.concurrency",
     "register_merger": "pudi.merge",
     "register_validator": "pudi.action.hooks",
     "report_progress": "pudi.context.progress",

@@ -3,42 +3,62 @@
 from __future__ import annotations
 
 import itertools
+import uuid
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pudi.concurrency.locks import open_lock
-from pudi.context import Context, Lock, Storage
+import pudi
+from pudi.concurrency.storage_lock import STORAGE_LOCK
+from pudi.context import Storage
 from pudi.storage import open_storage
 from pudi.testing import LockTests
-from pudi.testing.locks import Opener
 
 _numbers = itertools.count()
-PATIENT = {"hoodie.write.lock.wait_time_ms": "60000", "hoodie.write.lock.wait_time_ms_between_retry": "10"}
-IMPATIENT = {**PATIENT, "hoodie.write.lock.wait_time_ms": "60"}
-
-
-def open_one(storage: Storage, provider: str | None, options: dict[str, str]) -> Lock:
-    return open_lock(storage, provider, options, Context())
 
 
 class Bound(LockTests):
     __test__ = False
-    provider: str | None = None
+
+
+class OneFile(pudi.LockProvider):
+    """A user's lock: a file beside the table, which holds the id of its holder."""
+
+    def __init__(self, table: str, options: Mapping[str, str]) -> None:
+        super().__init__(table, options)
+        self._file = Path(f"{table}.{options.get('hoodie.write.lock.own.suffix', 'lock')}")
+        self._id = str(uuid.uuid4())
+
+    def try_lock(self, seconds: float) -> bool:
+        try:
+            with self._file.open("x") as file:
+                file.write(self._id)
+        except FileExistsError:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        if self.holds():
+            self._file.unlink()
+
+    def holds(self) -> bool:
+        try:
+            return self._file.read_text() == self._id
+        except FileNotFoundError:
+            return False
+
+
+class TestOneOfTheUsers(Bound):
+    __test__ = True
+    name = "one-file"
+    provider = OneFile
 
     @pytest.fixture
-    def storage(self, tmp_path: Path) -> Storage:
-        return open_storage(tmp_path / "table")
-
-    @pytest.fixture
-    def opener(self, storage: Storage) -> Opener:
-        return partial(open_one, storage, self.provider, PATIENT)
-
-    @pytest.fixture
-    def impatient(self, storage: Storage) -> Opener:
-        return partial(open_one, storage, self.provider, IMPATIENT)
+    def steal(self, tmp_path: Path) -> Callable[[], None]:
+        return lambda: (tmp_path / "table.lock").write_text("another's") and None
 
 
 class TestLocalDefault(Bound):
@@ -47,14 +67,18 @@ class TestLocalDefault(Bound):
 
 class TestFileSystem(Bound):
     __test__ = True
-    provider = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    name = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+
+    @pytest.fixture
+    def steal(self, storage: Storage) -> Callable[[], None]:
+        return partial(storage.put, ".hoodie/lock", b"another's")
 
 
 class TestInProcess(Bound):
     """On a local disk it's the file lock, among all processes of the machine."""
 
     __test__ = True
-    provider = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+    name = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 
 
 class TestMemoryDefault(Bound):
@@ -67,10 +91,18 @@ class TestMemoryDefault(Bound):
 
 
 class TestStorageBasedInMemory(TestMemoryDefault):
-    provider = "StorageBasedLockProvider"
+    name = "StorageBasedLockProvider"
 
 
-class TestS3Default(Bound):
+class StealsStorageLock(Bound):
+    __test__ = False
+
+    @pytest.fixture
+    def steal(self, storage: Storage) -> Callable[[], None]:
+        return partial(storage.put, STORAGE_LOCK, b'{"expired":false,"validUntil":9999999999999,"owner":"another"}')
+
+
+class TestS3Default(StealsStorageLock):
     """Hudi's storage-based lock."""
 
     __test__ = True
@@ -81,10 +113,14 @@ class TestS3Default(Bound):
 
 
 class TestFileSystemOnS3(TestS3Default):
-    provider = "FileSystemBasedLockProvider"
+    name = "FileSystemBasedLockProvider"
+
+    @pytest.fixture
+    def steal(self, storage: Storage) -> Callable[[], None]:
+        return partial(storage.put, ".hoodie/lock", b"another's")
 
 
-class TestStorageBasedOnAzure(Bound):
+class TestStorageBasedOnAzure(StealsStorageLock):
     """The default in an object store."""
 
     __test__ = True
@@ -94,7 +130,7 @@ class TestStorageBasedOnAzure(Bound):
         return open_storage(azure.new_root(), azure.options())
 
 
-class TestStorageBasedOnGoogle(Bound):
+class TestStorageBasedOnGoogle(StealsStorageLock):
     """The default in an object store."""
 
     __test__ = True

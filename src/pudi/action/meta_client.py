@@ -183,7 +183,7 @@ class MetaClient:
         given = resolve_only(options, OPENING_OPTIONS)
         check_backup(given, storage.root)
         storage = synced(storage, given[WriteOptions.sync])
-        lock = open_lock(storage, given[WriteOptions.lock_provider], options, context)
+        lock = open_lock(storage, given[WriteOptions.lock_provider], options, context, config.name)
         store = timeline_of(config, storage, context, lock, given, given[WriteOptions.clock_tolerance_ms])
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
         reads_metadata = not metadata_switched_off(given)

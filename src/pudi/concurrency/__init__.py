@@ -2,6 +2,7 @@
 
 from pudi.concurrency.conflicts import ConflictCheck
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
+from pudi.concurrency.lock_provider import LockProvider, register_lock_provider
 from pudi.concurrency.locks import open_lock
 from pudi.concurrency.pending_plans import (
     busy_groups,
@@ -18,6 +19,7 @@ __all__ = [
     "Heartbeat",
     "KeyScope",
     "Liveness",
+    "LockProvider",
     "Reads",
     "Touched",
     "Unchanged",
@@ -29,4 +31,5 @@ __all__ = [
     "liveness",
     "open_lock",
     "refuse_contradicted",
+    "register_lock_provider",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
+from pudi.concurrency.lock_provider import ProvidedLock, registered_provider
 from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock, TableLock
 from pudi.config import LockSettings, WriteOptions, resolve_only
@@ -12,7 +14,36 @@ from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
 from pudi.storage import StorageKind, canonical_root, storage_kind
 
-Maker = Callable[[Storage, LockSettings, Context], TableLock]
+
+@dataclass(frozen=True, slots=True)
+class LockSite:
+    """What a table's lock is made from.
+
+    Attributes:
+        storage: the table's files.
+        name: the table's name; some providers derive the name of its lock from it.
+        settings: the options of locks.
+        options: all options as they were given.
+        context: clock and ids.
+    """
+
+    storage: Storage
+    name: str
+    settings: LockSettings
+    options: Mapping[str, str]
+    context: Context
+
+    @property
+    def table(self) -> str:
+        """The table's root, in one spelling for all its names."""
+        return canonical_root(self.storage.root)
+
+    def plain(self, lock: Callable[[Storage, LockSettings, Context], TableLock]) -> TableLock:
+        """A lock that lies in the table."""
+        return lock(self.storage, self.settings, self.context)
+
+
+Maker = Callable[[LockSite], TableLock]
 
 HUDI_PACKAGE = "org.apache.hudi.client.transaction.lock."
 
@@ -22,66 +53,89 @@ SINGLE_WRITER = "SINGLE_WRITER"
 """The concurrency mode of a table that one process alone writes. It's Hudi's default: its absence says nothing."""
 
 
-def _in_process(storage: Storage, settings: LockSettings, context: Context) -> TableLock:
-    return InProcessLock(canonical_root(storage.root), settings, context)
+def _in_process(site: LockSite) -> TableLock:
+    return InProcessLock(site.table, site.settings, site.context)
+
+
+def _local_file(site: LockSite) -> TableLock:
+    return site.plain(LocalFileLock)
+
+
+def _storage_based(site: LockSite) -> TableLock:
+    return site.plain(StorageBasedLock)
 
 
 _MAKERS: dict[str, Maker] = {
-    "FileSystemBasedLockProvider": FileSystemLock,
-    "StorageBasedLockProvider": StorageBasedLock,
-    "LocalFileLock": LocalFileLock,
+    "FileSystemBasedLockProvider": lambda site: site.plain(FileSystemLock),
+    "StorageBasedLockProvider": _storage_based,
+    "LocalFileLock": _local_file,
 }
 """By Hudi's class names, which stand for known behaviour and never load a class; the last is pudi's own."""
 
 _DEFAULTS: dict[StorageKind, Maker] = {
-    StorageKind.LOCAL: LocalFileLock,
+    StorageKind.LOCAL: _local_file,
     StorageKind.MEMORY: _in_process,
-    StorageKind.OBJECTS: StorageBasedLock,
+    StorageKind.OBJECTS: _storage_based,
 }
 
 
-def open_lock(storage: Storage, provider: str | None, options: Mapping[str, str], context: Context) -> TableLock:
+def open_lock(
+    storage: Storage, provider: str | None, options: Mapping[str, str], context: Context, name: str = ""
+) -> TableLock:
     """The lock of a table.
 
-    On a local disk all pudi writers exclude each other, whatever the provider: each takes the file lock there, alone or
-    before the provider's lock. InProcessLockProvider, which Hudi's jobs carry, excludes no other process; it maps to
-    that file lock on a local disk and to a thread lock in memory. Object stores refuse it unless the user declares a
-    single writer (`hoodie.write.concurrency.mode=single_writer`).
+    On a local disk all pudi writers exclude each other, whichever provider of Hudi's they have: each takes the file
+    lock there, alone or before the provider's lock. InProcessLockProvider, which Hudi's jobs carry, excludes no other
+    process; it maps to that file lock on a local disk and to a thread lock in memory. Object stores refuse it unless
+    the user declares a single writer (`hoodie.write.concurrency.mode=single_writer`).
 
     Args:
         storage: the table's files.
-        provider: value of `hoodie.write.lock.provider`: one of Hudi's class names, with or without its package, or
-            `LocalFileLock`; None chooses by where the table is: the operating system's file lock on local disks,
-            threads only in memory, Hudi's storage-based lock in object stores.
+        provider: value of `hoodie.write.lock.provider`: one of Hudi's class names, with or without its package,
+            `LocalFileLock`, or a name given to `register_lock_provider`; None chooses by where the table is: the
+            operating system's file lock on local disks, threads only in memory, Hudi's storage-based lock in object
+            stores.
         options: the job's options, for `hoodie.write.lock.*`.
         context: clock and ids.
+        name: the table's name.
 
     Raises:
-        NotSupportedError: the provider is unknown (ZooKeeper, Hive, DynamoDB), or can't guard this storage.
+        NotSupportedError: the provider is unknown, or can't guard this storage.
         InvalidArgumentError: an option's value is wrong.
     """
-    settings, kind = LockSettings.of(resolve_only(options, LockSettings.declared)), storage_kind(storage.root)
-    name = (provider or "").strip().removeprefix(HUDI_PACKAGE)
+    settings = LockSettings.of(resolve_only(options, LockSettings.declared))
+    site = LockSite(storage, name, settings, options, context)
+    return _maker(site, (provider or "").strip())(site)
+
+
+def _maker(site: LockSite, provider: str) -> Maker:
+    own = registered_provider(provider)
+    if own is not None:
+        return lambda site: ProvidedLock(
+            provider, own(site.table, site.options), site.table, site.settings, site.context
+        )
+    name, kind = provider.removeprefix(HUDI_PACKAGE), storage_kind(site.storage.root)
     if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
-        return _DEFAULTS[kind](storage, settings, context)
+        return _DEFAULTS[kind]
     if name == IN_PROCESS:
-        return _single_writer(storage, settings, options, context)
+        return _single_writer
     maker = _MAKERS.get(name)
     if maker is None:
         raise NotSupportedError(
-            f"{WriteOptions.lock_provider}={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}",
-            table=storage.root,
+            f"{WriteOptions.lock_provider}={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}, "
+            "and classes given to pudi.register_lock_provider",
+            table=site.storage.root,
         )
-    return maker(storage, settings, context)
+    return maker
 
 
-def _single_writer(storage: Storage, settings: LockSettings, options: Mapping[str, str], context: Context) -> TableLock:
-    if str(options.get(WriteOptions.concurrency_mode.key, "")).strip().upper() != SINGLE_WRITER:
+def _single_writer(site: LockSite) -> TableLock:
+    if str(site.options.get(WriteOptions.concurrency_mode.key, "")).strip().upper() != SINGLE_WRITER:
         raise NotSupportedError(
             f"{WriteOptions.lock_provider}={IN_PROCESS} keeps no other process out of an object store, where two "
             "writers would lose each other's updates: leave it out (pudi then takes Hudi's StorageBasedLockProvider), "
             "or, if no other process ever writes this table, say so by "
             f"{WriteOptions.concurrency_mode}={SINGLE_WRITER.lower()}",
-            table=storage.root,
+            table=site.storage.root,
         )
-    return SingleWriterLock(canonical_root(storage.root), settings, context)
+    return SingleWriterLock(site.table, site.settings, site.context)

@@ -98,33 +98,58 @@ class StorageBasedLock(TableLock):
         self._renewal: Timer | None = None
 
     def verify(self) -> None:
-        """Check the clock: a lock that was renewed in time is held.
+        """Read the lock file: it has no fencing token, so nothing else keeps a writer that was paused from publishing.
 
         Raises:
-            ConflictError: the lock was lost.
+            ConflictError: the lock expired, or the file is another's.
         """
         with self._state:
             held = self._held
-        if held is None or self._context.clock.now_ms() >= held[0].valid_until_ms:
-            raise ConflictError(
-                "the table's lock was lost: it couldn't be renewed in time", table=self._table, path=STORAGE_LOCK
-            )
+            if held is not None:
+                found = self._read()
+                if found.owner != self._owner or found.expired or self._has_expired(found):
+                    self._held = held = None
+        if held is None:
+            raise self._lost()
 
     def renew(self) -> bool:
-        """Prolong the lock; whether it is still held, as far as is known."""
+        """Prolong the lock; whether it is still held, as far as is known.
+
+        A lock that has expired is lost, even if nobody took it: Hudi's provider revives it, and another writer may
+        have seen it free.
+        """
         with self._state:
             if self._held is None:
                 return False
             fresh = self._fresh()
             try:
+                if self._has_expired(self._held[0]):
+                    raise self._lost()
                 self._held = (fresh, self._swap(fresh, self._held[1]))
             except ConflictError:
-                _log.warning("%s: the table's lock was taken by another writer while it was held", self._table)
+                _log.warning(
+                    "%s: the table's lock expired, or was taken by another writer, while it was held", self._table
+                )
                 self._held = None
                 return False
             except PudiError as error:
                 _log.warning("%s: the table's lock couldn't be renewed, trying on: %s", self._table, error)
         return True
+
+    def _read(self) -> StorageLockData:
+        try:
+            content, _ = self._store.read_version(STORAGE_LOCK, MaxBytes.NOTE)
+        except NotFoundError:
+            raise self._lost() from None
+        return StorageLockData.from_bytes(content, self._table)
+
+    def _has_expired(self, data: StorageLockData) -> bool:
+        return self._context.clock.now_ms() >= data.valid_until_ms
+
+    def _lost(self) -> ConflictError:
+        return ConflictError(
+            "the table's lock was lost: it couldn't be renewed in time", table=self._table, path=STORAGE_LOCK
+        )
 
     def _acquire(self, deadline: float) -> None:
         while True:

@@ -14,9 +14,6 @@ from pudi.config.option import Declare, Option, Scope, names_in
 BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 
 _MIB = 1024 * 1024
-_LOCKS = "org.apache.hudi.client.transaction.lock."
-
-_PROVIDERS = ("FileSystemBasedLockProvider", "StorageBasedLockProvider", "InProcessLockProvider")
 _HFILE_CODECS = {"GZ": "gzip", "NONE": "none"}
 _BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
 
@@ -259,17 +256,11 @@ class WriteOptions(IndexOptions):
     )
     lock_provider = _option(
         "hoodie.write.lock.provider",
-        "Lock provider, with or without its package. The default depends on the storage. On a local disk every pudi "
-        "writer also takes a file lock, so InProcessLockProvider is safe there. On object stores it is refused, "
+        "Lock provider: one of Hudi's classes, with or without its package (FileSystemBasedLockProvider, "
+        "StorageBasedLockProvider, InProcessLockProvider), or a name given to `pudi.register_lock_provider`. pudi only "
+        "looks a name up in a list. The default depends on the storage. On a local disk a writer with one of these "
+        "three also takes a file lock, so InProcessLockProvider is safe there. On object stores it is refused, "
         "unless hoodie.write.concurrency.mode is set to SINGLE_WRITER.",
-        choices=(*_PROVIDERS, *(_LOCKS + name for name in _PROVIDERS)),
-        unsupported=(
-            _LOCKS + "ZookeeperBasedLockProvider",
-            _LOCKS + "ZookeeperBasedImplicitBasePathLockProvider",
-            "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
-            "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
-        ),
-        instead="omit the option, or use one of " + ", ".join(_PROVIDERS),
     )
     concurrency_mode = _option(
         "hoodie.write.concurrency.mode",

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, TypeAlias
 
 import pytest
 
-from pudi.context import Lock, Storage
-from pudi.errors import UnavailableError
+from pudi.concurrency import LockProvider, open_lock, register_lock_provider
+from pudi.config import LockSettings
+from pudi.context import Context, Lock, Storage
+from pudi.errors import ConflictError, UnavailableError
+from pudi.storage import open_storage
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 
 Opener: TypeAlias = Callable[[], Lock]
 """Makes a new lock object for one table; picklable where other processes can hold the lock."""
 
 ROUNDS = 15
+
+PATIENT = {LockSettings.wait_ms.key: "60000", LockSettings.poll_ms.key: "10"}
+IMPATIENT = {LockSettings.wait_ms.key: "60"}
 
 
 def count_up(barrier: Barrier, number: int, opener: Opener, storage: Storage, rounds: int) -> None:
@@ -28,26 +36,59 @@ def count_up(barrier: Barrier, number: int, opener: Opener, storage: Storage, ro
             storage.put("counter", str(int(storage.read("counter")) + 1).encode())
 
 
+def open_lock_of(
+    storage: Storage, name: str | None, provider: type[LockProvider] | None, options: dict[str, str]
+) -> Lock:
+    """A lock of a table, by a provider's name; a class of the user's is registered first, as each process must."""
+    if name is not None and provider is not None:
+        register_lock_provider(name, provider)
+    return open_lock(storage, name, options, Context(), "contract")
+
+
 class LockTests:
-    """What every lock keeps. Subclasses give the fixtures `opener`, `impatient` and `storage`."""
+    """What every lock keeps.
 
-    processes = True
-    """Whether it locks other processes out."""
+    For a provider of your own give its class as `provider`, a name for it as `name`, and its `options`. Other locks
+    give the fixtures `opener`, `impatient` and `storage`. Where a lock can be taken from a holder that was away for
+    too long, the fixture `steal` does it.
+
+    Attributes:
+        name: value of `hoodie.write.lock.provider`.
+        provider: the class to register under that name; None for a lock of pudi's.
+        options: options of the lock.
+        processes: whether it locks other processes out.
+    """
+
+    name: ClassVar[str | None] = None
+    provider: ClassVar[type[LockProvider] | None] = None
+    options: ClassVar[Mapping[str, str]] = {}
+    processes: ClassVar[bool] = True
 
     @pytest.fixture
-    def opener(self) -> Opener:
-        """Makes locks of one table, the same for the whole test."""
-        raise NotImplementedError("give a fixture `opener`")
-
-    @pytest.fixture
-    def impatient(self) -> Opener:
-        """Makes locks of that table that wait some milliseconds only."""
-        raise NotImplementedError("give a fixture `impatient`")
-
-    @pytest.fixture
-    def storage(self) -> Storage:
+    def storage(self, tmp_path: Path) -> Storage:
         """A storage that all lock holders can reach."""
-        raise NotImplementedError("give a fixture `storage`")
+        return open_storage(tmp_path / "table")
+
+    @pytest.fixture
+    def lock_options(self) -> Mapping[str, str]:
+        """Options of the lock."""
+        return self.options
+
+    @pytest.fixture
+    def opener(self, storage: Storage, lock_options: Mapping[str, str]) -> Opener:
+        """Makes locks of one table, the same for the whole test."""
+        return partial(open_lock_of, storage, self.name, self.provider, {**PATIENT, **lock_options})
+
+    @pytest.fixture
+    def impatient(self, storage: Storage, lock_options: Mapping[str, str]) -> Opener:
+        """Makes locks of that table that wait some milliseconds only."""
+        return partial(open_lock_of, storage, self.name, self.provider, {**PATIENT, **lock_options, **IMPATIENT})
+
+    @pytest.fixture
+    def steal(self, storage: Storage) -> Callable[[], None] | None:
+        """Takes the lock from its holder as the service does when a lease has expired; None where nothing can."""
+        del storage
+        return None
 
     def test_it_is_a_lock(self, opener: Opener) -> None:
         """The protocol's methods are there, and entering gives the lock."""
@@ -83,6 +124,17 @@ class LockTests:
         with pytest.raises(ZeroDivisionError), opener():
             raise ZeroDivisionError
         assert _free(impatient)
+
+    def test_a_lock_that_was_lost_is_not_held(self, opener: Opener, steal: Callable[[], None] | None) -> None:
+        """Its holder is told before it publishes anything, and may then take it again."""
+        lock = opener()
+        with lock:
+            lock.verify()
+            if steal is None:
+                return
+            steal()
+            with pytest.raises(ConflictError, match="lost"):
+                lock.verify()
 
     def test_waiting_ends(self, opener: Opener, impatient: Opener) -> None:
         """With an error that may be retried, and says what's wrong."""

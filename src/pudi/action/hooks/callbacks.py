@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pudi.action.after_commit import after_commit
-from pudi.action.hooks.names import checked_name
 from pudi.action.meta_client import SERVICE_OPERATIONS, MetaClient
 from pudi.config import HTTP_CALLBACK, CallbackOptions
+from pudi.config.registered import checked_name
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
 from pudi.format import CommitMetadata, WriteStat, encode_commit_message

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.action.hooks.names import checked_name
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient, OpenedMetadata
 from pudi.action.schema_history import read_history
 from pudi.config import Option, ValidatorOptions
+from pudi.config.registered import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
 from pudi.format import Action, CommitMetadata, State
 from pudi.plan import plan_read

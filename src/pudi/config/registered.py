@@ -1,4 +1,4 @@
-"""The names by which functions of the user's are registered as hooks."""
+"""The names by which functions and classes of the user's are registered; an option only looks them up."""
 
 from __future__ import annotations
 
