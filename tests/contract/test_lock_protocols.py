@@ -90,7 +90,7 @@ def test_hudis_names(memory: Storage, package: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        f"{HUDI}ZookeeperBasedLockProvider",
+        f"{HUDI}ZookeeperBasedOtherLockProvider",
         "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
         "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
         f"{HUDI}NoopLockProvider",

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
-from pudi.concurrency.lock_provider import ProvidedLock, registered_provider
+from pudi.concurrency.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock, TableLock
+from pudi.concurrency.zookeeper_lock import ZookeeperLock, implicit_zookeeper_place, zookeeper_place
 from pudi.config import LockSettings, WriteOptions, resolve_only
 from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
@@ -65,10 +66,29 @@ def _storage_based(site: LockSite) -> TableLock:
     return site.plain(StorageBasedLock)
 
 
+def _provided(name: str, open_provider: Callable[[LockSite], LockProvider]) -> Maker:
+    return lambda site: ProvidedLock(name, open_provider(site), site.table, site.settings, site.context)
+
+
+def _zookeeper(site: LockSite) -> LockProvider:
+    place = zookeeper_place(site.settings, site.name)
+    return ZookeeperLock(site.table, place, site.settings, site.context)
+
+
+def _implicit_zookeeper(site: LockSite) -> LockProvider:
+    place = implicit_zookeeper_place(site.settings, site.table)
+    return ZookeeperLock(site.table, place, site.settings, site.context)
+
+
+_SERVICES: dict[str, Callable[[LockSite], LockProvider]] = {
+    "ZookeeperBasedLockProvider": _zookeeper,
+    "ZookeeperBasedImplicitBasePathLockProvider": _implicit_zookeeper,
+}
 _MAKERS: dict[str, Maker] = {
     "FileSystemBasedLockProvider": lambda site: site.plain(FileSystemLock),
     "StorageBasedLockProvider": _storage_based,
     "LocalFileLock": _local_file,
+    **{name: _provided(name, opened) for name, opened in _SERVICES.items()},
 }
 """By Hudi's class names, which stand for known behaviour and never load a class; the last is pudi's own."""
 
@@ -111,9 +131,7 @@ def open_lock(
 def _maker(site: LockSite, provider: str) -> Maker:
     own = registered_provider(provider)
     if own is not None:
-        return lambda site: ProvidedLock(
-            provider, own(site.table, site.options), site.table, site.settings, site.context
-        )
+        return _provided(provider, lambda site: own(site.table, site.options))
     name, kind = provider.removeprefix(HUDI_PACKAGE), storage_kind(site.storage.root)
     if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
         return _DEFAULTS[kind]

@@ -51,6 +51,41 @@ class LockSettings(OptionsView):
         job_keys=("hoodie.write.lock.storage.heartbeat.poll.secs",),
     )
 
+    app_id = _option(
+        "hoodie.write.lock.app_id", "Id of the application, which a lock in ZooKeeper shows.", default="Unknown"
+    )
+    zk_url = _option(
+        "hoodie.write.lock.zookeeper.url",
+        "ZooKeeper's servers: `host:port`, separated by commas, without port 2181; a path may follow, below which all "
+        "nodes lie.",
+    )
+    zk_port = _option(
+        "hoodie.write.lock.zookeeper.port",
+        "ZooKeeper's port. Hudi ignores it; pudi refuses one that isn't the port of the servers.",
+        kind=int,
+        minimum=1,
+    )
+    zk_base_path = _option(
+        "hoodie.write.lock.zookeeper.base_path", "Path in ZooKeeper below which the lock lies, such as `/hudi`."
+    )
+    zk_lock_key = _option(
+        "hoodie.write.lock.zookeeper.lock_key",
+        "Name of the lock below that path; the table's name by default.",
+    )
+    zk_session_timeout_ms = _option(
+        "hoodie.write.lock.zookeeper.session_timeout_ms",
+        "Milliseconds without a sign of life after which ZooKeeper ends a session and frees its locks; the server may "
+        "take less.",
+        default=60_000,
+        minimum=1,
+    )
+    zk_connection_timeout_ms = _option(
+        "hoodie.write.lock.zookeeper.connection_timeout_ms",
+        "Milliseconds to wait for a connection to ZooKeeper, and for an answer.",
+        default=15_000,
+        minimum=1,
+    )
+
     @property
     def lock_folder(self) -> str | None:
         """Folder of the lock file; None for the table's own."""

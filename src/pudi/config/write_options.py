@@ -256,11 +256,11 @@ class WriteOptions(IndexOptions):
     )
     lock_provider = _option(
         "hoodie.write.lock.provider",
-        "Lock provider: one of Hudi's classes, with or without its package (FileSystemBasedLockProvider, "
-        "StorageBasedLockProvider, InProcessLockProvider), or a name given to `pudi.register_lock_provider`. pudi only "
-        "looks a name up in a list. The default depends on the storage. On a local disk a writer with one of these "
-        "three also takes a file lock, so InProcessLockProvider is safe there. On object stores it is refused, "
-        "unless hoodie.write.concurrency.mode is set to SINGLE_WRITER.",
+        "Lock provider: one of Hudi's classes, with or without its package (see [several "
+        "writers](concurrency.md#locks)), or a name given to `pudi.register_lock_provider`. pudi only "
+        "looks a name up in a list. The default depends on the storage. On a local disk InProcessLockProvider "
+        "stands for a file lock, so it is safe there. On object stores it is refused, unless "
+        " hoodie.write.concurrency.mode is set to SINGLE_WRITER.",
     )
     concurrency_mode = _option(
         "hoodie.write.concurrency.mode",

@@ -149,6 +149,11 @@ def secondary_shard_of(keys: pa.Array, shards: int, *, whole_key: bool) -> npt.N
     return shard_of(pc.binary_join_element_wise(_split(keys).field(0), pa.scalar("$"), ""), shards)
 
 
+def path_hash(root: str) -> str:
+    """The hexadecimal hash of a table's root (HashID.generateXXHashAsString): the name of an implicit lock."""
+    return f"{xxhash.xxh64_intdigest(root.encode(), _SEED):016X}"
+
+
 def _xx(text: str) -> str:
     return base64.b64encode(xxhash.xxh64_digest(text.encode(), _SEED)).decode()
 
