@@ -232,3 +232,17 @@ def test_a_write_whose_check_fails_leaves_the_plan(tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     assert actions(mine, Action.CLUSTERING) == [State.REQUESTED]
     assert len(mine.run_pending()) == 1
+
+
+def test_a_plan_that_another_process_drops_is_in_no_writes_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the timeline that the write was planned from, and its file is gone."""
+    mine, instant = planned(tmp_path / "trips", Layout())
+    refuse = UpdateStrategy.refuse
+
+    def drop_first(strategy: UpdateStrategy, *given: Any) -> None:
+        mine.rollback(instant)
+        refuse(strategy, *given)
+
+    monkeypatch.setattr(UpdateStrategy, "refuse", drop_first)
+    pudi.Table(mine.path, FEW).upsert(table([trip(3, 2, "written")]))
+    assert riders(mine)["k0003"] == "written"

@@ -39,12 +39,12 @@ OPTIONS = {
     "hoodie.clustering.inline": "true",
     "hoodie.clustering.inline.max.commits": "3",
     ClusteringOptions.updates.key: ALLOW_UPDATES,
-    "hoodie.log.compaction.inline": "true",
-    "hoodie.log.compaction.blocks.threshold": "2",
     "hoodie.metadata.compact.max.delta.commits": "4",
     "hoodie.parquet.small.file.limit": "0",
     "hoodie.timeline.compaction.batch.size": "3",
 }
+LOG_COMPACTION = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "2"}
+"""From version 8 on."""
 BY_HAND = OPTIONS | {"hoodie.table.services.enabled": "false"}
 KEYS = 24
 Rows = dict[str, int]
@@ -80,6 +80,11 @@ def beside_its_parent(work: Callable[..., None], arguments: tuple[object, ...]) 
     work(*arguments)
 
 
+def options_of(path: str | Path) -> dict[str, str]:
+    """The options of the services of a table."""
+    return OPTIONS | (LOG_COMPACTION if pudi.Table(path).config.version >= 8 else {})
+
+
 def write_batches(path: str, told: str, seed: int, number: int) -> None:
     """Write from a batch on, and tell which are in."""
     mine = pudi.Table(path, options=BY_HAND)
@@ -97,7 +102,7 @@ def write_batches(path: str, told: str, seed: int, number: int) -> None:
 
 def maintain_again(path: str, told: str) -> None:
     """Maintain the table over and over; tell what failed."""
-    mine = pudi.Table(path, options=OPTIONS)
+    mine = pudi.Table(path, options=options_of(path))
     while True:
         try:
             steps = mine.maintain().steps
@@ -111,7 +116,7 @@ def keep(path: str, told: str) -> None:
     """What `pudi services --watch` runs."""
     Keeper(
         [path],
-        lambda path: pudi.Table(path, options=OPTIONS),
+        lambda path: pudi.Table(path, options=options_of(path)),
         engine_of(None, None),
         lambda did: _tell(told, "services", did.action, did.on, did.outcome, did.reason, did.instant),
         interval_s=0.0,
@@ -169,6 +174,7 @@ class Killed:
     def kill(self, name: str) -> None:
         """Kill a process; after a writer, see how far it got."""
         process, _ = self.processes.pop(name)
+        assert process.is_alive(), f"the process {name} died by itself"
         os.kill(process.pid or 0, signal.SIGKILL)
         process.join(60)
         if name == "writer":
@@ -206,7 +212,7 @@ def look(killed: Killed) -> None:
     assert [each for each in said if "failed" in each and not yields(each)] == []
     done = [(each[-1], each[1], each[2]) for each in said if "done" in each and each[-1]]
     assert len(set(done)) == len(done), "a plan was run twice"
-    mine = pudi.Table(path, options=OPTIONS)
+    mine = pudi.Table(path, options=options_of(path))
     done = mine.maintain()
     assert done.ok, str(done)
     assert killed.state() == expected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from pudi.action.indexing import build_index
 from pudi.action.kinds import registry as kinds
@@ -16,7 +16,7 @@ from pudi.action.rollback import abort, dead_writes, pending_writes
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions, metadata_switched_off
 from pudi.context.lazy import lazy_module
-from pudi.errors import BlockedError, ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
+from pudi.errors import BlockedError, ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.format import Action, State
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.index_spec import IndexSpec
@@ -28,6 +28,8 @@ else:
     registry = lazy_module("pudi.action.services.registry")
 
 _log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,47 @@ def finish_rebuild(meta: MetaClient, engine: Engine, options: Options) -> Partit
         "; ".join(f"{partition} ({why})" for partition, why in done.dropped) or "none",
     )
     return done
+
+
+def rebuild_around(meta: MetaClient, engine: Engine, options: Options, run: Callable[[], _Result]) -> _Result:
+    """Take commits back under the table's lock; a metadata table is dropped before, and rebuilt after it.
+
+    What a dead run dropped is rebuilt, too. If it fails with a rollback or a restore begun, whoever completes that
+    rebuilds the metadata table: what it takes back must not be in the new indexes.
+
+    Args:
+        meta: the table.
+        engine: builds indexes.
+        options: the caller's.
+        run: rolls back, or restores.
+    """
+    done: list[_Result] = []
+    failed: list[PudiError] = []
+
+    def attempt() -> None:
+        try:
+            done.append(run())
+        except PudiError as error:
+            if _is_undoing(meta):
+                raise
+            failed.append(error)  # nothing has changed, and the metadata table is rebuilt all the same
+
+    # no process writes, or the restore would have been refused; what is pending is what a dead restore has hidden
+    eager = replace(options, given={**options.given, WriteOptions.failed_writes_policy.key: "EAGER"})
+    if FILES in meta.config.metadata_partitions:
+        rebuild(meta, engine, eager, [FILES], attempt)
+    else:
+        with meta.lock:
+            attempt()
+        if not failed:
+            finish_rebuild(meta, engine, eager)
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def _is_undoing(meta: MetaClient) -> bool:
+    return any(each.action in {Action.ROLLBACK, Action.RESTORE} for each in meta.store.load().pending)
 
 
 def _specs(meta: MetaClient, partitions: Collection[str]) -> list[IndexSpec]:

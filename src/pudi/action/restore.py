@@ -10,18 +10,18 @@ Source: SERVICES A5; RestorePlanActionExecutor, BaseRestoreActionExecutor, Resto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pudi.action.mdt.following import Following, follow, plan_following
 from pudi.action.meta_client import MetaClient
-from pudi.action.rebuild import finish_rebuild, rebuild
+from pudi.action.rebuild import finish_rebuild, rebuild_around
 from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
 from pudi.action.savepoints import check_can_go, check_retained, commit_of
 from pudi.action.services.lease import is_available
 from pudi.action.services.registry import planned_actions
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
-from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError, PudiError
+from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing
 from pudi.format import (
     Action,
@@ -32,7 +32,6 @@ from pudi.format import (
     decode_rollback_metadata,
     parse_data_file,
 )
-from pudi.format.metadata_partitions import FILES
 from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
 from pudi.storage import delete_for_good
 from pudi.task import Engine
@@ -107,7 +106,7 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         following = None if of_slices else plan_following(meta, timeline, {instant})
         if following is not None:
             return run(following)
-    return _beside_metadata(meta, engine, options, run)
+    return rebuild_around(meta, engine, options, run)
 
 
 def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> RollbackResult:
@@ -221,7 +220,7 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
         following = None if with_suffixes else plan_following(meta, timeline, going)
         if following is not None:
             return run(following)
-    return _beside_metadata(meta, engine, options, run)
+    return rebuild_around(meta, engine, options, run)
 
 
 def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
@@ -235,36 +234,6 @@ def _check(meta: MetaClient, engine: Engine, options: Options) -> None:
     check_writable(meta.config, meta.storage.root, options)
     if not meta.store.load().of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
         finish_rebuild(meta, engine, options)
-
-
-def _beside_metadata(
-    meta: MetaClient, engine: Engine, options: Options, run: Callable[[], RollbackResult]
-) -> RollbackResult:
-    """Do something under the table's lock; a metadata table is dropped before, and rebuilt after it.
-
-    What a dead run dropped is rebuilt, too.
-    """
-    done: list[RollbackResult] = []
-    failed: list[PudiError] = []
-
-    def attempt() -> None:
-        try:
-            done.append(run())
-        except PudiError as error:  # the metadata table is rebuilt all the same
-            failed.append(error)
-
-    # no process writes, or the restore would have been refused; what is pending is what a dead restore has hidden
-    eager = replace(options, given={**options.given, WriteOptions.failed_writes_policy.key: "EAGER"})
-    if FILES in meta.config.metadata_partitions:
-        rebuild(meta, engine, eager, [FILES], attempt)
-    else:
-        with meta.lock:
-            attempt()
-        if not failed:
-            finish_rebuild(meta, engine, eager)
-    if failed:
-        raise failed[0]
-    return done[0]
 
 
 def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> RestorePlan:

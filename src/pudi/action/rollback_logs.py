@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
@@ -76,23 +77,23 @@ def roll_back_blocks(
     groups = {(r.partition_path, r.file_id or "", r.latest_base_instant or "") for r in requests}
     for partition, file_id, base_instant in sorted(groups):
         Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
-        name = _next_name(storage, partition, file_id, base_instant, rollback_instant)
+        name = _name_of(storage, partition, file_id, base_instant, rollback_instant)
         path = f"{partition}/{name}" if partition else name
-        try:
+        with suppress(TableExistsError):  # by an attempt that died
             storage.create(path, content, durable=True)
-        except TableExistsError:  # by an attempt that died
-            continue
         written.setdefault(partition, {})[path] = len(content)
     return written
 
 
-def _next_name(storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str) -> str:
-    """Return the name of the next log file of a slice."""
+def _name_of(storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str) -> str:
+    """Return the name of a rollback's log file in a slice: that of an attempt that died, or the next one."""
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
-    known = [log.name.version for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
+    known = [log.name for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
     token = f"0-{zlib.crc32(rollback_instant.encode()) & 0x7FFFFFFF}-0"
+    own = [name.version for name in known if name.write_token == token]
     try:
-        return LogFileName(file_id, base_instant, 1 + max(known, default=0), token).name
+        version = min(own, default=1 + max((name.version for name in known), default=0))
+        return LogFileName(file_id, base_instant, version, token).name
     except InvalidArgumentError as error:
         raise CorruptError(
             f"a rollback plan names {file_id!r}, which isn't a file group id", table=storage.root

@@ -43,12 +43,19 @@ def contradicted_clusterings(
 ) -> Iterator[tuple[Instant, _Group]]:
     """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
 
+    A plan that another process has dropped since the timeline was loaded contradicts nothing.
+
     Raises:
         BlockedError: a plan can't be read.
+        NotFoundError: the file of a plan is missing.
     """
     for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
         try:
             both = clustered_groups(store, instant).intersection(groups)
+        except NotFoundError:
+            if all(each.requested != instant.requested for each in store.load().pending):
+                continue
+            raise
         except CorruptError as error:
             what = (
                 f"clustering {instant.requested} is pending and its plan can't be read; nothing was written: "
