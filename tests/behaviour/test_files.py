@@ -173,7 +173,8 @@ def test_golden_tables(golden_folder: Path, golden: Golden) -> None:
     assert named(now) <= named(everything) <= on_disk(path)
     for each in everything:
         if each.base_file and each.base_file.endswith(".parquet"):
-            assert each.rows == pq.read_metadata(path / each.base_file).num_rows
+            rows = pq.read_metadata(path / each.base_file).num_rows
+            assert each.rows in ({rows, None} if "archived" in golden.name else {rows})
             assert each.base_bytes == (path / each.base_file).stat().st_size
     told = json.loads(run("files", path, "--all", "--json"))
     assert [each["instant"] for each in told] == [each.instant for each in everything]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pudi.action.hooks.measure import measured
 from pudi.action.indexing import build_index
@@ -30,14 +30,17 @@ from pudi.action.services.service import PlannedService
 from pudi.action.services.target import ServiceTarget
 from pudi.action.single_key import names_single_key
 from pudi.action.upgrade_intent import (
+    Upgrade,
     UpgradeIntent,
     as_in_version,
     current_indexes,
     delete_intent,
     read_intent,
+    refuse_losses,
     with_noted,
     write_intent,
 )
+from pudi.action.upgrade_old import bring_to_6, is_old, plan_first_step
 from pudi.config import (
     ArchiveOptions,
     CleanOptions,
@@ -66,32 +69,6 @@ _ATTEMPTS = 3
 """How often the table is brought to rest before the upgrade gives way to other writers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """An upgrade or downgrade.
-
-    Attributes:
-        path: the table's root.
-        old: the version that the table had.
-        new: the version that it has, or gets.
-        steps: what is done, in order.
-        losses: what the new version can't keep.
-        done: whether it was done; False with `dry_run`, and where there was nothing to do.
-    """
-
-    path: str
-    old: int
-    new: int
-    steps: tuple[str, ...] = ()
-    losses: tuple[str, ...] = ()
-    done: bool = False
-
-    def __str__(self) -> str:
-        head = f"version {self.old} to {self.new}" if self.steps else f"the table is of version {self.new} already"
-        lines = [head, *(f"- {step}" for step in self.steps), *(f"lost: {loss}" for loss in self.losses)]
-        return "\n".join(lines)
-
-
 def upgrade(
     meta: MetaClient,
     engine: Engine,
@@ -118,6 +95,8 @@ def upgrade(
         CorruptError: an instant or the archive can't be read; the table keeps its version and its indexes.
     """
     meta.reload()
+    if is_old(meta.config):
+        return _of_old(meta, engine, options, version, dry_run=dry_run, accept_loss=accept_loss)
     options = replace(options, given={k: v for k, v in options.given.items() if k not in options.of_scope(Scope.TABLE)})
     intent = read_intent(meta)
     if intent is not None and intent.new != version:
@@ -135,15 +114,33 @@ def upgrade(
     found = plan_upgrade(meta, options, version)
     if dry_run or not found.steps:
         return found
-    if found.losses and intent is None and not accept_loss:
-        raise InvalidArgumentError(
-            f"version {version} can't keep all that the table has: {'; '.join(found.losses)}. Nothing was changed; say "
-            "accept_loss=True (--accept-loss) if that is to be",
-            table=meta.storage.root,
-        )
+    if intent is None:
+        refuse_losses(found, accept_loss=accept_loss)
     with measured(meta, "upgrade"):
         moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
         _finish(moved, engine, options, begun)
+    return replace(found, done=True)
+
+
+def _of_old(
+    meta: MetaClient, engine: Engine, options: Options, version: int, *, dry_run: bool, accept_loss: bool
+) -> Upgrade:
+    """Upgrade a table that is read only so far: first to version 6, which is whole in itself, then further."""
+    first, old = plan_first_step(meta, options.given), meta.config.version
+    given = {key: value for key, value in options.given.items() if key not in options.of_scope(Scope.TABLE)}
+    rest = plan_upgrade(meta.with_config(first.config), replace(options, given=given), version)
+    rebuilt = ("rebuild the metadata table",) if first.had_metadata else ()
+    found = replace(rest, old=old, steps=(*first.steps, *rest.steps, *rebuilt))
+    if dry_run:
+        return found
+    refuse_losses(found, accept_loss=accept_loss)
+    moved = bring_to_6(meta, first)
+    upgrade(moved, engine, replace(options, given=given), version, accept_loss=accept_loss)
+    now = meta.now()
+    if first.had_metadata and not metadata_switched_off(options):
+        with now.lock:
+            if FILES not in now.config.metadata_partitions:
+                make_files(now, now.store.load())
     return replace(found, done=True)
 
 

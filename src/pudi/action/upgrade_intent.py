@@ -13,10 +13,36 @@ from typing import Any
 from pudi.action.kinds import registry
 from pudi.action.meta_client import MetaClient
 from pudi.config.table_options import TABLE_VERSIONS
-from pudi.errors import CorruptError, NotFoundError
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import MaxBytes
 from pudi.format.layout import UPGRADE
 from pudi.metadata.index_spec import IndexSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """An upgrade or downgrade.
+
+    Attributes:
+        path: the table's root.
+        old: the version that the table had.
+        new: the version that it has, or gets.
+        steps: what is done, in order.
+        losses: what the new version can't keep.
+        done: whether it was done; False with `dry_run`, and where there was nothing to do.
+    """
+
+    path: str
+    old: int
+    new: int
+    steps: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    done: bool = False
+
+    def __str__(self) -> str:
+        head = f"version {self.old} to {self.new}" if self.steps else f"the table is of version {self.new} already"
+        lines = [head, *(f"- {step}" for step in self.steps), *(f"lost: {loss}" for loss in self.losses)]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +144,13 @@ def _index(meta: MetaClient, content: Any) -> IndexSpec:
         {str(key): str(value) for key, value in content["options"].items()},
         int(content["version"]),
     )
+
+
+def refuse_losses(found: Upgrade, *, accept_loss: bool) -> None:
+    """Raise InvalidArgumentError where an upgrade loses something and may not."""
+    if found.losses and not accept_loss:
+        raise InvalidArgumentError(
+            f"version {found.new} can't keep all that the table has: {'; '.join(found.losses)}. Nothing was changed; "
+            "say accept_loss=True (--accept-loss) if that is to be",
+            table=found.path,
+        )

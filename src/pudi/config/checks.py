@@ -18,6 +18,8 @@ from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
     COPY_ON_WRITE,
+    NEWEST_VERSION,
+    OLD_VERSIONS,
     TABLE_VERSIONS,
     WRITABLE_KEY_GENERATORS,
     OtherTableOptions,
@@ -77,19 +79,22 @@ def _keys_not_computed(config: TableConfig) -> str | None:
     return None if config.base_file_format == "PARQUET" else f"false and {config.base_file_format} files"
 
 
+SAYS_ITS_KEYS = 3
+"""Version from which properties say how keys and partition paths are made; before, the options of each writer did."""
+
 _NAMES_KEYS = 9
 """Table version from which complex keys of one column have its name for sure."""
 
 _READ_LIMITS = (
     _Limit(
         TableConfig.version,
-        lambda config: config.version in TABLE_VERSIONS,
-        "pudi reads versions 6, 8 and 9; bring the table to one of them with Apache Hudi 1.2",
+        lambda config: config.version in {*TABLE_VERSIONS, *OLD_VERSIONS},
+        f"pudi reads versions 1 to {NEWEST_VERSION}; use a later release",
     ),
     _Limit(
         TableConfig.layout_version,
         lambda config: config.layout_version == layout_of_version(config.version),
-        "tables of version 6 have layout 1, those of versions 8 and 9 layout 2; mend the property",
+        "tables below version 8 have layout 1, those of versions 8 and 9 layout 2; mend the property",
     ),
     _Limit(TableConfig.table_format, lambda config: config.table_format == "native"),
     _Limit(
@@ -115,6 +120,11 @@ _READ_LIMITS = (
 )
 
 _WRITE_LIMITS = (
+    _Limit(
+        TableConfig.version,
+        lambda config: config.version in TABLE_VERSIONS,
+        "pudi writes versions 6, 8 and 9; bring it to one of them: Table.upgrade(), or `pudi upgrade`",
+    ),
     _Limit(
         TableConfig.base_file_format,
         lambda config: config.base_file_format in {"PARQUET", "HFILE"},
@@ -357,13 +367,15 @@ def _persisted(config: TableConfig, key: str) -> str | None:
     if key in _TIMEBASED and not tells_type(config.raw):
         return None
     if key in derived:
-        return derived[key]
+        return derived[key] if config.version >= SAYS_ITS_KEYS or derived[key] else None
     declared = option(key)
     if declared.is_family:
         return config.raw.get(key, "")
     text = next((config.raw[name] for name in (key, *declared.aliases) if name in config.raw), None)
     if text is not None:
         return text_of(declared.parse(text))
+    if config.version < SAYS_ITS_KEYS:
+        return None
     return None if declared.default is None else text_of(declared.default)
 
 

@@ -17,6 +17,7 @@ PROPERTIES_FILE = "hoodie.properties"
 
 _REQUIRED = {TableOptions.table_name.key, TableOptions.layout_version.key}
 """What every table says. Hudi takes one without the layout's version for no table at all (HoodieTableMetaClient)."""
+_READS_METADATA = 6
 _FOLDERS = {TableOptions.timeline_path.key, TableOptions.history_path.key, TableOptions.archive_path.key}
 
 
@@ -35,7 +36,8 @@ class TableConfig(TableOptions):
         key_generator_type: name of the key generator, by type, by class, or inferred from the columns.
         merge_mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING or CUSTOM, explicit or inferred.
         payload_class: payload class, present or legacy, where the table names one.
-        metadata_partitions: partitions of the metadata table that are ready.
+        metadata_partitions: partitions of the metadata table that are ready; none below version 6, whose metadata
+            tables have records of other kinds, so that folders are listed.
         metadata_partitions_inflight: those that are being built.
         metadata_partitions_to_rebuild: those that were deleted and are to be rebuilt.
         raw: all properties.
@@ -181,8 +183,8 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         key_generator_type=_key_generator_type(said, keys, partitions),
         merge_mode=mode,
         payload_class=payload,
-        metadata_partitions=names_in(said.ready_partitions),
-        metadata_partitions_inflight=names_in(said.inflight_partitions),
+        metadata_partitions=names_in(said.ready_partitions if said.version >= _READS_METADATA else None),
+        metadata_partitions_inflight=names_in(said.inflight_partitions if said.version >= _READS_METADATA else None),
         metadata_partitions_to_rebuild=names_in(said.rebuild_partitions),
         raw=dict(properties),
     )

@@ -30,6 +30,8 @@ OTHER_KEY_GENERATORS = (
 
 TABLE_VERSIONS = (6, 8, 9)
 """Versions of the table's format that this release reads and writes."""
+OLD_VERSIONS = (1, 2, 3, 4, 5, 7)
+"""Versions that it reads, and upgrades: those of Hudi 0.6 to 0.13, and one that no release made, of the layout of 6."""
 NEWEST_VERSION = 9
 
 

@@ -8,10 +8,12 @@ Each step starts from the properties that the step before made; Hudi 1.2 gives a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from pudi.config import key_generators, merging
+from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.config.new_table import NOT_BEFORE_8
-from pudi.config.option import names_in
+from pudi.config.option import Option, Value, names_in, text_of
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
     EVENT_TIME_ORDERING,
@@ -55,6 +57,47 @@ def with_version(config: TableConfig, version: int, columns: Collection[str], ta
     properties[TableOptions.version.key] = str(version)
     properties[TableOptions.layout_version.key] = str(layout_of_version(version))
     return TableConfig.parse(properties, table=table)
+
+
+_BY_WRITERS: tuple[Option[Any], ...] = (
+    TableOptions.record_key,
+    TableOptions.partition_by,
+    TableOptions.ordering,
+    TableOptions.hive_style,
+    TableOptions.url_encode,
+    TableOptions.key_generator,
+    TableOptions.key_generator_class,
+)
+
+
+def as_version_6(config: TableConfig, given: Mapping[str, Value], table: str) -> TableConfig:
+    """The table of an earlier version, or of 7, in version 6: the steps of Hudi's handlers as far as properties go.
+
+    Its metadata table is gone: that of version 2 isn't in step with the table, later ones are rebuilt.
+
+    Args:
+        config: the table's properties.
+        given: options of the caller, by which tables of versions 1 and 2 get what later ones say: columns of the record
+            key and of partitions, style of folders, key generator (OneToTwoUpgradeHandler, TwoToThreeUpgradeHandler).
+        table: location of the table's root, for messages.
+
+    Raises:
+        InvalidArgumentError: options must say the record key, and don't.
+    """
+    properties = config.to_properties()
+    if config.version < SAYS_ITS_KEYS:
+        said = {option.key for option in _BY_WRITERS if {option.key, *option.aliases} & properties.keys()}
+        more = {option.key for option in _BY_WRITERS} & given.keys() - said
+        properties |= {key: text_of(given[key]) for key in more}
+        if not TableConfig.parse(properties, table=table).record_key_fields:
+            raise InvalidArgumentError(
+                f"a table of version {config.version} doesn't say which columns its record keys are made of: give the "
+                f"options of its writers, {TableOptions.record_key}, {TableOptions.partition_by} and the like",
+                table=table,
+            )
+    dropped = (TableOptions.ready_partitions, TableOptions.inflight_partitions)
+    properties = {key: value for key, value in properties.items() if key not in {each.key for each in dropped}}
+    return TableConfig.parse({**properties, TableOptions.version.key: "6"}, table=table)
 
 
 _Step = Callable[[_Properties, Collection[str], str], _Properties]

@@ -14,6 +14,7 @@ from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
     from pudi.action import upgrade as upgrade_action
+    from pudi.action.upgrade_intent import Upgrade
 else:
     upgrade_action = lazy_module("pudi.action.upgrade")
 
@@ -37,7 +38,7 @@ class Versions:
         accept_loss: bool = False,
         spark: Any = None,
         options: Mapping[str, str] | None = None,
-    ) -> upgrade_action.Upgrade:
+    ) -> Upgrade:
         """Bring the table to another version, upwards or downwards; records stay the same.
 
         Dead writes are rolled back, pending plans run, and log files compacted. Then the timeline, the archived one

@@ -33,8 +33,6 @@ def test_a_plain_table_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.table.version", "5"),
-        ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
         ("hoodie.timeline.layout.version", "1"),
         ("hoodie.bootstrap.base.path", "s3://elsewhere"),
@@ -70,6 +68,14 @@ def test_what_cannot_be_written_right_can_still_be_read(key: str, value: str) ->
         check_writable(config(**{key: value}), TABLE)
     assert f"{key}={value}" in raised.value.message
     assert raised.value.message.split(": ", 1)[1]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3", "4", "5", "7"])
+def test_old_versions_are_read(version: str) -> None:
+    old = config(**{"hoodie.table.version": version, "hoodie.timeline.layout.version": "1"})
+    check_readable(old, TABLE)
+    with pytest.raises(NotSupportedError, match="pudi upgrade"):
+        check_writable(old, TABLE)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""Tables of versions 1 to 5 and 7: read as version 6 is, and upgraded.
+
+Those of version 5 are Hudi 0.13.1's own (`make_old.py`), as it answered every query. The others are made of these by
+hand (`support.old_versions`): no bundle that runs here writes them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pudi
+from support.engines import Engine
+from support.golden import Golden, queries, tables
+from support.old_versions import as_version
+from support.rows import META_FIELDS, assert_same, from_arrow
+
+TABLES = tables("v5_")
+CASES = [case for case in queries(TABLES) if case.values[0] == "local" or case.values[2] == "snapshot"]
+CLEANED = ("v5_cow_archived", "as_of:20261125091522456")
+"""Hudi 1.2 refuses to read a state that a clean didn't keep; 0.13.1 read what was left of it."""
+ARCHIVED = ("v5_cow_archived", "incremental_after:000")
+"""Hudi 1.2 reads the changes of archived commits; 0.13.1 left them out."""
+BY_WRITERS = {
+    "hoodie.datasource.write.recordkey.field": "uuid",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+
+
+def test_the_corpus_is_whole() -> None:
+    assert [table.name for table in TABLES] == ["v5_cow_archived", "v5_cow_basic", "v5_mor_basic", "v5_mor_compacted"]
+    assert {table.expected()["hudi"] for table in TABLES} == {"0.13.1"}
+
+
+@pytest.mark.parametrize(("engine", "table", "query"), CASES, indirect=["engine"])
+def test_query(engine: Engine, golden_folder: Path, table: Golden, query: str) -> None:
+    kind, _, instant = query.partition(":")
+    opened = pudi.Table(str(table.unpack(golden_folder)))
+    if (table.name, query) == CLEANED:
+        with pytest.raises(pudi.NotFoundError, match="cleaner has removed"):
+            opened.scan(as_of=instant)
+        return
+    asked = opened.changes(since=None if instant == "000" else instant) if kind == "incremental_after" else None
+    rows = engine.read(asked if asked is not None else opened.scan(as_of=instant or None))
+    expected = table.expected()["snapshot" if (table.name, query) == ARCHIVED else query]["rows"]
+    assert_same(rows, expected, about=f"{table.name} {query}")
+
+
+def _old(folder: Path, name: str, version: int) -> Path:
+    path = Golden(name).unpack(folder)
+    if version != 5:
+        as_version(path, version)
+    return path
+
+
+HAND_MADE = [
+    ("v5_cow_archived", 4),
+    ("v5_mor_basic", 4),
+    ("v5_mor_compacted", 3),
+    ("v5_cow_basic", 2),
+    ("v5_cow_basic", 1),
+]
+REAL = [(table.name, 5) for table in TABLES]
+
+
+@pytest.mark.parametrize(("name", "version"), [*REAL, *HAND_MADE])
+@pytest.mark.parametrize("target", [6, 9])
+def test_upgrades(tmp_path: Path, name: str, version: int, target: int) -> None:
+    path = _old(tmp_path, name, version)
+    expected = Golden(name).expected()["snapshot"]["rows"]
+    opened = pudi.Table(path)
+    assert opened.config.version == version
+    assert_same(from_arrow(opened.scan().to_arrow()), expected, META_FIELDS, "before")
+    new = pa.Table.from_pylist([dict(zip(opened.schema.names, ("k02", 99, "last", 0.5, "nyc"), strict=True))])
+    with pytest.raises(pudi.NotSupportedError, match="pudi upgrade"):
+        opened.upsert(new)
+    options = BY_WRITERS if version < 3 else {}
+    planned = pudi.Table(path, options=options).upgrade(target, dry_run=True)
+    assert planned.old == version
+    assert planned.steps
+    assert pudi.Table(path).config.version == version
+    done = pudi.Table(path, options=options).upgrade(target)
+    assert (done.old, done.new, done.done) == (version, target, True)
+    upgraded = pudi.Table(path)
+    assert upgraded.config.version == target
+    assert upgraded.config.record_key_fields == ("uuid",)
+    assert bool(upgraded.config.metadata_partitions) == (name.endswith("basic") and version >= 4)
+    assert_same(from_arrow(upgraded.scan().to_arrow()), expected, META_FIELDS, "after")
+    upgraded.upsert(new)
+    rows = [row for row in expected if row["uuid"] != "k02"] + from_arrow(new)
+    assert_same(from_arrow(upgraded.scan().to_arrow()), rows, META_FIELDS, "after an upsert")
+    assert not upgraded.check().differences
+
+
+def test_version_7_is_one_of_layout_1(tmp_path: Path) -> None:
+    path = Golden("mor_v6_basic").unpack(tmp_path)
+    as_version(path, 7)
+    expected = Golden("mor_v6_basic").expected()["snapshot"]["rows"]
+    assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), expected)
+    pudi.Table(path).upgrade()
+    assert pudi.Table(path).config.version == 9
+    assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), expected, META_FIELDS)
+
+
+def test_what_old_properties_do_not_say_is_asked_for(tmp_path: Path) -> None:
+    path = _old(tmp_path, "v5_cow_basic", 1)
+    with pytest.raises(pudi.InvalidArgumentError, match=r"hoodie\.table\.recordkey\.fields"):
+        pudi.Table(path).upgrade()
+    wrong = BY_WRITERS | {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    with pytest.raises(pudi.InvalidArgumentError, match=r"would be 'k.*' in 'city="):
+        pudi.Table(path, options=wrong).upgrade()
+    with pytest.raises(pudi.InvalidArgumentError, match="isn't in the table"):
+        pudi.Table(path, options=BY_WRITERS | {"hoodie.datasource.write.recordkey.field": "gone"}).upgrade()
+    assert pudi.Table(path).config.version == 1
+
+
+def test_the_old_folder_of_no_partition_value_is_refused_as_hudi_does(tmp_path: Path) -> None:
+    path = _old(tmp_path, "v5_cow_archived", 4)
+    (path / "default").mkdir()
+    (path / "default" / ".hoodie_partition_metadata").write_text("commitTime=20260101000000\npartitionDepth=1\n")
+    with pytest.raises(pudi.InvalidArgumentError, match="'default'"):
+        pudi.Table(path).upgrade()
+    assert pudi.Table(path).config.version == 4
