@@ -92,7 +92,7 @@ def test_hudis_names(memory: Storage, package: str) -> None:
     [
         f"{HUDI}ZookeeperBasedOtherLockProvider",
         "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
-        "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+        "org.apache.hudi.aws.transaction.lock.DynamoDBBasedOtherLockProvider",
         f"{HUDI}NoopLockProvider",
         "os.system",
     ],

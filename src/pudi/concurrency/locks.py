@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pudi.concurrency.dynamodb_lock import DynamoDBLock, dynamodb_key, implicit_dynamodb_key
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
 from pudi.concurrency.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.concurrency.storage_lock import StorageBasedLock
@@ -46,8 +47,11 @@ class LockSite:
 
 Maker = Callable[[LockSite], TableLock]
 
-HUDI_PACKAGE = "org.apache.hudi.client.transaction.lock."
-
+HUDI_PACKAGES = (
+    "org.apache.hudi.client.transaction.lock.",
+    "org.apache.hudi.aws.transaction.lock.",
+    "org.apache.hudi.hive.transaction.lock.",
+)
 
 IN_PROCESS = "InProcessLockProvider"
 SINGLE_WRITER = "SINGLE_WRITER"
@@ -80,9 +84,19 @@ def _implicit_zookeeper(site: LockSite) -> LockProvider:
     return ZookeeperLock(site.table, place, site.settings, site.context)
 
 
+def _dynamodb(site: LockSite) -> LockProvider:
+    return DynamoDBLock(site.table, dynamodb_key(site.settings, site.name), site.settings, site.context)
+
+
+def _implicit_dynamodb(site: LockSite) -> LockProvider:
+    return DynamoDBLock(site.table, implicit_dynamodb_key(site.table), site.settings, site.context)
+
+
 _SERVICES: dict[str, Callable[[LockSite], LockProvider]] = {
     "ZookeeperBasedLockProvider": _zookeeper,
     "ZookeeperBasedImplicitBasePathLockProvider": _implicit_zookeeper,
+    "DynamoDBBasedLockProvider": _dynamodb,
+    "DynamoDBBasedImplicitPartitionKeyLockProvider": _implicit_dynamodb,
 }
 _MAKERS: dict[str, Maker] = {
     "FileSystemBasedLockProvider": lambda site: site.plain(FileSystemLock),
@@ -132,7 +146,7 @@ def _maker(site: LockSite, provider: str) -> Maker:
     own = registered_provider(provider)
     if own is not None:
         return _provided(provider, lambda site: own(site.table, site.options))
-    name, kind = provider.removeprefix(HUDI_PACKAGE), storage_kind(site.storage.root)
+    name, kind = _bare(provider), storage_kind(site.storage.root)
     if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
         return _DEFAULTS[kind]
     if name == IN_PROCESS:
@@ -145,6 +159,12 @@ def _maker(site: LockSite, provider: str) -> Maker:
             table=site.storage.root,
         )
     return maker
+
+
+def _bare(provider: str) -> str:
+    """A provider's name without Hudi's package; the packages that differ don't share a name."""
+    package, dot, name = provider.rpartition(".")
+    return name if package + dot in HUDI_PACKAGES else provider
 
 
 def _single_writer(site: LockSite) -> TableLock:

@@ -86,6 +86,47 @@ class LockSettings(OptionsView):
         minimum=1,
     )
 
+    dynamodb_table = _option(
+        "hoodie.write.lock.dynamodb.table", "DynamoDB's table that holds the locks; made if it isn't there."
+    )
+    dynamodb_partition_key = _option(
+        "hoodie.write.lock.dynamodb.partition_key", "Key of the lock in that table; the table's name by default."
+    )
+    dynamodb_region = _option(
+        "hoodie.write.lock.dynamodb.region",
+        "AWS region of that table; by default what AWS_REGION says in the environment, or us-east-1.",
+    )
+    dynamodb_endpoint = _option(
+        "hoodie.write.lock.dynamodb.endpoint_url", "URL of DynamoDB, where it isn't the region's."
+    )
+    dynamodb_billing_mode = _option(
+        "hoodie.write.lock.dynamodb.billing_mode",
+        "How a table that pudi makes is paid for.",
+        default="PAY_PER_REQUEST",
+        choices=("PAY_PER_REQUEST", "PROVISIONED"),
+    )
+    dynamodb_read_capacity = _option(
+        "hoodie.write.lock.dynamodb.read_capacity", "Read capacity units of a provisioned table.", default=20, minimum=1
+    )
+    dynamodb_write_capacity = _option(
+        "hoodie.write.lock.dynamodb.write_capacity",
+        "Write capacity units of a provisioned table.",
+        default=10,
+        minimum=1,
+    )
+    dynamodb_creation_timeout_ms = _option(
+        "hoodie.write.lock.dynamodb.table_creation_timeout",
+        "Milliseconds to wait for a table that is being made.",
+        default=10 * 60 * 1000,
+        minimum=0,
+    )
+    aws_access_key = _option(
+        "hoodie.aws.access.key",
+        "Access key for DynamoDB; by default what boto3 finds: environment, profile, role of the machine.",
+    )
+    aws_secret_key = _option("hoodie.aws.secret.key", "Secret key for DynamoDB.")
+    aws_session_token = _option("hoodie.aws.session.token", "Session token for DynamoDB.")
+
     @property
     def lock_folder(self) -> str | None:
         """Folder of the lock file; None for the table's own."""
