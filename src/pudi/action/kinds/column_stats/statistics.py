@@ -117,7 +117,10 @@ class FileStatistics:
     def of_both(self, now: Timeline, table: MetadataTable) -> tuple[Changes | None, Changes | None]:
         """Return the changes to `column_stats` and to `partition_stats`; None for none.
 
-        Statistics of every partition with new or replaced files are computed again over all its files.
+        Statistics of every partition with new or replaced files are computed again over all its files. Records of the
+        metadata table count in the order in which their instants were requested. So where an instant that was requested
+        earlier may still complete, the ranges are not tight: they are merged with those that it will state, and the
+        values of its files are not lost.
 
         Args:
             now: the timeline, under the lock.
@@ -125,11 +128,12 @@ class FileStatistics:
         """
         touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
         live = self._live(now, table, touched) if touched and self.spec.columns else []
-        found = self._of_few(table, touched, live) or self._of_many(table, touched, live)
+        tight = not any(each.is_write and each.requested < self.instant.requested for each in now.pending)
+        found = self._of_few(table, touched, live, tight) or self._of_many(table, touched, live, tight)
         return found[0] if len(found[0]) else None, found[1] if len(found[1]) else None
 
     def _of_few(
-        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice]
+        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice], tight: bool
     ) -> tuple[Changes, Changes] | None:
         """Return the changes by way of plain values; None if there are too many, or some need a conversion."""
         names = {partition: set[str]() for partition in touched if self.spec.columns}
@@ -149,14 +153,17 @@ class FileStatistics:
         make = partition_stats_keys if self.partition == COLUMN_STATS else expression_partition_keys
         whole_keys = make(_texts([stat.column for stat in whole]), _texts([stat.partition for stat in whole]))
         values = [stats_record(stat, RecordType.COLUMN_STATS) for stat in own]
-        whole_values = [stats_record(stat, RecordType.PARTITION_STATS) for stat in whole]
+        stated = [stat._replace(tight=tight or stat.deleted) for stat in whole]
+        whole_values = [stats_record(stat, RecordType.PARTITION_STATS) for stat in stated]
         return Changes(keys, pa.array(values, pa.binary())), Changes(whole_keys, pa.array(whole_values, pa.binary()))
 
     def _of_many(
-        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice]
+        self, table: MetadataTable, touched: Sequence[str], live: Sequence[FileSlice], tight: bool
     ) -> tuple[Changes, Changes]:
         """Return the changes by way of columns."""
         whole = self._of_partitions(table, touched, live)
+        if not tight:
+            whole = whole.set_column(whole.schema.get_field_index("tight"), STATS.field("tight"), whole["deleted"])
         count, of_expression = self.files.num_rows, self.partition != COLUMN_STATS
         both = encode_changes(stats_records(self.files, whole, self.spec.version, of_expression=of_expression))
         return Changes(both.keys.slice(0, count), both.values.slice(0, count)), Changes(
