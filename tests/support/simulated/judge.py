@@ -1,0 +1,221 @@
+"""The judge of a run: a model of the table's states, one after each commit, in the order in which they appeared.
+
+Everything that a process was told, and everything that it saw, must fit one serial order, that in which the completed
+files of commits appeared in the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
+from pudi.format import Action, State as InstantState, decode_commit_metadata, parse_instant_file
+from pudi.testing import SimulatedCrash
+from support.simulated.run import Done, Played
+from support.simulated.work import BASE, Operation, State
+from support.simulated.world import Note
+
+_SERVICES = {"COMPACT", "CLUSTER", "LOG_COMPACT"}
+_WRITES = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A completed write, as it appeared.
+
+    Attributes:
+        note: the call that made it visible.
+        requested: its requested time.
+        completion: its completion time; None below version 8.
+        after: the state after it.
+    """
+
+    note: Note
+    requested: str
+    completion: str | None
+    operation: Operation
+    after: State
+
+
+def anomalies(played: Played) -> list[str]:
+    """What no serial order of the operations explains; the first of them first."""
+    return [text for _, text in sorted(_Judge(played).found())]
+
+
+class _Judge:
+    def __init__(self, played: Played) -> None:
+        self.played = played
+        self.layout = 1 if played.plan.kind.version == "6" else 2
+        self.folder = ".hoodie" if self.layout == 1 else ".hoodie/timeline"
+        self.operations = {done.operation.number: done.operation for done in played.done}
+        for process in played.plan.processes:
+            self.operations |= {each.number: each for each in process.operations}
+        self.commits: list[Commit] = []
+        self.problems: list[tuple[int, str]] = []
+        self.last = len(played.notes)
+
+    def found(self) -> list[tuple[int, str]]:
+        self._read_commits()
+        self._check_times()
+        for done in self.played.done:
+            self._check_answer(done)
+        for done in self.played.done:
+            if done.operation.is_read and done.error is None:
+                self._check_read(done)
+        self._check_settled()
+        return self.problems
+
+    def _say(self, at: int, text: str) -> None:
+        self.problems.append((at, text))
+
+    def _completed(self) -> Iterator[tuple[Note, str, Action, str | None]]:
+        """Instants of the table that were completed, in that order."""
+        for note in self.played.notes:
+            folder, _, name = note.path.rpartition("/")
+            if note.kind in {"create", "put"} and note.done and folder == self.folder:
+                file = parse_instant_file(name, self.layout)
+                if file is not None and file.state is InstantState.COMPLETED:
+                    yield note, file.requested, file.action, file.completion
+
+    def _read_commits(self) -> None:
+        state, by_operation = self.played.first, set()
+        for note, requested, action, completion in self._completed():
+            if action not in _WRITES:
+                continue
+            metadata = decode_commit_metadata(note.data or b"", path=note.path)
+            if metadata.operation_type in _SERVICES:
+                continue
+            operation = self.operations[note.operation]
+            if operation.number in by_operation:
+                self._say(note.number, f"{operation} was done twice: {requested} appeared after another commit of it")
+            by_operation.add(operation.number)
+            state = operation.apply(state)
+            self.commits.append(Commit(note, requested, completion, operation, state))
+
+    def _check_times(self) -> None:
+        newest, asked = "", ""
+        for note in self.played.notes:
+            folder, _, name = note.path.rpartition("/")
+            if note.kind not in {"create", "put"} or not note.done or folder != self.folder:
+                continue
+            file = parse_instant_file(name, self.layout)
+            if file is None or file.state is InstantState.INFLIGHT:
+                continue
+            if file.state is InstantState.REQUESTED:
+                if file.requested <= asked:
+                    self._say(note.number, f"requested times don't increase: {file.requested} after {asked}")
+                if self.layout == 2 and file.requested <= newest:
+                    self._say(note.number, f"{file.requested} was requested after {newest} had completed")
+                asked = max(asked, file.requested)
+            elif file.completion is not None:
+                if file.completion <= newest or file.completion <= file.requested:
+                    self._say(note.number, f"completion times don't increase: {file.completion} after {newest}")
+                newest = max(newest, file.completion)
+
+    def _check_answer(self, done: Done) -> None:
+        own = [commit for commit in self.commits if commit.operation.number == done.operation.number]
+        error = done.error
+        if isinstance(error, SimulatedCrash) or (done.operation.verb == "savepoint" and "already" in str(error)):
+            return
+        if error is not None and not isinstance(error, PudiError):
+            self._say(done.ended, f"{done} is no error of pudi's\n{done.trace}")
+        elif isinstance(error, CorruptError):
+            self._say(done.ended, f"{done}: nothing was damaged\n{done.trace}")
+        elif isinstance(error, NotFoundError) and not self._cleaned(done.ended):
+            self._say(done.ended, f"{done}: nothing was deleted\n{done.trace}")
+        elif error is not None and not isinstance(error, (ConflictError, NotFoundError, UnavailableError)):
+            self._say(done.ended, f"{done}\n{done.trace}")
+        elif isinstance(error, UnavailableError) and not self._has_faults():
+            self._say(done.ended, f"{done}: the storage answered every time\n{done.trace}")
+        if isinstance(error, ConflictError) and own:
+            self._say(done.ended, f"{done}: but commit {own[0].requested} of it is visible")
+        if isinstance(error, ConflictError) and "for dead" in str(error) and done.paused_ms < 5_000:
+            self._say(done.ended, f"{done}: it had stood still for {done.paused_ms / 1000:.1f} s only")
+        if error is None and done.operation.is_write:
+            self._check_told(done, own)
+
+    def _check_told(self, done: Done, own: list[Commit]) -> None:
+        if done.result is None:
+            if own:
+                self._say(done.ended, f"{done}: it had nothing to do, but commit {own[0].requested} of it is visible")
+            elif not any(done.operation.apply(state) == state for state in self._states(done)):
+                self._say(done.ended, f"{done}: it had nothing to do, which was never so")
+        elif not own or own[0].requested != done.result.instant:
+            self._say(done.ended, f"{done}: it was done as {done.result.instant}, which is not visible")
+        failed = done.result.failed_services if done.result is not None else {}
+        bad = [f"{name}: {text}" for name, text in failed.items() if not _is_expected(text, self._has_faults())]
+        if bad:
+            self._say(done.ended, f"{done}: {bad[0]}")
+
+    def _states(self, done: Done) -> list[State]:
+        """The states that the table had while an operation ran."""
+        before = [commit.after for commit in self.commits if commit.note.number <= done.began]
+        during = [commit.after for commit in self.commits if done.began < commit.note.number <= done.ended]
+        return [before[-1] if before else self.played.first, *during]
+
+    def _check_read(self, done: Done) -> None:
+        states = self._states(done)
+        if not any(done.operation.sees(state) == done.result for state in states):
+            older = any(done.operation.sees(c.after) == done.result for c in self.commits)
+            known = "a state of another time" if older else "no state that the table ever had"
+            self._say(done.ended, f"{done.process}: {done.operation} saw {_shown(done.result)}: {known}; "
+                                  f"it was {' or '.join(_shown(done.operation.sees(s)) for s in states[:4])}")  # fmt: skip
+
+    def _check_settled(self) -> None:
+        found = self.played.settled
+        if found is None:
+            return
+        if found.error:
+            self._say(self.last, f"afterwards: {found.error}")
+        ours = [commit for commit in self.commits if commit.note.process != "afterwards"]
+        final = ours[-1].after if ours else self.played.first
+        for number, state in enumerate(found.states):
+            wanted = self.commits[-1].after if number == 3 else final
+            if state != wanted:
+                self._say(self.last, f"afterwards the table is {_shown(state)}, not {_shown(wanted)}")
+                break
+        for step in found.failed_steps:
+            self._say(self.last, f"afterwards: {step}")
+        for text in found.differences:
+            self._say(self.last, f"afterwards the check finds: {text}")
+        for instant, seen in found.times.items():
+            wanted = self._as_of(instant)
+            if seen != wanted:
+                shown = seen if isinstance(seen, str) else _shown(seen)
+                self._say(self.last, f"afterwards the table as of {instant} is {shown}, not {_shown(wanted)}")
+
+    def _as_of(self, instant: str) -> State:
+        state = self.played.first
+        for commit in self.commits:
+            if commit.requested <= instant:
+                state = commit.operation.apply(state)
+        return state
+
+    def _cleaned(self, at: int) -> bool:
+        return any(
+            note.kind == "create" and note.path.startswith(self.folder) and ".clean" in note.path
+            for note in self.played.notes[:at]
+        )
+
+    def _has_faults(self) -> bool:
+        return any(fate.fault or fate.pauses for fate in self.played.script.met.values())
+
+
+def _is_expected(text: str, faults: bool) -> bool:
+    expected = ("ConflictError", "BlockedError", "PlanTakenError", "IndexesChangedError", "NotFoundError")
+    return text.startswith((*expected, "UnavailableError") if faults else expected)
+
+
+def _shown(state: State) -> str:
+    return "{" + ", ".join(f"{key}: {'·'.join(map(str, history(row[1])))}" for key, row in sorted(state.items())) + "}"
+
+
+def history(number: int) -> list[int]:
+    """The operations that a record's number tells of, the oldest first; 0 is the beginning."""
+    digits: list[int] = []
+    while number >= BASE:
+        number, digit = divmod(number, BASE)
+        digits.insert(0, digit)
+    return [number, *digits]
+
