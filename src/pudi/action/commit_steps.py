@@ -10,6 +10,7 @@ from pudi.errors import TableExistsError
 from pudi.filegroup import Markers
 from pudi.format import (
     CommitMetadata,
+    IOType,
     PartitionMetadata,
     WriteStat,
     encode_partition_metadata,
@@ -19,14 +20,28 @@ from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant
+from pudi.timeline.strangers import taken_for_dead
 
 
 def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
-    """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers)."""
+    """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers).
+
+    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. It marks
+    them again then, so that they are found when it's undone.
+
+    Raises:
+        ConflictError: another writer rolled the instant back.
+    """
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
-    extra = sorted(set(named) - {path for stat in stats for path in stat.paths})
-    delete_for_good(meta.storage, extra)
+    written = {path for stat in stats for path in stat.paths}
+    unmarked = sorted(written - set(named))
+    if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
+        for path in unmarked:
+            partition, _, name = path.rpartition("/")
+            markers.create(partition, name, IOType.CREATE if instant.requested in name else IOType.APPEND)
+        raise taken_for_dead(instant, meta.storage.root)
+    delete_for_good(meta.storage, sorted(set(named) - written))
 
 
 def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:

@@ -25,11 +25,12 @@ from pudi.action.rollback import abort
 from pudi.action.schema_history import write_history
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, RefusedError
+from pudi.errors import ConflictError, NotFoundError, RefusedError
 from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant, Timeline
+from pudi.timeline.strangers import taken_for_dead
 
 _VALIDATIONS = 3
 """How often a commit is validated while other commits change the same partitions."""
@@ -153,4 +154,9 @@ def pending(
     with keep_alive(meta, hearts, undo, failed), count_failures(meta, action):
         instant = meta.store.request(action, requested, on_requested=beat)
         instant = meta.store.start(instant, inflight)
-        yield instant
+        try:
+            yield instant
+        except NotFoundError as error:
+            if meta.store.load().find(instant.requested, instant.action) is None:  # its files went with it
+                raise taken_for_dead(instant, meta.storage.root) from error
+            raise

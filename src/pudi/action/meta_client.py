@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -41,7 +41,7 @@ from pudi.format.timeline_rules import rules_of
 from pudi.metadata import KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
-from pudi.storage import StorageBelow, open_storage, synced
+from pudi.storage import StorageBelow, delete_for_good, open_storage, synced
 from pudi.timeline import Instant, Timeline, TimelineStore
 from pudi.timeline.moved import refuse_layout
 
@@ -301,6 +301,19 @@ class MetaClient:
         found = MetadataTable.open(self.storage, self.config, self.store, timeline, before)
         self.opened.metadata = found
         return found
+
+    def delete_locked(self, paths: Sequence[str]) -> None:
+        """Delete files for good, under the table's lock.
+
+        A process that stood still for longer than its lease may find that others did its work meanwhile, with files of
+        the same names.
+
+        Raises:
+            ConflictError: the lock was lost; nothing was deleted.
+        """
+        if paths:
+            self.lock.verify()
+            delete_for_good(self.storage, paths)
 
     def reload(self) -> None:
         """Read the properties again: another writer may have changed them.

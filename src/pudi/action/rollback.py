@@ -209,9 +209,9 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
             return
         if target.action in _RING_CHANGES:
             discard_rings(meta, target.requested)
-        delete_for_good(meta.storage, files)
+        meta.delete_locked(files)
         if dead:
-            delete_for_good(meta.storage, unmarked_files(meta.storage, target.requested, meta.store.layout))
+            meta.delete_locked(unmarked_files(meta.storage, target.requested, meta.store.layout))
         roll_back_blocks(meta.storage, target.requested, target.requested, blocks)
         discard_metadata(meta, target.requested)
         meta.store.discard(target)
@@ -304,9 +304,9 @@ def _execute(
     if Action(target.action) in _RING_CHANGES:
         discard_rings(meta, target.commit_time)
     if completed is not None:  # readers go back to the state before it
-        delete_for_good(meta.storage, [meta.store.path(completed)])
+        meta.delete_locked([meta.store.path(completed)])
     doomed = [path for request in plan.rollback_requests for path in planned_files(meta, target, request)]
-    delete_for_good(meta.storage, doomed)
+    meta.delete_locked(doomed)
     blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
     commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
     took_ms = meta.context.clock.now_ms() - began_ms
@@ -319,7 +319,7 @@ def _execute(
         roll_back_metadata_table(meta, target.commit_time, rollback.requested, metadata.partition_metadata)
     found = next((i for i in meta.store.load().pending if i.requested == target.commit_time), None)
     if found is not None and keeps_plan:
-        delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
+        meta.delete_locked([meta.store.path(found, State.INFLIGHT)])
     elif found is not None:
         meta.store.discard(found)
     done = meta.store.complete(rollback, encode_rollback_metadata(metadata))

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from pudi.config import LockSettings
 from pudi.context import Context
-from pudi.errors import UnavailableError
+from pudi.errors import ConflictError, PudiError, UnavailableError
 
 _MOST_OWN = 10_000
 """Instants of this process that are remembered; only those since the beginning of an action are asked for."""
@@ -76,13 +76,27 @@ class TableLock(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the lock, at the outermost exit."""
+        """Release the lock, at the outermost exit.
+
+        Raises:
+            ConflictError: the block failed after the lock was lost, when others may have been at work beside it.
+        """
         self._slot.depth -= 1
         try:
-            if self._slot.depth == 0:
-                self._release()
+            if isinstance(error, PudiError) and not isinstance(error, ConflictError):
+                self._explain(error)
         finally:
-            self._slot.mutex.release()
+            try:
+                if self._slot.depth == 0:
+                    self._release()
+            finally:
+                self._slot.mutex.release()
+
+    def _explain(self, error: PudiError) -> None:
+        try:
+            self.verify()
+        except ConflictError as lost:
+            raise lost from error
 
     def verify(self) -> None:
         """Make sure, just before what must not be done without it, that the lock is still held.

@@ -9,7 +9,7 @@ Source: TimelineArchiverV1, TimelineArchiverV2, LSMTimelineWriter.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -151,7 +151,7 @@ def _to_history(
     ]
     if not rows:
         return
-    history = HistoryWriter(store.storage, store.history, options)
+    history = HistoryWriter(store.storage, store.history, options, store.lock.verify)
     history.add(history_file(rows[0]["instantTime"], rows[-1]["instantTime"], 0), encode_history(rows))
     history.compact()
 
@@ -181,10 +181,13 @@ class HistoryWriter:
         storage: the table's files.
         folder: its folder.
         options: how files are merged.
+        verify: makes sure that the table's lock is still held; called before what another process may have changed.
     """
 
-    def __init__(self, storage: Storage, folder: str, options: ArchiveOptions) -> None:
-        self.storage, self.folder, self.options = storage, folder, options
+    def __init__(
+        self, storage: Storage, folder: str, options: ArchiveOptions, verify: Callable[[], None] = lambda: None
+    ) -> None:
+        self.storage, self.folder, self.options, self._verify = storage, folder, options, verify
         version, self.files = read_manifest(storage, folder)  # the size of each live file by name
         self.version = max(version, 0)
 
@@ -197,7 +200,9 @@ class HistoryWriter:
         self.version += 1
         entries = [{"fileName": each, "fileLen": size} for each, size in self.files.items()]
         manifest = json.dumps({"files": entries}, indent=2)
+        self._verify()  # who lost the lock would put its manifest in the place of a newer one
         self.storage.put(f"{self.folder}/{history_manifest(self.version)}", manifest.encode(), durable=True)
+        self._verify()
         self.storage.put(f"{self.folder}/{HISTORY_VERSION}", str(self.version).encode(), durable=True)
 
     def compact(self) -> None:
@@ -247,4 +252,5 @@ class HistoryWriter:
         doomed = [path for path, number in versions.items() if number is not None and number not in stay]
         names = ((path, path.rpartition("/")[2]) for path in infos)
         doomed += [path for path, name in names if history_range(name) is not None and name not in live]
+        self._verify()
         self.storage.delete(doomed)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pudi.config import WriteOptions
 from pudi.context import Context, Lock, OneProcessLock, Storage
 from pudi.errors import (
     BlockedError,
@@ -41,7 +40,7 @@ from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
 from pudi.timeline.listed import ListedTimeline
 from pudi.timeline.moved import refuse_moved
 from pudi.timeline.recent import RecentCommits
-from pudi.timeline.strangers import note_own, refuse_strangers
+from pudi.timeline.strangers import note_own, refuse_strangers, taken_for_dead
 from pudi.timeline.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -332,12 +331,7 @@ class TimelineStore:
             timeline = self.load() if listed is None else listed
             current = timeline.find(instant.requested, instant.action)
             if current is None or current.state is not State.INFLIGHT:
-                raise ConflictError(
-                    "another writer took this write for dead and rolled it back; nothing of it is visible: write "
-                    f"again, with the same failed-writes policy for both ({WriteOptions.failed_writes_policy}=LAZY)",
-                    table=self.storage.root,
-                    instant=instant.requested,
-                )
+                raise taken_for_dead(instant, self.storage.root)
             if seen is not None:
                 self.refuse_strangers(instant, seen, timeline)
             if check is not None:
@@ -385,6 +379,7 @@ class TimelineStore:
     def discard(self, instant: Instant) -> None:
         """Take a pending instant off the timeline, its inflight file first, so that no state is ever skipped."""
         for state in (State.INFLIGHT, State.REQUESTED):
+            self.lock.verify()
             delete_for_good(self.storage, [self.path(instant, state)])
 
     def modified_ms(self, instant: Instant) -> int:

@@ -17,7 +17,7 @@ from pudi.metadata import invalidated
 from pudi.testing import SimulatedCrash
 from support.simulated.disk import Disk, ProcessStorage
 from support.simulated.script import Fate, Place, Script
-from support.simulated.work import FIRST_STATE, LAST, Operation, Plan, ProcessPlan, State, first_files, root_of, seen
+from support.simulated.work import FIRST_INSTANT, FIRST_STATE, LAST, Operation, Plan, ProcessPlan, State, first_files, root_of, seen
 from support.simulated.world import START_MS, Note, Process, World
 
 _LIVES = 3
@@ -84,6 +84,7 @@ class Settled:
     savepoints: list[str] = field(default_factory=list)
     failed_steps: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
     write: Operation | None = None
 
 
@@ -164,11 +165,13 @@ def _look(process: Process, played: Played, found: Settled) -> None:
         found.states.append(seen(table.scan()))
     found.savepoints = [each.instant for each in table.savepoints()]
     commits = [each.requested for each in table.timeline.commits]
-    for instant in {*commits[-2:], *found.savepoints}:
+    for instant in sorted({*commits[-2:], *found.savepoints} - {FIRST_INSTANT}):
         try:
             found.times[instant] = seen(table.scan(as_of=instant))
         except pudi.PudiError as error:
             found.times[instant] = f"{type(error).__name__}: {error}"
+    archived = {each.requested for each in table._meta.store.archived()}
+    found.known = archived | {each.requested for each in table.timeline.commits}
     found.differences = [str(each) for each in table.check().differences]
     operation = Operation(LAST, "upsert", ("k0", "k3", "k5"))
     process.begin(LAST)

@@ -48,7 +48,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """How often things go wrong, per call."""
+    """How often things go wrong, per call; `focus` times as often where a call is about an instant or the lock."""
 
     delays: float = 0.03
     pauses: float = 0.0
@@ -56,13 +56,14 @@ class Weather:
     lost: float = 0.0
     crashes: float = 0.0
     longest_ms: float = 4_000.0
+    focus: float = 6.0
 
 
 CALM = Weather()
-STORM = Weather(pauses=0.0015, errors=0.0007, lost=0.006, crashes=0.0015)
-CRASHES = Weather(crashes=0.004)
-PAUSES = Weather(delays=0.05, pauses=0.004)
-LOSSES = Weather(errors=0.001, lost=0.025)
+STORM = Weather(pauses=0.001, errors=0.0005, lost=0.003, crashes=0.001)
+CRASHES = Weather(crashes=0.002)
+PAUSES = Weather(delays=0.05, pauses=0.003)
+LOSSES = Weather(errors=0.0005, lost=0.015, focus=4)
 WEATHERS = (CALM, STORM, CRASHES, PAUSES, LOSSES)
 
 
@@ -89,23 +90,23 @@ class Script:
         """Return a number that follows from the seed and a name."""
         return zlib.crc32(repr((self.seed, of)).encode())
 
-    def of_call(self, process: str, operation: int, number: int, kind: str) -> Fate:
+    def of_call(self, process: str, operation: int, number: int, kind: str, path: str) -> Fate:
         """Return the fate of a call."""
-        return self._fate((process, operation, number), kind)
+        return self._fate((process, operation, number), kind, _is_central(kind, path))
 
     def of_beat(self, process: str, operation: int, number: int, kind: str) -> Fate:
         """Return the fate of a call that a timer makes: it fails or not, and takes no time."""
-        fate = self._fate((process, operation, -number), kind)
+        fate = self._fate((process, operation, -number), kind, central=False)
         return Fate(0.0, 0.0, fate.fault if fate.fault in {"error", "lost answer"} else "")
 
     def unavailable(self, kind: str, path: str) -> PudiError:
         """Return the error of a call without an answer."""
         return UnavailableError(f"simulated: no answer to {kind}", path=path)
 
-    def _fate(self, place: Place, kind: str) -> Fate:
+    def _fate(self, place: Place, kind: str, central: bool) -> Fate:
         if place[0] in self.calm:
             return Fate()
-        drawn = self._drawn(place, kind)
+        drawn = self._drawn(place, kind, central)
         if self.only is not None:
             given = self.only.get(place)
             drawn = given if given is not None else Fate() if self.steady or drawn.is_event else drawn
@@ -113,13 +114,14 @@ class Script:
             self.met[place] = drawn
         return drawn
 
-    def _drawn(self, place: Place, kind: str) -> Fate:
+    def _drawn(self, place: Place, kind: str, central: bool) -> Fate:
         chance = random.Random(hash((self.seed, self.number(*place))))
         weather, draw = self.weather, chance.random()
+        times = weather.focus if central else 1.0
         before, after = chance.uniform(1, 20), chance.uniform(0, 10)
         for fault, odds in (("pause", weather.pauses), ("delay", weather.delays), ("error", weather.errors),
                             ("lost", weather.lost), ("crash", weather.crashes)):  # fmt: skip
-            draw -= odds
+            draw -= odds if fault == "delay" else odds * times
             if draw < 0:
                 return self._event(fault, chance, kind, before, after)
         return Fate(before, after)
@@ -135,3 +137,11 @@ class Script:
         if fault == "crash":
             return Fate(before, 0.0, "crash before" if first else "crash after")
         return Fate(before, after, "error")
+
+
+def _is_central(kind: str, path: str) -> bool:
+    """Whether a call changes or lists a timeline, or changes the lock."""
+    if kind == "list_dir":
+        return path in {".hoodie", ".hoodie/timeline"}
+    aside = path.startswith((".hoodie/.temp", ".hoodie/.heartbeat"))
+    return kind in CHANGING and path.startswith(".hoodie/") and not aside

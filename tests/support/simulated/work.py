@@ -7,7 +7,7 @@ digits to base 32. A write of the whole record begins that anew; an update appen
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pudi
 from pudi.action.create import create_table
 from pudi.context import Context
+from pudi.format import TABLE_LOCK
 from pudi.storage import open_storage
 from pudi.testing import InlineExecutor, TimerClock
 from support.simulated.script import WEATHERS, Script, Weather
@@ -119,7 +120,7 @@ def first_files(kind: Kind) -> dict[str, bytes]:
     clock.advance(1)
     table.insert(rows(dict.fromkeys(FIRST_KEYS[3:], 0)))
     storage = open_storage(root)
-    return {info.path: bytes(storage.read(info.path)) for info in storage.list()}
+    return {info.path: bytes(storage.read(info.path)) for info in storage.list() if info.path != TABLE_LOCK}
 
 
 def root_of(kind: Kind) -> str:
@@ -127,6 +128,8 @@ def root_of(kind: Kind) -> str:
     return f"memory://simulated/{kind.table_type}-{kind.index}-{kind.version}-{kind.services}"
 
 
+FIRST_INSTANT = "20231114221220000"
+"""The first of the two commits that are there at the beginning."""
 FIRST_STATE: State = {key: (partition_of(key), 0) for key in FIRST_KEYS}
 
 Verb = Literal[
@@ -219,24 +222,35 @@ class Operation:
             if_unchanged_since=scan.instant,
         )
 
-    def apply(self, state: State) -> State:
-        """The state after it, as the model has it."""
+    @property
+    def seeks(self) -> bool:
+        """Whether it changes records that it finds, and no others."""
+        return self.verb in {"update", "append", "delete", "delete where"}
+
+    def apply(self, state: State, missed: Collection[str] = ()) -> State:
+        """Return the state after it.
+
+        Args:
+            state: the state before it.
+            missed: keys that it didn't find, since they came while it was at work.
+        """
         after = dict(state)
+        keys = [key for key in self.keys if key not in missed]
         match self.verb:
             case "upsert":
-                after |= {key: (partition_of(key), self.number) for key in self.keys}
+                after |= {key: (partition_of(key), self.number) for key in keys}
             case "insert":
-                made = [f"x{self.number}{key[-1]}" for key in self.keys]
+                made = [f"x{self.number}{key[-1]}" for key in keys]
                 after |= {key: (partition_of(key), self.number) for key in made}
             case "update" | "append":
-                for key in set(self.keys) & set(after):
+                for key in set(keys) & set(after):
                     after[key] = after[key][0], after[key][1] * BASE + self.number
             case "delete" | "delete where":
-                after = {key: row for key, row in after.items() if key not in self.keys}
+                after = {key: row for key, row in after.items() if key not in keys}
             case "overwrite" | "drop partition":
                 after = {key: row for key, row in after.items() if row[0] != self.partition}
                 if self.verb == "overwrite":
-                    here = [key for key in self.keys if partition_of(key) == self.partition]
+                    here = [key for key in keys if partition_of(key) == self.partition]
                     after |= {key: (self.partition, self.number) for key in here}
         return after
 

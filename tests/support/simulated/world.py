@@ -6,12 +6,12 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pudi.context import Context
 from pudi.testing import InlineExecutor, SimulatedCrash
-from support.simulated.script import Fate, Script
+from support.simulated.script import CHANGING, Fate, Script
 
 START_MS = 1_700_000_000_000.0
 
@@ -211,7 +211,11 @@ class Process:
             fate = world.script.of_beat(self.name, self.operation, self.beats, kind)
         else:
             self.calls += 1
-            fate = world.script.of_call(self.name, self.operation, self.calls, kind)
+            fate = world.script.of_call(self.name, self.operation, self.calls, kind, path)
+        if fate.pauses and kind in CHANGING and fate.before_ms > fate.after_ms:
+            # Between the last look at the lock and the change that it guards nobody stands still for longer than a lease:
+            # without fencing tokens in the store no lock can do anything about that.
+            fate = replace(fate, before_ms=fate.after_ms, after_ms=fate.before_ms)
         return _Call(self, kind, path, do, data, fate).run()
 
     def rest(self, milliseconds: float, *, paused: bool) -> None:

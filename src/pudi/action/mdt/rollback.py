@@ -25,7 +25,6 @@ from pudi.format import (
     heartbeat_path,
     parse_log_file,
 )
-from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
 
@@ -85,7 +84,7 @@ def roll_back(mdt: MetaClient, requested: str, rollback_instant: str) -> None:
 def _unpublish(mdt: MetaClient, target: Instant) -> None:
     """Revert a completed deltacommit to inflight."""
     if target.is_completed:
-        delete_for_good(mdt.storage, [mdt.store.path(target)])
+        mdt.delete_locked([mdt.store.path(target)])
 
 
 def _requests(mdt: MetaClient, target: Instant) -> list[RollbackRequest]:
@@ -143,6 +142,6 @@ def _take_out(
     """Hide the commit's blocks from readers; in layout 1, return the log files written for this."""
     root = f"{mdt.storage.root}/"
     doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
-    delete_for_good(mdt.storage, doomed)
+    mdt.delete_locked(doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
     return roll_back_blocks(mdt.storage, requested, rollback_instant, blocks)

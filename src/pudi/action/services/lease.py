@@ -148,9 +148,9 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
     with meta.lock:
         markers = Markers(meta.storage, instant.requested)
         files = markers.files()
-        delete_for_good(meta.storage, files)
+        meta.delete_locked(files)
         discard_metadata(meta, instant.requested)
-        delete_for_good(meta.storage, [meta.store.path(instant, State.INFLIGHT)])
+        meta.delete_locked([meta.store.path(instant, State.INFLIGHT)])
         markers.delete()
         meta.storage.delete([heartbeat_path(instant.requested)])
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)

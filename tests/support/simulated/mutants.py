@@ -1,0 +1,321 @@
+"""The protocol broken on purpose, one rule at a time: the simulation must find each.
+
+A mutant replaces text in the source of named functions and puts the result in their place while it's applied. Nothing
+in pudi switches it; a mutant whose text isn't there any more fails, so that the list keeps up with the source.
+"""
+
+from __future__ import annotations
+
+import __future__
+import importlib
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of the source of one function.
+
+    Attributes:
+        where: module and qualified name, `pudi.timeline.store:TimelineStore.complete`.
+        old: text that is there once.
+        new: text in its place.
+    """
+
+    where: str
+    old: str
+    new: str
+
+    @property
+    def function(self) -> FunctionType:
+        """The function, without what decorates it."""
+        module, _, name = self.where.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = inspect.getattr_static(found, part)
+        found = getattr(found, "fget", None) or getattr(found, "__func__", found)
+        while hasattr(found, "__wrapped__"):
+            found = found.__wrapped__
+        return found  # type: ignore[no-any-return]
+
+def _broken(edits: Sequence[Edit]) -> CodeType:
+    """Compile a function with all changes of it."""
+    function = edits[0].function
+    source = textwrap.dedent(inspect.getsource(function))
+    for edit in edits:
+        if source.count(edit.old) != 1:
+            raise AssertionError(f"{edit.where} has {source.count(edit.old)} times, not once: {edit.old!r}")
+        source = source.replace(edit.old, edit.new)
+    flags = __future__.annotations.compiler_flag
+    compiled = compile(source, f"<mutant of {edits[0].where}>", "exec", flags=flags, dont_inherit=True)
+    return _code_of(compiled, function.__name__)
+
+
+def _code_of(compiled: CodeType, name: str) -> CodeType:
+    return next(each for each in compiled.co_consts if isinstance(each, CodeType) and each.co_name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One broken rule.
+
+    Attributes:
+        name: the rule that is broken, as people say it.
+        edits: the changes that break it.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Break it for the time being."""
+        by_function: dict[str, list[Edit]] = {}
+        for edit in self.edits:
+            by_function.setdefault(edit.where, []).append(edit)
+        functions = [edits[0].function for edits in by_function.values()]
+        codes = [_broken(edits) for edits in by_function.values()]
+        whole = [function.__code__ for function in functions]
+        try:
+            for function, code in zip(functions, codes, strict=True):
+                function.__code__ = code
+            yield
+        finally:
+            for function, code in zip(functions, whole, strict=True):
+                function.__code__ = code
+
+
+def _mutant(name: str, *edits: tuple[str, str, str]) -> Mutant:
+    return Mutant(name, tuple(Edit(*edit) for edit in edits))
+
+
+_STORE = "pudi.timeline.store:TimelineStore"
+_LOCK = "pudi.concurrency.storage_lock:StorageBasedLock"
+_CHECK = "pudi.concurrency.conflicts:ConflictCheck"
+_KEPT = "pudi.action.services.clean_plan:Kept"
+_WORK = "pudi.action.mdt.commit_hook:_IndexWork"
+_PLAN = "pudi.action.services.archive_plan"
+
+MUTANTS: Sequence[Mutant] = (
+    _mutant(
+        "no conflict check",
+        (f"{_CHECK}.run", "for other in self.new_commits(now):", "for other in ():"),
+    ),
+    _mutant(
+        "the conflict check is made before the lock is taken",
+        (
+            "pudi.action.write:_commit",
+            "            def check(now: Timeline) -> None:\n",
+            "            early = meta.store.load()\n\n            def check(now: Timeline) -> None:\n                now = early\n",
+        ),
+    ),
+    _mutant(
+        "conflicts are looked for among the commits since the end of the write, not since its beginning",
+        ("pudi.action.write:_commit", "metadata, write.timeline, scope", "metadata, meta.store.load(), scope"),
+    ),
+    _mutant(
+        "no lock is taken",
+        (f"{_LOCK}._acquire", "while True:", "while False:"),
+        (f"{_LOCK}.verify", "held is None or self", "held is not None and self"),
+    ),
+    _mutant(
+        "the lock is released before the instant appears",
+        (
+            f"{_STORE}.complete",
+            "        self.lock.verify()\n        self._create(self.path(done)",
+            "    self._create(self.path(done)",
+        ),
+    ),
+    _mutant(
+        "an expired lease is revived although another writer took it",
+        (
+            f"{_LOCK}.renew",
+            "self._held = (fresh, self._swap(fresh, self._held[1]))",
+            "self._storage.put(STORAGE_LOCK, fresh.to_bytes()); "
+            "self._held = (fresh, self._store.read_version(STORAGE_LOCK)[1])",
+        ),
+    ),
+    _mutant(
+        "who holds the lock doesn't look whether the lease has run out",
+        (f"{_LOCK}.verify", "if held is None or", "if False and"),
+    ),
+    _mutant(
+        "a lease that still runs is taken over",
+        (f"{_LOCK}._try", "found.valid_until_ms + DRIFT_MS", "found.valid_until_ms - 9_950"),
+    ),
+    _mutant(
+        "the first lock file is put, not created",
+        (f"{_LOCK}._try_first", "self._storage.create(", "self._storage.put("),
+    ),
+    _mutant(
+        "the lock file is put, not compared and swapped",
+        (
+            f"{_LOCK}._try",
+            "self._held = (fresh, self._store.replace(STORAGE_LOCK, fresh.to_bytes(), version))",
+            "self._storage.put(STORAGE_LOCK, fresh.to_bytes()); "
+            "self._held = (fresh, self._store.read_version(STORAGE_LOCK)[1])",
+        ),
+    ),
+    _mutant(
+        "the commit is published before its metadata",
+        (
+            "pudi.action.mdt.commit_hook:complete_with_metadata",
+            "return store.complete(instant, said, partial(complete, check), action=action, seen=seen)",
+            "done = store.complete(instant, said, check, action=action, seen=seen)\n"
+            "                complete(lambda now: None, store.load())\n"
+            "                return done",
+        ),
+    ),
+    _mutant(
+        "metadata is written before the conflict check, and stays if that fails",
+        (f"{_WORK}._commit", "    check(now)\n    meta, requested", "    meta, requested"),
+        (f"{_WORK}._commit", "        each.finish(locked)\n", "        each.finish(locked)\n    check(now)\n"),
+        ("pudi.action.mdt.commit_hook:discard_metadata", "if meta.config.metadata_partitions:", "if False:"),
+    ),
+    _mutant(
+        "a rollback forgets the metadata table",
+        (
+            "pudi.action.mdt.commit_hook:roll_back_metadata_table",
+            "if not meta.config.metadata_partitions:",
+            "if True:",
+        ),
+    ),
+    _mutant(
+        "log files of indexes are not looked at again under the lock",
+        ("pudi.action.mdt.index_logs:IndexLogs.verify", "if current is None or", "if False and"),
+        ("pudi.action.mdt.index_logs:IndexLogs.verify", "if not {stat.path", "if False and not {stat.path"),
+    ),
+    _mutant(
+        "a clean deletes what pending plans read",
+        (f"{_KEPT}.of", "pending_slices(meta, timeline)", "{}"),
+        (
+            "pudi.action.services.clean_plan:earliest_to_retain",
+            "if pending is None or first.requested <= pending:",
+            "if True:",
+        ),
+    ),
+    _mutant(
+        "a clean deletes what savepoints keep",
+        (f"{_KEPT}.of", "savepointed_names(meta, timeline)", "{}"),
+        ("pudi.action.services.clean_plan:names_in_use", "savepointed_names(meta, timeline).items()", "()"),
+    ),
+    _mutant(
+        "a clean deletes what readers of retained commits need",
+        (
+            "pudi.action.services.clean_plan:earliest_to_retain",
+            "commits[-options.commits_retained] if",
+            "commits[-1] if",
+        ),
+    ),
+    _mutant(
+        "a clean deletes the file groups of a replacement at once",
+        (f"{_KEPT}.old", "if retained is None or replaced_at < retained else ()", ""),
+    ),
+    _mutant(
+        "replacements are archived before the files that they replaced are deleted",
+        (f"{_PLAN}:plan_archive", "for find in (_replaced_files, _unknown_files):", "for find in ():"),
+    ),
+    _mutant(
+        "commits are archived although a pending instant is older",
+        (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
+    ),
+    _mutant(
+        "heartbeats are ignored: a live writer is rolled back",
+        (
+            "pudi.concurrency.heartbeats:liveness",
+            "return Liveness.DEAD if dead else Liveness.ALIVE",
+            "return Liveness.DEAD",
+        ),
+    ),
+    _mutant(
+        "a writer that was rolled back completes",
+        (f"{_STORE}.complete", "if current is None or current.state is not State.INFLIGHT:", "if False:"),
+        ("pudi.action.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
+    ),
+    _mutant(
+        "writers are rolled back without the lock",
+        ("pudi.action.rollback:repair", "with meta.lock:", "if True:"),
+        ("pudi.action.rollback:roll_back", "with meta.lock:", "if True:"),
+    ),
+    _mutant(
+        "two processes run one plan",
+        ("pudi.action.services.lease:_free", "or not is_available(meta, current, options)", ""),
+        ("pudi.action.services.runner:_run_plans", "if is_available(target.meta, pending, target.write_options):", "if True:"),
+        ("pudi.action.services.lease:ServiceLease.check_files", "if not markers.issuperset(self.written):", "if False:"),
+    ),
+    _mutant(
+        "a plan is leased without the lock",
+        ("pudi.action.services.lease:lease", "with meta.lock:", "if True:"),
+        ("pudi.action.services.lease:ServiceLease.check_files", "if not markers.issuperset(self.written):", "if False:"),
+    ),
+    _mutant(
+        "two runs of one plan write files of the same names",
+        ("pudi.action.services.lease:lease", 'int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS', "7"),
+    ),
+    _mutant(
+        "a service is planned without the lock",
+        ("pudi.action.services.runner:schedule", "with meta.lock:", "if True:"),
+    ),
+    _mutant(
+        "a lost answer is taken for a failure",
+        (f"{_STORE}._create", "if not self._holds(path, content):", "if True:"),
+        (
+            "pudi.action.frame:pending",
+            "if found is None or found.state is not State.COMPLETED:",
+            "if True:",
+        ),
+    ),
+    _mutant(
+        "the completion time is made before the lock is taken",
+        (
+            f"{_STORE}.complete",
+            "    with self.lock:\n",
+            "    early = next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)\n"
+            "    with self.lock:\n",
+        ),
+        (
+            f"{_STORE}.complete",
+            "completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)",
+            "completion = early",
+        ),
+    ),
+    _mutant(
+        "the requested time is made before the lock is taken",
+        (
+            f"{_STORE}.request",
+            "    with self.lock:\n        requested = at or self._next_time(seen or self.load())\n",
+            "    requested = at or self._next_time(seen or self.load())\n    with self.lock:\n",
+        ),
+    ),
+    _mutant(
+        "times are those of the writer's clock, whatever the timeline says",
+        ("pudi.timeline.instant:next_instant", "if newest is None or now > newest:", "if True:"),
+    ),
+    _mutant(
+        "two writers insert new keys into one partition",
+        (f"{_CHECK}._check_commit", "if shared:", "if False:"),
+    ),
+    _mutant(
+        "a write into a partition that another one replaces counts for nothing",
+        (f"{_CHECK}._check_commit", "if theirs_only:", "if False:"),
+    ),
+    _mutant(
+        "a write to a file group of a pending clustering completes, and the clustering too",
+        (f"{_CHECK}.run", "for other, group in self.contradicted(now):", "for other, group in ():"),
+        ("pudi.action.services.clustering:ClusteringRun.verify", "if changed:", "if False:"),
+    ),
+    _mutant(
+        "below version 8, a log file goes to a slice that a compaction takes",
+        (f"{_CHECK}._check_compactions", "if both:", "if False:"),
+        (f"{_CHECK}._check_compacted", "if now.rules.logs_name_their_slice:", "if False:"),
+    ),
+    _mutant(
+        "a write based on a scan doesn't ask whether the table has changed since",
+        (f"{_CHECK}.run", "if self.unchanged is not None:", "if False:"),
+    ),
+)
