@@ -10,6 +10,9 @@ PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3
 	for p in python3 python3.12 python3.11 python3.10; do try "$$p" "(3, 14)" >/dev/null 2>&1 && { echo "$$p"; exit; }; done; \
 	try python3 "(4,)" >/dev/null 2>&1 && echo python3)
 
+SEEDS ?= 10000
+FIRST ?= 0
+MUTANTS ?= 300
 ENGINE ?= spark
 TYPE ?= cow
 SPARK4_TESTS ?= tests/spark/test_quick_start.py tests/behaviour/test_sql.py tests/behaviour/test_verbs.py tests/behaviour/test_reading.py tests/spark/test_connect.py tests/spark/test_engine.py tests/spark/test_format.py \
@@ -26,7 +29,7 @@ SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
 AZURITE := $(if $(shell command -v npm),.azurite/.made)
 
-.PHONY: help setup test interop fuzz bench demo golden lint types contracts docs site clean distclean java
+.PHONY: help setup test interop fuzz simulate bench demo golden lint types contracts docs site clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +46,10 @@ interop: $(MAIN) | java ## take turns with real Apache Hudi, in every combinatio
 
 fuzz: $(MAIN) ## look for new counter-examples with hypothesis (long)
 	.venv/bin/python -m pytest --hypothesis-profile fuzz -m "not spark and not slow" tests/unit tests/faults/test_services_machine.py
+
+simulate: $(MAIN) ## search schedules of many processes for anomalies, SEEDS=… of them, then each mutant in MUTANTS=… (long)
+	PYTHONPATH=src:tests .venv/bin/python -W ignore -m support.simulated $(SEEDS) --first $(FIRST)
+	PYTHONPATH=src:tests .venv/bin/python -W ignore -m support.simulated --mutants $(MUTANTS)
 
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)

@@ -30,7 +30,7 @@ from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant, Timeline
-from pudi.timeline.strangers import taken_for_dead
+from pudi.timeline.taken import taken_for_dead
 
 _VALIDATIONS = 3
 """How often a commit is validated while other commits change the same partitions."""

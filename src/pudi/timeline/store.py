@@ -40,7 +40,8 @@ from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
 from pudi.timeline.listed import ListedTimeline
 from pudi.timeline.moved import refuse_moved
 from pudi.timeline.recent import RecentCommits
-from pudi.timeline.strangers import note_own, refuse_strangers, taken_for_dead
+from pudi.timeline.strangers import note_own, refuse_strangers
+from pudi.timeline.taken import refuse_taken
 from pudi.timeline.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -323,15 +324,14 @@ class TimelineStore:
             started_durably: whether the inflight file was flushed when it was created, as one with content is.
 
         Raises:
-            ConflictError: another process rolled the instant back, or one wrote meanwhile (see `refuse_strangers`).
+            ConflictError: another process rolled the instant back or began to, or one wrote meanwhile (see
+                `refuse_strangers`).
         """
         own = () if started_durably else (self.path(instant, State.INFLIGHT),)
         self.storage.sync([*written_files(content), *also, *own])
         with self.lock:
             timeline = self.load() if listed is None else listed
-            current = timeline.find(instant.requested, instant.action)
-            if current is None or current.state is not State.INFLIGHT:
-                raise taken_for_dead(instant, self.storage.root)
+            refuse_taken(self.storage, self.folder, timeline, instant)
             if seen is not None:
                 self.refuse_strangers(instant, seen, timeline)
             if check is not None:

@@ -53,18 +53,3 @@ def refuse_strangers(lock: Lock, own: Instant | None, seen: Timeline, now: Timel
 
 def _name(instant: Instant) -> str:
     return f"{instant.requested}.{instant.action.comparable.value}"
-
-
-def taken_for_dead(instant: Instant, table: str) -> ConflictError:
-    """Return the error of a write whose instant another writer has taken off the timeline.
-
-    Args:
-        instant: the write's instant.
-        table: the table's root.
-    """
-    return ConflictError(
-        "another writer took this write for dead and rolled it back; nothing of it is visible: write "
-        f"again, with the same failed-writes policy for both ({WriteOptions.failed_writes_policy}=LAZY)",
-        table=table,
-        instant=instant.requested,
-    )

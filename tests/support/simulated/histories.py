@@ -1,18 +1,19 @@
 """Whether what several processes did and saw fits one serial order that respects real time: strict serialisability.
 
-Operations are transactions of one step each: an append adds a value, which no other one adds, to the lists of some keys;
-a read returns the lists. The order of appends to a key follows from the longest list that anybody read, so the orders of
-all operations are edges of a graph, as is real time: what ended before something else began comes before it. A history is
-strictly serialisable if and only if that graph has no cycle, and lists hold nothing else than what was appended.
+Operations are transactions of one step each: an append adds a value, which no other one adds, to the lists of some
+keys; a read returns the lists. The order of appends to a key follows from the longest list that anybody read, so the
+orders of all operations are edges of a graph, as is real time: what ended before something else began comes before it.
+A history is strictly serialisable if that graph has no cycle, and lists hold nothing else than what was appended.
 
-After Elle (Kingsbury and Alvaro 2020), for lists and single operations. It asks nobody in which order commits completed,
-so it judges real processes as well as simulated ones.
+After Elle (Kingsbury and Alvaro 2020), for lists and single operations. It asks nobody in which order commits
+completed, so it judges real processes as well as simulated ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Value = int | str
@@ -82,7 +83,9 @@ class _Checker:
                 known = self.orders.get(key, ())
                 longer, shorter = (values, known) if len(values) > len(known) else (known, values)
                 if list(longer[: len(shorter)]) != list(shorter):
-                    self.problems.append(f"{step}: {key} was {list(known)} for another reader, and neither begins the other")
+                    self.problems.append(
+                        f"{step}: {key} was {list(known)} for another reader, and neither begins the other"
+                    )
                 self.orders[key] = longer
                 self._check_values(step, key, values)
 
@@ -98,7 +101,7 @@ class _Checker:
 
     def _link_values(self) -> None:
         for key, values in self.orders.items():
-            for before, after in zip(values, values[1:], strict=False):
+            for before, after in pairwise(values):
                 self._link(self.writers[key, before], self.writers[key, after], f"{key}: {before!r} before {after!r}")
         last = {key: values[-1] for key, values in self.orders.items() if values}
         never = {

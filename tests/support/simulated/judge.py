@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
-from pudi.format import Action, State as InstantState, decode_commit_metadata, parse_instant_file
+from pudi.format import Action, decode_commit_metadata, parse_instant_file
+from pudi.format import State as InstantState
 from pudi.testing import SimulatedCrash
+from support.simulated.histories import Outcome, Step, contradictions
 from support.simulated.run import Done, Played
 from support.simulated.work import BASE, Operation, State
 from support.simulated.world import Note
@@ -66,6 +68,8 @@ class _Judge:
             if done.operation.is_read and done.error is None:
                 self._check_read(done)
         self._check_settled()
+        told = history_of(self.played)
+        self.problems += [(self.last, text) for text in contradictions(told)] if told is not None else []
         return self.problems
 
     def _say(self, at: int, text: str) -> None:
@@ -167,8 +171,9 @@ class _Judge:
         if not any(done.operation.sees(state) == done.result for state in states):
             older = any(done.operation.sees(s) == done.result for c in self.commits for s in c.after)
             known = "a state of another time" if older else "no state that the table ever had"
-            self._say(done.ended, f"{done.process}: {done.operation} saw {_shown(done.result)}: {known}; "
-                                  f"it was {' or '.join(_shown(done.operation.sees(s)) for s in states[:4])}")  # fmt: skip
+            wanted = _either([done.operation.sees(state) for state in states])
+            said = f"{done.process}: {done.operation} saw {_shown(done.result)}: {known}; it was {wanted}"
+            self._say(done.ended, said)
 
     def _check_settled(self) -> None:
         found = self.played.settled
@@ -247,3 +252,22 @@ def history(number: int) -> list[int]:
         digits.insert(0, digit)
     return [number, *digits]
 
+
+def history_of(played: Played) -> list[Step] | None:
+    """The run as a history of reads and appends; None where its operations do other things too."""
+    writes = [done for done in played.done if done.operation.is_write and done.process != "afterwards"]
+    if any(done.operation.verb not in {"update", "append"} for done in writes):
+        return None
+    steps = []
+    for done in played.done:
+        span = done.process, float(done.began), float(done.ended)
+        if done.operation.is_read and done.error is None:
+            lists = {key: history(number) if number else [] for key, (_, number) in done.result.items()}
+            steps.append(Step(*span, seen=lists))
+        elif done in writes:
+            refused = isinstance(done.error, ConflictError)
+            outcome: Outcome = "not done" if refused else "done" if done.error is None else "unknown"
+            steps.append(
+                Step(*span, appended=dict.fromkeys(done.operation.keys, done.operation.number), outcome=outcome)
+            )
+    return steps

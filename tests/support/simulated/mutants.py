@@ -5,8 +5,8 @@ in pudi switches it; a mutant whose text isn't there any more fails, so that the
 """
 
 from __future__ import annotations
-
 import __future__
+
 import importlib
 import inspect
 import textwrap
@@ -42,6 +42,7 @@ class Edit:
         while hasattr(found, "__wrapped__"):
             found = found.__wrapped__
         return found  # type: ignore[no-any-return]
+
 
 def _broken(edits: Sequence[Edit]) -> CodeType:
     """Compile a function with all changes of it."""
@@ -111,7 +112,8 @@ MUTANTS: Sequence[Mutant] = (
         (
             "pudi.action.write:_commit",
             "            def check(now: Timeline) -> None:\n",
-            "            early = meta.store.load()\n\n            def check(now: Timeline) -> None:\n                now = early\n",
+            "            early = meta.store.load()\n\n"
+            "            def check(now: Timeline) -> None:\n                now = early\n",
         ),
     ),
     _mutant(
@@ -121,7 +123,8 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "no lock is taken",
         (f"{_LOCK}._acquire", "while True:", "while False:"),
-        (f"{_LOCK}.verify", "held is None or self", "held is not None and self"),
+        (f"{_LOCK}.verify", "if held is not None:", "if False:"),
+        (f"{_LOCK}.verify", "if held is None:", "if False:"),
     ),
     _mutant(
         "the lock is released before the instant appears",
@@ -133,6 +136,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "an expired lease is revived although another writer took it",
+        (f"{_LOCK}.renew", "if self._has_expired(self._held[0]):", "if False:"),
         (
             f"{_LOCK}.renew",
             "self._held = (fresh, self._swap(fresh, self._held[1]))",
@@ -142,7 +146,8 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "who holds the lock doesn't look whether the lease has run out",
-        (f"{_LOCK}.verify", "if held is None or", "if False and"),
+        (f"{_LOCK}.verify", "if held is not None:", "if False:"),
+        (f"{_LOCK}.verify", "if held is None:", "if False:"),
     ),
     _mutant(
         "a lease that still runs is taken over",
@@ -234,8 +239,25 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a writer that was rolled back completes",
-        (f"{_STORE}.complete", "if current is None or current.state is not State.INFLIGHT:", "if False:"),
+        ("pudi.timeline.taken:refuse_taken", "if current is None or current.state is not State.INFLIGHT:", "if False:"),
         ("pudi.action.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
+    ),
+    _mutant(
+        "a writer completes although its rollback has begun",
+        ("pudi.timeline.taken:refuse_taken", "if target is not None and", "if False and"),
+    ),
+    _mutant(
+        "a process that lost the lock undoes what the next one did",
+        ("pudi.action.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
+        (f"{_STORE}.discard", "self.lock.verify()", "pass"),
+    ),
+    _mutant(
+        "two runs of one plan write to the metadata table",
+        (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
+    ),
+    _mutant(
+        "a process that lost the lock overwrites the archive",
+        ("pudi.timeline.archiving:_to_history", ", store.lock.verify)", ")"),
     ),
     _mutant(
         "writers are rolled back without the lock",
@@ -245,13 +267,25 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two processes run one plan",
         ("pudi.action.services.lease:_free", "or not is_available(meta, current, options)", ""),
-        ("pudi.action.services.runner:_run_plans", "if is_available(target.meta, pending, target.write_options):", "if True:"),
-        ("pudi.action.services.lease:ServiceLease.check_files", "if not markers.issuperset(self.written):", "if False:"),
+        (
+            "pudi.action.services.runner:_run_plans",
+            "if is_available(target.meta, pending, target.write_options):",
+            "if True:",
+        ),
+        (
+            "pudi.action.services.lease:ServiceLease.check_files",
+            "if not markers.issuperset(self.written):",
+            "if False:",
+        ),
     ),
     _mutant(
         "a plan is leased without the lock",
         ("pudi.action.services.lease:lease", "with meta.lock:", "if True:"),
-        ("pudi.action.services.lease:ServiceLease.check_files", "if not markers.issuperset(self.written):", "if False:"),
+        (
+            "pudi.action.services.lease:ServiceLease.check_files",
+            "if not markers.issuperset(self.written):",
+            "if False:",
+        ),
     ),
     _mutant(
         "two runs of one plan write files of the same names",

@@ -13,11 +13,23 @@ from unittest.mock import patch
 import pudi
 from pudi.action import MetaClient
 from pudi.concurrency import heartbeats, table_lock
+from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.metadata import invalidated
 from pudi.testing import SimulatedCrash
 from support.simulated.disk import Disk, ProcessStorage
 from support.simulated.script import Fate, Place, Script
-from support.simulated.work import FIRST_INSTANT, FIRST_STATE, LAST, Operation, Plan, ProcessPlan, State, first_files, root_of, seen
+from support.simulated.work import (
+    FIRST_INSTANT,
+    FIRST_STATE,
+    LAST,
+    Operation,
+    Plan,
+    ProcessPlan,
+    State,
+    first_files,
+    root_of,
+    seen,
+)
 from support.simulated.world import START_MS, Note, Process, World
 
 _LIVES = 3
@@ -195,7 +207,22 @@ def _separate_processes(world: World) -> Iterator[None]:
         assert world.current is not None
         return world.current.host
 
-    with patch.object(table_lock, "_slot", slot), patch.object(heartbeats, "_host", host):
+    look = StorageBasedLock.verify
+
+    def verify(lock: StorageBasedLock) -> None:
+        process = world.current
+        assert process is not None
+        process.verifies = True
+        try:
+            look(lock)
+        finally:
+            process.verifies = False
+
+    with (
+        patch.object(table_lock, "_slot", slot),
+        patch.object(heartbeats, "_host", host),
+        patch.object(StorageBasedLock, "verify", verify),
+    ):
         logging.disable(logging.CRITICAL)
         try:
             yield

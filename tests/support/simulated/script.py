@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pudi.errors import PudiError, UnavailableError
+from pudi.format import TABLE_LOCK
 
 Fault = Literal["", "error", "lost answer", "crash before", "crash after"]
 Place = tuple[str, int, int]
@@ -121,7 +122,7 @@ class Script:
         before, after = chance.uniform(1, 20), chance.uniform(0, 10)
         for fault, odds in (("pause", weather.pauses), ("delay", weather.delays), ("error", weather.errors),
                             ("lost", weather.lost), ("crash", weather.crashes)):  # fmt: skip
-            draw -= odds if fault == "delay" else odds * times
+            draw -= odds * (min(times, 2) if fault == "delay" else times)
             if draw < 0:
                 return self._event(fault, chance, kind, before, after)
         return Fate(before, after)
@@ -140,7 +141,9 @@ class Script:
 
 
 def _is_central(kind: str, path: str) -> bool:
-    """Whether a call changes or lists a timeline, or changes the lock."""
+    """Whether a call changes or lists a timeline, or is about the lock."""
+    if path == TABLE_LOCK:
+        return True
     if kind == "list_dir":
         return path in {".hoodie", ".hoodie/timeline"}
     aside = path.startswith((".hoodie/.temp", ".hoodie/.heartbeat"))

@@ -251,7 +251,7 @@ class Operation:
                 after = {key: row for key, row in after.items() if row[0] != self.partition}
                 if self.verb == "overwrite":
                     here = [key for key in keys if partition_of(key) == self.partition]
-                    after |= {key: (self.partition, self.number) for key in here}
+                    after |= dict.fromkeys(here, (self.partition, self.number))
         return after
 
     def sees(self, state: State) -> State:
@@ -302,7 +302,9 @@ class Plan:
         ]
         processes.append(_reader("reader", chance, numbers))
         if kind.services == "apart":
-            processes += [_keeper(f"keeper {number}", chance, numbers, kind) for number in range(1, chance.choice((2, 3)))]
+            processes += [
+                _keeper(f"keeper {number}", chance, numbers, kind) for number in range(1, chance.choice((2, 3)))
+            ]
         return cls(seed, kind, weather, tuple(p for p in processes if p.operations))
 
     def script(self) -> Script:

@@ -120,6 +120,8 @@ class World:
             process: Process = entry.process
             if process.paused_until_ms > self.now_ms:
                 self._push(process.paused_until_ms, entry)
+            elif process.verifies and not isinstance(entry, _Turn):
+                self._push(self.now_ms + 1, entry)  # it waits for the state of the lock
             elif isinstance(entry, _Turn):
                 self.current = process
                 return entry
@@ -169,6 +171,7 @@ class Process:
         world: the world.
         operation: the number of the operation that it is at.
         calls: how many calls it has made in that operation.
+        verifies: whether it's looking whether it still holds the lock.
         slot: what its threads share of the table's lock.
     """
 
@@ -184,6 +187,7 @@ class Process:
     dead: bool = False
     paused_until_ms: float = 0.0
     longest_pause_ms: float = 0.0
+    verifies: bool = False
     turn: _Turn | None = None
     slot: Any = None
 
@@ -212,9 +216,11 @@ class Process:
         else:
             self.calls += 1
             fate = world.script.of_call(self.name, self.operation, self.calls, kind, path)
+        if fate.pauses and self.verifies:
+            fate = replace(fate, pauses=False, after_ms=1.0, before_ms=1.0)
         if fate.pauses and kind in CHANGING and fate.before_ms > fate.after_ms:
-            # Between the last look at the lock and the change that it guards nobody stands still for longer than a lease:
-            # without fencing tokens in the store no lock can do anything about that.
+            # Between the last look at the lock and the change that it guards nobody stands still for longer than a
+            # lease: without fencing tokens in the store no lock can do anything about that.
             fate = replace(fate, before_ms=fate.after_ms, after_ms=fate.before_ms)
         return _Call(self, kind, path, do, data, fate).run()
 

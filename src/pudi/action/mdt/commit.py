@@ -5,7 +5,7 @@ Source: HoodieBackedTableMetadataWriter.commitInternal, SparkHoodieBackedTableMe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,7 @@ def commit_changes(
     maintained: Collection[str] = (),
     building: Collection[str] = (),
     listed: Timeline | None = None,
+    verify: Callable[[], None] = lambda: None,
 ) -> Instant:
     """Write a deltacommit; called under the table's lock, right before the table's own instant completes.
 
@@ -66,6 +67,7 @@ def commit_changes(
         maintained: the partitions that commits maintain.
         building: instants of index builds that are inflight: their file groups exist already.
         listed: the metadata table's timeline, listed under the lock; None lists it now.
+        verify: called before each file is written.
 
     Returns:
         The completed instant.
@@ -88,8 +90,13 @@ def commit_changes(
         listed = listed.with_instant(instant)
     else:
         instant = logs.instant
+
+    def append(one: tuple[int, _Part]) -> WriteStat:
+        verify()
+        return append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0])
+
     written = mdt.context.executor.map(
-        lambda one: append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0]),
+        append,
         list(enumerate(part for of_groups in parts.values() for part in of_groups)),
         while_quick=is_near(mdt.storage) and sum(map(len, changes.values())) <= _FEW,
     )

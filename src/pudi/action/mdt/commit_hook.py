@@ -28,7 +28,7 @@ from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import Action, RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import WRITE_ACTIONS, Instant, Timeline
 
 _ATTEMPTS = 3
 """Attempts at a commit while other processes make indexes."""
@@ -127,9 +127,19 @@ class _IndexWork:
         found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         instants = set(building.values())
-        commit_changes(open_metadata(meta), requested, changes, self.logs, maintained, instants, table.timeline)
+        commit_changes(
+            open_metadata(meta), requested, changes, self.logs, maintained, instants, table.timeline, self._verify
+        )
         for each in self.prepared_changes:
             each.finish(locked)
+
+    def _verify(self) -> None:
+        """Look at the lock before each file of a plan's run: another run may complete the same instant meanwhile.
+
+        A block of this run would then count as one of the other's.
+        """
+        if self.commit.instant.action not in WRITE_ACTIONS:
+            self.commit.meta.lock.verify()
 
     def _additions(self, locked: LockedCommit) -> dict[str, Changes | None]:
         """Return the records of the commit's files, by partition of the metadata table."""

@@ -1,0 +1,180 @@
+"""Processes that stand still until their lock runs out, or until they are taken for dead: what they may not do then.
+
+Each was found by the simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+import pudi
+from pudi.action import MetaClient
+from pudi.action.rollback_plan import plan_of_pending
+from pudi.config import ArchiveOptions, resolve
+from pudi.errors import ConflictError, NotFoundError
+from pudi.format import Action, encode_rollback_plan, history_file
+from pudi.storage import open_storage
+from pudi.testing import FaultStorage
+from pudi.timeline.archiving import HistoryWriter
+from support.trips import SCHEMA, table, trip
+
+pytestmark = pytest.mark.metadata_by_default
+
+EAGER = {"hoodie.clean.failed.writes.policy": "EAGER"}
+Reopened = tuple[pudi.Table, MetaClient, FaultStorage]
+
+
+@pytest.fixture
+def root(request: pytest.FixtureRequest) -> str:
+    return f"memory://lost-locks/{abs(hash(request.node.nodeid))}"
+
+
+def create(root: str, kind: str = "cow", **options: str) -> pudi.Table:
+    given = {key.replace("__", "."): value for key, value in options.items()}
+    found = pudi.create(
+        root, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind, options=given
+    )
+    found.upsert(table(trip(number, 1) for number in range(6)))
+    return found
+
+
+def writer(root: str, **fault: Any) -> Reopened:
+    storage = FaultStorage(open_storage(root), **fault)
+    meta = MetaClient.open(root, None, {}, MetaClient.open(root, None, {}).context, storage)
+    return pudi.Table.of(meta, {}), meta, storage
+
+
+def call_of(root: str, kind: str, ending: str) -> int:
+    """The number of the call of an upsert that creates a file of such a name."""
+    probe, _, storage = writer(root)
+    probe.upsert(table([trip(0, 2)]))
+    return next(n for n, (made, path) in enumerate(storage.log, 1) if made == kind and path.endswith(ending))
+
+
+@pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6"), ("mor", "9")])
+def test_a_file_that_is_written_after_its_rollback_is_found(root: str, kind: str, version: str) -> None:
+    create(root, kind, hoodie__write__table__version=version)
+    options = {"hoodie.write.table.version": version, **EAGER}
+    at = next(
+        number
+        for number, (made, path) in enumerate(_log_of_upsert(root), 1)
+        if made == "create" and not path.startswith(".hoodie")
+    )
+    slow, meta, _ = writer(
+        root,
+        fail_at=at,
+        mode="delay",
+        on_delay=lambda: pudi.Table(root, options=options).upsert(table([trip(1, 5)])),
+    )
+    with pytest.raises(ConflictError, match="for dead"):
+        slow.upsert(table([trip(0, 7)]))
+    assert not list(open_storage(root).list(".hoodie/.temp"))
+    opened = pudi.Table(root)
+    assert {row["ts"] for row in opened.scan(where="uuid = 'k0000'").to_arrow().to_pylist()} == {2}
+    assert opened.check().ok
+    assert meta.store.load().pending == ()
+
+
+def _log_of_upsert(root: str) -> tuple[tuple[str, str], ...]:
+    probe, _, storage = writer(root)
+    probe.upsert(table([trip(0, 2)]))
+    return storage.log
+
+
+def test_a_write_whose_rollback_has_begun_does_not_complete(root: str) -> None:
+    create(root)
+
+    def begin_rollback() -> None:
+        other = MetaClient.open(root, None, {})
+        target = next(iter(other.store.load().pending))
+        other.store.request(Action.ROLLBACK, encode_rollback_plan(plan_of_pending(other, target)))
+
+    at = call_of(root, "create", "parquet")
+    slow, _, _ = writer(root, fail_at=at, mode="delay", on_delay=begin_rollback)
+    with pytest.raises(ConflictError, match="for dead"):
+        slow.upsert(table([trip(0, 7)]))
+    opened = pudi.Table(root)
+    opened.upsert(table([trip(1, 9)]))  # completes the rollback
+    found = {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}
+    assert (found["k0000"], found["k0001"]) == (2, 9)
+    assert opened.check().ok
+
+
+def test_who_lost_the_lock_deletes_nothing(root: str) -> None:
+    create(root)
+    meta = MetaClient.open(root, None, {})
+    path = next(info.path for info in meta.storage.list() if info.path.endswith(".parquet"))
+    with meta.lock, patch.object(type(meta.lock), "verify", side_effect=ConflictError("lost")):
+        with pytest.raises(ConflictError, match="lost"):
+            meta.delete_locked([path])
+        with pytest.raises(ConflictError, match="lost"):
+            meta.store.discard(next(iter(meta.store.load().commits)))
+    assert meta.storage.head(path).size
+    meta.delete_locked([path])
+    with pytest.raises(NotFoundError):
+        meta.storage.head(path)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_who_lost_the_lock_leaves_the_archive_as_it_is(root: str, allowed: int) -> None:
+    looks: list[int] = []
+
+    def verify() -> None:
+        looks.append(1)
+        if len(looks) > allowed:
+            raise ConflictError("lost")
+
+    storage = open_storage(root)
+    options = ArchiveOptions.of(resolve({}))
+    HistoryWriter(storage, "history", options).add(history_file("20260101000000000", "20260102000000000", 0), b"1")
+    late = HistoryWriter(storage, "history", options, verify)
+    before = storage.read("history/_version_")
+    with pytest.raises(ConflictError, match="lost"):
+        late.add(history_file("20260103000000000", "20260104000000000", 0), b"2")
+    assert storage.read("history/_version_") == before
+
+
+def test_each_run_of_a_plan_looks_at_the_lock_before_it_writes_to_the_metadata_table(root: str) -> None:
+    opened = create(root, hoodie__clean__automatic="false")
+    for ts in range(2, 6):
+        opened.upsert(table(trip(number, ts) for number in range(6)))
+    options = {"hoodie.clean.commits.retained": "1"}
+
+    def lost_at(number: int) -> Callable[[Any], None]:
+        looks: list[int] = []
+
+        def verify(_: Any) -> None:
+            looks.append(1)
+            if len(looks) == number:
+                raise ConflictError("the table's lock was lost")
+
+        return verify
+
+    kind = type(MetaClient.open(root, None, {}).lock)
+    for number in range(1, 40):
+        with patch.object(kind, "verify", lost_at(number)):
+            try:
+                opened.clean(options=options)
+            except ConflictError:
+                assert pudi.Table(root).check().ok
+                continue
+        break
+    assert number > 4
+    assert pudi.Table(root).check().ok
+
+
+def test_an_error_under_a_lost_lock_is_a_conflict(root: str) -> None:
+    create(root)
+    lock = MetaClient.open(root, None, {}).lock
+    with pytest.raises(NotFoundError), lock:
+        raise NotFoundError("gone")
+    lost = patch.object(type(lock), "verify", side_effect=ConflictError("lost"))
+    with lost, pytest.raises(ConflictError, match="lost") as raised, lock:
+        raise NotFoundError("gone")
+    assert isinstance(raised.value.__cause__, NotFoundError)
+    with lock:  # it was given back
+        pass

@@ -1,0 +1,84 @@
+"""Many processes at one table by a seed: no schedule shows an anomaly, and every broken protocol does.
+
+`make simulate` searches more schedules, and all mutants; `python -m support.simulated --seed N` shrinks and tells one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.simulated.__main__ import hunt, search, tell
+from support.simulated.judge import anomalies, history_of
+from support.simulated.mutants import MUTANTS
+from support.simulated.run import play
+from support.simulated.work import KINDS, Plan
+
+pytestmark = pytest.mark.metadata_by_default
+
+CHUNK = 9
+QUICK = {
+    "no conflict check": 2,
+    "the conflict check is made before the lock is taken": 1,
+    "no lock is taken": 0,
+}
+"""Seeds that find a mutant at once."""
+
+
+@pytest.mark.parametrize("first", range(0, len(KINDS), CHUNK))
+def test_no_schedule_shows_an_anomaly(first: int) -> None:
+    failed = [found for seed in range(first, first + CHUNK) if (found := search(seed)).problem]
+    assert not failed, "\n\n".join(f"{each}" for each in failed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(len(KINDS), 600, 48))
+def test_no_schedule_of_many_shows_an_anomaly(first: int) -> None:
+    failed = [found for seed in range(first, first + 48) if (found := search(seed)).problem]
+    assert not failed, "\n\n".join(f"{each}" for each in failed)
+
+
+@pytest.mark.parametrize("seed", [3, 110])
+def test_a_seed_gives_one_schedule(seed: int) -> None:
+    first, again = play(Plan.of(seed)), play(Plan.of(seed))
+    assert first.notes == again.notes
+    assert first.disk.files == again.disk.files
+    assert first.notes != play(Plan.of(seed + len(KINDS))).notes
+
+
+def test_schedules_have_what_goes_wrong() -> None:
+    met = [fate for seed in range(72, 360, 29) for fate in play(Plan.of(seed)).script.met.values()]
+    assert {fate.fault for fate in met} == {"", "error", "lost answer", "crash before", "crash after"}
+    assert any(fate.pauses for fate in met)
+
+
+def test_histories_of_appends_are_judged_too() -> None:
+    told = [history_of(play(Plan.of(seed))) for seed in range(12)]
+    assert sum(len(steps) > 3 for steps in told if steps is not None) >= 1
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_breaks_what_is_there(mutant: object) -> None:
+    with mutant.applied():  # type: ignore[attr-defined]
+        pass
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_broken_protocol_is_found(name: str) -> None:
+    mutant = next(each for each in MUTANTS if each.name == name)
+    with mutant.applied():
+        assert search(QUICK[name]).problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(MUTANTS)))
+def test_every_broken_protocol_is_found(number: int) -> None:
+    found = hunt(number, 300)
+    assert found.seed is not None, found.name
+
+
+@pytest.mark.slow
+def test_a_failure_is_shrunk_and_told() -> None:
+    told = tell(2, MUTANTS[0].applied)
+    assert "ANOMALY" in told
+    assert len(told.splitlines()) < 60
+    assert anomalies(play(Plan.of(2))) == []
