@@ -91,7 +91,7 @@ def test_hudis_names(memory: Storage, package: str) -> None:
     "name",
     [
         f"{HUDI}ZookeeperBasedOtherLockProvider",
-        "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+        "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedOtherLockProvider",
         "org.apache.hudi.aws.transaction.lock.DynamoDBBasedOtherLockProvider",
         f"{HUDI}NoopLockProvider",
         "os.system",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pudi.concurrency.dynamodb_lock import DynamoDBLock, dynamodb_key, implicit_dynamodb_key
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
+from pudi.concurrency.hive_lock import HiveLock, hive_place
 from pudi.concurrency.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock, TableLock
@@ -92,11 +93,16 @@ def _implicit_dynamodb(site: LockSite) -> LockProvider:
     return DynamoDBLock(site.table, implicit_dynamodb_key(site.table), site.settings, site.context)
 
 
+def _hive(site: LockSite) -> LockProvider:
+    return HiveLock(site.table, hive_place(site.settings), site.settings, site.context)
+
+
 _SERVICES: dict[str, Callable[[LockSite], LockProvider]] = {
     "ZookeeperBasedLockProvider": _zookeeper,
     "ZookeeperBasedImplicitBasePathLockProvider": _implicit_zookeeper,
     "DynamoDBBasedLockProvider": _dynamodb,
     "DynamoDBBasedImplicitPartitionKeyLockProvider": _implicit_dynamodb,
+    "HiveMetastoreBasedLockProvider": _hive,
 }
 _MAKERS: dict[str, Maker] = {
     "FileSystemBasedLockProvider": lambda site: site.plain(FileSystemLock),

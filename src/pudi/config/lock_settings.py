@@ -127,6 +127,18 @@ class LockSettings(OptionsView):
     aws_secret_key = _option("hoodie.aws.secret.key", "Secret key for DynamoDB.")
     aws_session_token = _option("hoodie.aws.session.token", "Session token for DynamoDB.")
 
+    hive_database = _option("hoodie.write.lock.hivemetastore.database", "Database of the table that is locked in Hive.")
+    hive_table = _option("hoodie.write.lock.hivemetastore.table", "Name of the table that is locked in Hive.")
+    hive_uris = _option(
+        "hoodie.write.lock.hivemetastore.uris", "Hive's metastores: `thrift://host:port`, separated by commas."
+    )
+    heartbeat_ms = _option(
+        "hoodie.write.lock.heartbeat_interval_ms",
+        "Milliseconds between two heartbeats of a lock in Hive Metastore; the first comes after half of them.",
+        default=60_000,
+        minimum=1,
+    )
+
     @property
     def lock_folder(self) -> str | None:
         """Folder of the lock file; None for the table's own."""

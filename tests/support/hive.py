@@ -1,0 +1,49 @@
+"""A real Hive Metastore on Derby: its classes lie among PySpark's jars."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.zookeeper import JARS, free_port, wait_for
+
+SOURCE = Path(__file__).with_name("HiveServer.java")
+OPENS = ["java.base/java.lang", "java.base/java.net", "java.base/java.util", "java.base/java.nio"]
+
+LOCK_SECONDS = 2
+"""After so long without a heartbeat a lock is gone."""
+
+
+@contextmanager
+def serve_hive(folder: Path) -> Iterator[str]:
+    """Run a metastore until the block ends; its URI."""
+    port = free_port()
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'db'};create=true",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        "datanucleus.schema.autoCreateAll": "true",
+        "datanucleus.connectionPoolingType": "HikariCP",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": str(folder / "warehouse"),
+        "hive.async.log.enabled": "false",
+        "hive.txn.timeout": f"{LOCK_SECONDS}s",
+    }
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (folder / "hive-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    (folder / "hive-log4j2.properties").write_text(
+        "appenders=out\nappender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n"
+        "appender.out.layout.pattern=%p %c: %m%n%throwable\nrootLogger.level=ERROR\n"
+        "rootLogger.appenderRefs=out\nrootLogger.appenderRef.out.ref=out\n"
+    )
+    log = folder / "log"
+    java = ["java", "-XX:TieredStopAtLevel=1", "-Xmx384m", f"-Dderby.system.home={folder}"]
+    java += [f"--add-opens={each}=ALL-UNNAMED" for each in OPENS]
+    java += ["-cp", f"{folder}:{JARS}/*", str(SOURCE), "-p", str(port)]
+    with log.open("wb") as out, subprocess.Popen(java, stdout=out, stderr=out, cwd=folder) as process:
+        try:
+            wait_for(port, process, log, 120)
+            yield f"thrift://127.0.0.1:{port}"
+        finally:
+            process.kill()
