@@ -102,7 +102,7 @@ def test_a_timeline_without_its_table(tmp_path: Path) -> None:
         ({"table_type": "row"}, pudi.InvalidArgumentError, "row"),
         ({"options": {"hoodie.write.table.version": "7"}}, pudi.NotSupportedError, "version"),
         ({"options": {"hoodie.write.table.version": "10"}}, pudi.NotSupportedError, "version"),
-        ({"options": {"hoodie.table.base.file.format": "ORC"}}, pudi.NotSupportedError, "ORC"),
+        ({"options": {"hoodie.table.base.file.format": "LANCE"}}, pudi.NotSupportedError, "LANCE"),
         ({"options": {"hoodie.tabel.name": "x"}}, pudi.InvalidArgumentError, r"hoodie\.table\.name"),
         (
             {"options": {"hoodie.datasource.write.keygenerator.class": "com.acme.Keys"}},
@@ -263,7 +263,6 @@ def test_a_base_file_that_goes_while_it_is_read(made: PudiTable) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.table.version", "7"),
         ("hoodie.table.version", "10"),
         ("hoodie.table.base.file.format", "LANCE"),
         ("hoodie.bootstrap.base.path", "/elsewhere"),
@@ -312,14 +311,28 @@ def test_a_table_with_an_index_of_a_later_hudi_is_read_and_not_written(golden_fo
     assert not any((path / ".hoodie" / "metadata").rglob("*.hfile"))
 
 
-def test_tables_of_hudis_that_are_not_supported_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
-    for name in ("cow_v9_nometa", "cow_v9_orc"):
-        path = tmp_path / name
-        shutil.copytree(Golden(name).unpack(golden_folder), path)
-        before = tree(path)
-        with pytest.raises(pudi.PudiError):
-            pudi.Table(str(path)).upsert(table([trip(1, 10)]), options={"hoodie.metadata.enable": "false"})
-        assert tree(path) == before, name
+def test_tables_of_old_hudis_are_not_written(golden_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    shutil.copytree(Golden("v5_cow_basic").unpack(golden_folder), path)
+    before = tree(path)
+    with pytest.raises(pudi.NotSupportedError, match="pudi upgrade"):
+        pudi.Table(str(path)).upsert(table([trip(1, 10)]), options={"hoodie.metadata.enable": "false"})
+    assert tree(path) == before
+
+
+@pytest.mark.parametrize("name", ["cow_v9_nometa", "cow_v9_orc"])
+def test_tables_of_hudis_without_meta_fields_and_of_orc_are_written(
+    golden_folder: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(Golden(name).unpack(golden_folder), tmp_path / name)
+    opened = pudi.Table(tmp_path / name)
+    rows = opened.scan(meta_fields=False).to_arrow()
+    newer = rows.slice(0, 3).set_column(rows.schema.get_field_index("rider"), "rider", [["new"] * 3])
+    opened.upsert(newer)
+    assert opened.delete(rows.slice(3, 1)) is not None
+    expected = pa.concat_tables([newer, rows.slice(4)])
+    assert_same(from_arrow(opened.scan(meta_fields=False).to_arrow()), from_arrow(expected))
+    assert not opened.check().differences
 
 
 def test_a_pending_write_is_never_read(made: PudiTable) -> None:

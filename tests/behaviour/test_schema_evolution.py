@@ -320,12 +320,3 @@ def test_local_timestamps_and_ids_do_not_go_together_in_hudi(tmp_path: Path) -> 
     table = pudi.create(str(tmp_path / "t"), schema, record_key="id")
     with pytest.raises(pudi.NotSupportedError, match="'at'"):
         table.add_column("x", pa.int32())
-
-
-def test_orc_tables_are_not_written(golden_folder: Path) -> None:
-    from support.golden import Golden
-
-    table = pudi.Table(str(Golden("cow_v9_orc").unpack(golden_folder)))
-    data = table.scan(meta_fields=False).to_arrow()
-    with pytest.raises(pudi.NotSupportedError, match="ORC"):
-        table.upsert(data, options={"hoodie.metadata.enable": "false"})

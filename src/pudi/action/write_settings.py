@@ -12,7 +12,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.concurrency import closed_groups
 from pudi.config import WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.filegroup import FileOptions, HFileOptions, ParquetOptions
+from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions
 from pudi.format import BloomOptions
 from pudi.format.change_data import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
@@ -95,6 +95,10 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
         dictionary=options.dictionary_enabled,
         bloom=keys if options.bloom_enabled or maintains_bloom_filters(meta) else None,
     )
+    if meta.config.base_file_format == "ORC":
+        return FileOptions(
+            parquet, orc=OrcOptions(ORC_CODECS[options.orc_codec], options.orc_stripe_size, parquet.bloom)
+        )
     if meta.config.base_file_format != "HFILE":
         return FileOptions(parquet, populated=meta.config.populate_meta_fields)
     if KEY_FIELD in columns and meta.config.record_key_fields != (KEY_FIELD,):

@@ -127,8 +127,8 @@ _WRITE_LIMITS = (
     ),
     _Limit(
         TableConfig.base_file_format,
-        lambda config: config.base_file_format in {"PARQUET", "HFILE"},
-        f"pudi writes PARQUET and HFILE; {_WITH_HUDI}",
+        lambda config: config.base_file_format in {"PARQUET", "ORC", "HFILE"},
+        f"pudi writes PARQUET, ORC and HFILE; {_WITH_HUDI}",
     ),
     _Limit(
         TableConfig.populate_meta_fields,

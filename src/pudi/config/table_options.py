@@ -134,11 +134,11 @@ class TableOptions(OptionsView):
     )
     base_file_format = _option(
         "hoodie.table.base.file.format",
-        "Format of base files. HFILE sorts records by key, as the metadata table does. HFiles have no column "
-        "statistics, and Hudi 1.2 can't read tables of them from Spark.",
+        "Format of base files. HFILE sorts records by key, as the metadata table does. HFiles and ORC files have no "
+        "column statistics, and Hudi 1.2 can't read tables of them from Spark.",
         default="PARQUET",
-        choices=("PARQUET", "HFILE"),
-        unsupported=("ORC", "LANCE"),
+        choices=("PARQUET", "ORC", "HFILE"),
+        unsupported=("LANCE",),
         aliases=("hoodie.table.ro.file.format",),
         job_keys=("hoodie.base.file.format",),
     )

@@ -248,6 +248,16 @@ class WriteOptions(IndexOptions):
     hfile_block_size = _option(
         "hoodie.hfile.block.size", "Block size of HFile base files in bytes.", default=_MIB, minimum=1
     )
+    orc_codec = _option(
+        "hoodie.orc.compression.codec",
+        "Codec of ORC base files.",
+        default="ZLIB",
+        choices=("ZLIB", "SNAPPY", "ZSTD", "NONE"),
+        unsupported=("LZ4", "LZO"),
+    )
+    orc_stripe_size = _option(
+        "hoodie.orc.stripe.size", "Size in bytes of a stripe of ORC base files.", default=64 * _MIB, minimum=1
+    )
     bloom_filter = _option(
         "hoodie.parquet.bloom.filter.enabled",
         "Whether base files contain a bloom filter of their keys. Hudi's default is true. pudi's is true only with "

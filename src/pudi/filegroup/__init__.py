@@ -18,7 +18,7 @@ from pudi.filegroup.log_scan import (
     visible_blocks,
 )
 from pudi.filegroup.markers import Markers
-from pudi.filegroup.orcfile import OrcFileReader
+from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
 from pudi.filegroup.portions import in_portions
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
@@ -28,6 +28,7 @@ from pudi.filegroup.virtual import VirtualKeyReader, virtual_keys
 
 __all__ = [
     "HFILE_EXTENSION",
+    "ORC_CODECS",
     "AnyBaseFile",
     "BaseFile",
     "BaseFileReader",
@@ -44,6 +45,7 @@ __all__ = [
     "LogScope",
     "Markers",
     "OrcFileReader",
+    "OrcOptions",
     "ParquetOptions",
     "Replacements",
     "SliceFiles",

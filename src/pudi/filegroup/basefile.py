@@ -106,7 +106,7 @@ class BaseFileWriter:
         if second is None:
             return self._put(path, first)
         with temporary_file(folder) as file:
-            footer = _Footer(self.options.bloom)
+            footer = RecordFooter(self.options.bloom)
             with temporary_errors(folder), parquet_writer(pa.PythonFile(file, "w"), first, self.options) as writer:
                 for rows in chain([first, second], coming):
                     if rows.num_rows:
@@ -125,7 +125,7 @@ class BaseFileWriter:
         return self._encode(self._stored(rows))
 
     def _encode(self, rows: pa.Table) -> pa.Buffer:
-        footer = _Footer(self.options.bloom)
+        footer = RecordFooter(self.options.bloom)
 
         def metadata(span: tuple[str, str] | None) -> dict[bytes, bytes]:
             footer.add(rows, span)
@@ -134,8 +134,12 @@ class BaseFileWriter:
         return encode_base_file(rows, self.options, metadata)
 
 
-class _Footer:
-    """Reads record statistics from a base file's footer."""
+class RecordFooter:
+    """Gathers what a base file's footer says of its records.
+
+    Args:
+        bloom: the bloom filter of record keys that it gets; None for none.
+    """
 
     def __init__(self, bloom: BloomOptions | None) -> None:
         self._bloom = None if bloom is None else BloomBuilder(bloom)

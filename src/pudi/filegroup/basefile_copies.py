@@ -211,7 +211,7 @@ class MovableFile:
         return self._contents[chunk.start, chunk.length]
 
     def _key_range(self, parts: Sequence[GroupPart]) -> tuple[str, str] | None:
-        """Return minimum and maximum key of the new file; None if a key has characters above U+FFFF, see `_Footer`."""
+        """Return the new file's least and greatest key; None if a key is above U+FFFF, see `RecordFooter`."""
         whole = self.reader.key_range()
         if whole is None:
             return None

@@ -10,7 +10,7 @@ from pudi.context import Storage
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
-from pudi.filegroup.orcfile import ORC_EXTENSION, OrcFileReader
+from pudi.filegroup.orcfile import ORC_EXTENSION, OrcBaseWriter, OrcFileReader, OrcOptions
 from pudi.filegroup.slices import BaseFile
 from pudi.filegroup.virtual import StoredFile, VirtualKeyReader
 from pudi.format import BaseFileName
@@ -19,7 +19,7 @@ from pudi.schema import without_meta_fields_text
 AnyBaseFile: TypeAlias = "StoredFile | VirtualKeyReader"
 """An opened base file of any format."""
 
-AnyBaseWriter: TypeAlias = "BaseFileWriter | HFileBaseWriter"
+AnyBaseWriter: TypeAlias = "BaseFileWriter | OrcBaseWriter | HFileBaseWriter"
 """What writes base files of any format."""
 
 
@@ -53,13 +53,20 @@ class FileOptions:
 
     Attributes:
         parquet: settings of Parquet files, and of Parquet blocks in log files.
-        hfile: options of HFiles, in tables with HFile base files; None with Parquet.
+        hfile: options of HFiles, in tables with HFile base files; None with others.
+        orc: options of ORC files, likewise.
         populated: whether records have meta fields; otherwise writers take rows with them and leave them out.
     """
 
     parquet: ParquetOptions = field(default_factory=ParquetOptions)
     hfile: HFileOptions | None = None
     populated: bool = True
+    orc: OrcOptions | None = None
+
+    @property
+    def is_parquet(self) -> bool:
+        """Return whether base files are Parquet files, of which column chunks can be copied."""
+        return self.hfile is None and self.orc is None
 
     @property
     def sorted(self) -> bool:
@@ -68,13 +75,16 @@ class FileOptions:
 
     @property
     def without_bloom(self) -> FileOptions:
-        """The same without a bloom filter in Parquet files."""
-        return replace(self, parquet=replace(self.parquet, bloom=None))
+        """The same without a bloom filter in Parquet and ORC files."""
+        orc = None if self.orc is None else replace(self.orc, bloom=None)
+        return replace(self, parquet=replace(self.parquet, bloom=None), orc=orc)
 
     def name(self, file_id: str, token: str, instant: str) -> BaseFileName:
         """The name of a new base file."""
         if self.hfile is not None:
             return BaseFileName(file_id, token, instant, HFILE_EXTENSION)
+        if self.orc is not None:
+            return BaseFileName(file_id, token, instant, ORC_EXTENSION)
         return BaseFileName(file_id, token, instant)
 
     def writer(self, storage: Storage, avro_schema: str) -> AnyBaseWriter:
@@ -86,6 +96,8 @@ class FileOptions:
         """
         if self.hfile is not None:
             return HFileBaseWriter(storage, avro_schema, self.hfile)
+        if self.orc is not None:
+            return OrcBaseWriter(storage, avro_schema, self.orc)
         if not self.populated:  # nor have footers key ranges and bloom filters (HoodieAvroParquetWriter)
             schema = without_meta_fields_text(avro_schema)
             return BaseFileWriter(storage, schema, replace(self.parquet, bloom=None), populated=False)

@@ -85,7 +85,11 @@ def read_bloom_filter(metadata: pq.FileMetaData, *, path: str | None = None) -> 
         CorruptError: it can't be decoded.
         NotSupportedError: a type or a hash function that pudi doesn't know.
     """
-    found = _key_values(metadata)
+    return bloom_filter_in(_key_values(metadata), path=path)
+
+
+def bloom_filter_in(found: Mapping[bytes, bytes], *, path: str | None = None) -> BloomFilter | None:
+    """Return the bloom filter among the key-value metadata of a file of any format; raises as `read_bloom_filter`."""
     text = found.get(BLOOM_FILTER, found.get(OLD_BLOOM_FILTER))
     if text is None:
         return None

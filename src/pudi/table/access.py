@@ -20,7 +20,7 @@ _HUDI = (
 )
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
-_NO_HFILES = "from Spark it can't read HFile base files (tried with 1.2); its Java readers can"
+_BY_SPARK = "from Spark it can't read {} base files (tried with 1.2); its Java readers can"
 _UPGRADES = f"it upgrades the table to its own version when it writes, unless {WriteOptions.auto_upgrade} is false"
 _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
 
@@ -40,8 +40,8 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
         known = config.version in read
         upgrades = known and config.version in written and config.version < _NEWEST[who]
         reason = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
-        if config.base_file_format == "HFILE":
-            known, reason = False, _NO_HFILES
+        if config.base_file_format != "PARQUET":
+            known, reason = False, _BY_SPARK.format(config.base_file_format)
         yield Access(who, known, known and config.version in written, reason)
     yield _hudi_rs(config)
 

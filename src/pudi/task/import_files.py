@@ -240,7 +240,7 @@ class ImportJob:
             SchemaError: a value doesn't fit the table.
         """
         unique = str(uuid.uuid5(uuid.UUID(self.unique), str(attempt)))
-        if self.unit.copies and self.spec.files.populated:
+        if self.unit.copies and self.spec.files.populated and self.spec.files.is_parquet:
             try:
                 return self._copy(storage, unique, attempt)
             except NotMovableError:

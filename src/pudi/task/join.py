@@ -42,7 +42,7 @@ class JoinedFiles:
             NotMovableError: the records must be read and written: log files to merge, other columns or settings, or
                 row groups that are too small.
         """
-        if spec.history is not None or spec.files.hfile is not None or any(s.logs or s.base is None for s in slices):
+        if spec.history is not None or not spec.files.is_parquet or any(s.logs or s.base is None for s in slices):
             raise NotMovableError("log files, HFiles, or columns stored under other names")
         readers = [open_base_file(storage, each.base) for each in slices if each.base is not None]
         files = tuple(_movable(reader, spec) for reader in readers)

@@ -216,7 +216,7 @@ class SliceWriter:
         """
         reader = open_base_file(self.storage, base)
         plain = self.spec.meets_by_key and not self.spec.rule.mixes and self.spec.history is None
-        if plain and self.spec.files.hfile is None and isinstance(reader, BaseFileReader | VirtualKeyReader):
+        if plain and self.spec.files.is_parquet and isinstance(reader, BaseFileReader | VirtualKeyReader):
             try:
                 return self._copy_on_write(rows, base, reader)
             except NotMovableError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, OrcFileReader, open_base_file
 from pudi.format import BaseFileName
 from pudi.storage import open_storage
@@ -37,13 +38,12 @@ def test_columns_and_stripes(tmp_path: Path) -> None:
     assert reader.read().to_pylist() == rows.to_pylist()
 
 
-def test_timestamps_and_damage_are_refused(tmp_path: Path) -> None:
+def test_damage_is_told(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     base = _base(tmp_path, pa.table({"id": ["a"], "at": pa.array([1], pa.timestamp("us"))}))
-    reader = open_base_file(storage, base)
-    assert reader.read(["id"]).num_rows == 1
-    with pytest.raises(NotSupportedError, match="'at'"):
-        reader.read()
+    assert open_base_file(storage, base).read(["at"])["at"].to_pylist() == [
+        datetime(1970, 1, 1, 0, 0, 0, 1, timezone.utc)
+    ]
     file = tmp_path / base.path
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(CorruptError, match="can't be read"):

@@ -77,10 +77,9 @@ class Clustering(PlannedService):
         meta.reload()
         check_writable(meta.config, meta.storage.root, target.options)
         check_consistent(meta.config, target.options, meta.storage.root)
-        if meta.config.base_file_format != "PARQUET":
+        if meta.config.base_file_format == "HFILE":
             raise NotSupportedError(
-                f"clustering of {meta.config.base_file_format} base files: records of an HFile are always in the order "
-                "of their keys",
+                "clustering of HFILE base files: records of an HFile are always in the order of their keys",
                 table=meta.storage.root,
             )
 

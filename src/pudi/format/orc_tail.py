@@ -1,0 +1,334 @@
+"""The end of ORC files: what writers note there, and time zones of stripes, which pyarrow neither reads nor writes.
+
+A file ends with metadata, footer and postscript, protobuf messages; all but the postscript are compressed in chunks.
+Only the few fields that pudi needs are decoded, the others are kept as they are.
+Source: https://orc.apache.org/specification/ORCv1 and orc_proto.proto; HoodieAvroOrcWriter for the notes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.errors import CorruptError, NotSupportedError
+
+MOST_TAIL = 256 << 20
+"""Bytes that a footer has at most; Hudi's hold a bloom filter of some hundred kilobytes."""
+_MAGIC = b"ORC"
+_MOST_POSTSCRIPT = 255
+_NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MOST_VARINT = 10
+_CHUNK_HEADER = 3
+# fields of the messages
+_FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE, _METADATA_LENGTH = 1, 2, 3, 5
+_STRIPES, _NOTES = 3, 5
+_STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS = 1, 2, 3, 4, 5
+_ZONE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OrcStripe:
+    """Where a stripe is.
+
+    Attributes:
+        start: its first byte.
+        body: bytes of its indexes and data.
+        footer: bytes of its footer, which follows.
+        rows: its number of rows.
+    """
+
+    start: int
+    body: int
+    footer: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrcTail:
+    """The end of a file.
+
+    Attributes:
+        size: bytes of the file.
+        footer_start: first byte of the footer.
+        footer: the footer, decompressed.
+        postscript: the postscript.
+        kind: number of the compression.
+        block_size: bytes of a decompressed chunk at most.
+        stripes: the stripes.
+        notes: what the writer noted (user metadata), by name.
+    """
+
+    size: int
+    footer_start: int
+    footer: bytes
+    postscript: bytes
+    kind: int
+    block_size: int
+    stripes: tuple[OrcStripe, ...]
+    notes: Mapping[str, bytes]
+
+
+def tail_bytes(last: bytes) -> int:
+    """The bytes of footer, postscript and its length, by the file's last bytes (at least 256, or all).
+
+    Raises:
+        CorruptError: they aren't the end of an ORC file.
+    """
+    postscript = _postscript(last)
+    length = _number(dict(_fields(postscript)), _FOOTER_LENGTH)
+    if length > MOST_TAIL:
+        raise CorruptError(f"an ORC footer of {length} bytes")
+    return length + len(postscript) + 1
+
+
+def decode_tail(content: bytes, size: int) -> OrcTail:
+    """Decode the end of a file.
+
+    Args:
+        content: the file's last bytes, as many as `tail_bytes` says or more.
+        size: bytes of the file.
+
+    Raises:
+        CorruptError: it's damaged.
+    """
+    postscript = _postscript(content)
+    said = dict(_fields(postscript))
+    length, kind = _number(said, _FOOTER_LENGTH), _number(said, _COMPRESSION)
+    block_size = _number(said, _BLOCK_SIZE) or (256 << 10)
+    end = len(content) - len(postscript) - 1
+    if length > end:
+        raise CorruptError("an ORC footer that is longer than the file")
+    footer = _decompressed(content[end - length : end], kind, block_size)
+    stripes, notes = [_stripe(value, size) for value in _messages(footer, _STRIPES)], {}
+    for value in _messages(footer, _NOTES):
+        note = dict(_fields(value))
+        name, text = note.get(1, b""), note.get(2, b"")
+        if not isinstance(name, bytes) or not isinstance(text, bytes):
+            raise CorruptError("an ORC footer with a note that is none")
+        notes[name.decode("utf-8", "replace")] = text
+    start = size - (len(content) - end) - length
+    return OrcTail(size, start, footer, postscript, kind, block_size, tuple(stripes), notes)
+
+
+def zone_of_stripe(content: bytes, tail: OrcTail) -> str:
+    """The time zone of a stripe's writer; empty where it says none.
+
+    Args:
+        content: the stripe's footer as it is stored.
+        tail: the end of the file.
+
+    Raises:
+        CorruptError: it's damaged.
+    """
+    found = dict(_fields(_decompressed(content, tail.kind, tail.block_size))).get(_ZONE, b"")
+    if not isinstance(found, bytes):
+        raise CorruptError("an ORC stripe whose time zone is none")
+    return found.decode("utf-8", "replace")
+
+
+def with_notes(content: pa.Buffer, notes: Mapping[str, bytes]) -> list[pa.Buffer | bytes]:
+    """A file with further notes in its footer, in pieces to be written one after the other.
+
+    Args:
+        content: the whole file.
+        notes: what to note, by name.
+    """
+    last = bytes(content[max(0, content.size - _MOST_POSTSCRIPT - 1) :])
+    tail = decode_tail(bytes(content[content.size - tail_bytes(last) :]), content.size)
+    added = b"".join(_message(_NOTES, _message(1, name.encode()) + _message(2, value)) for name, value in notes.items())
+    return [content.slice(0, tail.footer_start), *_ending(tail, tail.footer + added)]
+
+
+def in_zone_gmt(content: bytes, tail: OrcTail) -> bytes:
+    """A whole file whose stripes say that their writer's time zone is GMT, with values as they are stored.
+
+    Readers then take timestamps for seconds since 2015 in GMT that are ones since 2015 in another zone.
+
+    Raises:
+        CorruptError: a stripe is damaged.
+    """
+    pieces = [content[: tail.stripes[0].start if tail.stripes else len(_MAGIC)]]
+    at, messages = len(pieces[0]), _messages(tail.footer, _STRIPES)
+    moved = []
+    for stripe, message in zip(tail.stripes, messages, strict=True):
+        end = stripe.start + stripe.body
+        decoded = _decompressed(content[end : end + stripe.footer], tail.kind, tail.block_size)
+        footer = _chunks(_without(decoded, _ZONE) + _message(_ZONE, b"GMT"), tail)
+        pieces += [content[stripe.start : end], footer]
+        moved.append(_message(_STRIPES, _moved(message, at, len(footer))))
+        at += stripe.body + len(footer)
+    # the metadata section, which has statistics of stripes, stays out
+    return b"".join([*pieces, *_ending(tail, b"".join(moved) + _without(tail.footer, _STRIPES), metadata=False)])
+
+
+def _moved(stripe: bytes, start: int, footer: int) -> bytes:
+    kept = _without(_without(stripe, _STRIPE_OFFSET), _STRIPE_FOOTER)
+    return _integer(_STRIPE_OFFSET, start) + kept + _integer(_STRIPE_FOOTER, footer)
+
+
+def _ending(tail: OrcTail, footer: bytes, *, metadata: bool = True) -> list[bytes]:
+    """Footer, postscript and its length for a changed footer."""
+    stored = _chunks(footer, tail)
+    kept, said = _without(tail.postscript, _FOOTER_LENGTH), _integer(_FOOTER_LENGTH, len(stored))
+    if not metadata:
+        kept, said = _without(kept, _METADATA_LENGTH), said + _integer(_METADATA_LENGTH, 0)
+    postscript = said + kept  # whose last bytes are the file's magic
+    return [stored, postscript, bytes([len(postscript)])]
+
+
+def _stripe(message: bytes, size: int) -> OrcStripe:
+    said = dict(_fields(message))
+    start, index, data, footer, rows = (
+        _number(said, field) for field in (_STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS)
+    )
+    if start + index + data + footer > size:
+        raise CorruptError("an ORC stripe that lies beyond the file's end")
+    return OrcStripe(start, index + data, footer, rows)
+
+
+def _postscript(content: bytes) -> bytes:
+    length = content[-1] if content else 0
+    found = content[-1 - length : -1]
+    if not length or len(found) != length or not found.endswith(_MAGIC):
+        raise CorruptError("no ORC file: the magic bytes at its end are missing")
+    return found
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field of a protobuf message."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        field, wire = tag >> 3, tag & 7
+        value: int | bytes
+        if wire == _VARINT:
+            value, at = _varint(message, at)
+        else:
+            length = {_FIXED64: 8, _FIXED32: 4}.get(wire, -1)
+            if wire == _BYTES:
+                length, at = _varint(message, at)
+            if length < 0 or at + length > len(message):
+                raise CorruptError("an ORC footer that is cut off, or is none")
+            value, at = message[at : at + length], at + length
+        yield field, value
+
+
+def _messages(message: bytes, field: int) -> list[bytes]:
+    """Return the messages that a field holds."""
+    found = [value for number, value in _fields(message) if number == field]
+    if not all(isinstance(value, bytes) for value in found):
+        raise CorruptError("an ORC footer with a number for a message")
+    return [bytes(value) for value in found]
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(_MOST_VARINT):
+        if at >= len(message):
+            break
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return value, at
+    raise CorruptError("an ORC footer that is cut off, or is none")
+
+
+def _number(said: Mapping[int, int | bytes], field: int) -> int:
+    value = said.get(field, 0)
+    if not isinstance(value, int):
+        raise CorruptError("an ORC footer with a text for a number")
+    return value
+
+
+def _without(message: bytes, field: int) -> bytes:
+    """The message without a field, all others as they are."""
+    kept, at = [], 0
+    while at < len(message):
+        start = at
+        tag, at = _varint(message, at)
+        wire = tag & 7
+        if wire == _VARINT:
+            _, at = _varint(message, at)
+        elif wire == _BYTES:
+            length, at = _varint(message, at)
+            at += length
+        else:
+            at += {_FIXED64: 8, _FIXED32: 4}.get(wire, len(message))
+        if tag >> 3 != field:
+            kept.append(message[start:at])
+    return b"".join(kept)
+
+
+def _integer(field: int, value: int) -> bytes:
+    return _encoded(field << 3 | _VARINT) + _encoded(value)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _encoded(field << 3 | _BYTES) + _encoded(len(content)) + content
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _chunks(content: bytes, tail: OrcTail) -> bytes:
+    """Content as a compressed file stores it: in chunks, of which the header says that they aren't compressed."""
+    if tail.kind == _NONE:
+        return content
+    most = min(tail.block_size, (1 << 23) - 1)
+    parts = [content[start : start + most] for start in range(0, len(content), most)]
+    return b"".join((len(part) << 1 | 1).to_bytes(_CHUNK_HEADER, "little") + part for part in parts)
+
+
+def _decompressed(content: bytes, kind: int, block_size: int) -> bytes:
+    if kind == _NONE:
+        return content
+    parts, at, held = [], 0, 0
+    while at < len(content):
+        header = int.from_bytes(content[at : at + _CHUNK_HEADER], "little")
+        at += _CHUNK_HEADER
+        part = content[at : at + (header >> 1)]
+        if len(part) != header >> 1:
+            raise CorruptError("an ORC footer that is cut off, or is none")
+        at += len(part)
+        parts.append(part if header & 1 else _chunk(part, kind, block_size))
+        held += len(parts[-1])
+        if held > MOST_TAIL:
+            raise CorruptError("an ORC footer of more bytes than any writer makes")
+    return b"".join(parts)
+
+
+def _chunk(part: bytes, kind: int, block_size: int) -> bytes:
+    try:
+        if kind == _ZLIB:
+            made = zlib.decompressobj(-zlib.MAX_WBITS)
+            found = made.decompress(part, min(block_size, MOST_TAIL) + 1)
+        elif kind in {_SNAPPY, _ZSTD}:
+            found = _by_arrow(part, kind, min(block_size, MOST_TAIL))
+        else:
+            raise NotSupportedError(f"the footer of an ORC file of compression {kind} (LZO is 3, LZ4 is 4)")
+    except (zlib.error, pa.ArrowException, OSError) as error:
+        raise CorruptError(f"an ORC footer that can't be decompressed: {error}") from error
+    if len(found) > block_size:
+        raise CorruptError("an ORC footer with a chunk that is larger than its file says")
+    return found
+
+
+def _by_arrow(part: bytes, kind: int, most: int) -> bytes:
+    if kind == _SNAPPY:  # says first how long it is
+        size, _ = _varint(part, 0)
+        if size > most:
+            raise CorruptError("an ORC footer with a chunk that is larger than its file says")
+        return bytes(pa.decompress(part, size, "snappy", asbytes=True))
+    with pa.CompressedInputStream(pa.BufferReader(part), "zstd") as stream:
+        return bytes(stream.read(most + 1))
