@@ -79,3 +79,15 @@ def test_the_reference_has_every_public_name() -> None:
         names += [f"{module.__name__}.{name}" for name in module.__all__]
     errors = [name for name in names if name.endswith("Error")]
     assert [n for n in names if n not in errors and not re.search(rf"^::: {n}$", pages, re.MULTILINE)] == []
+
+
+def test_the_specification_names_modules_and_tests_that_exist() -> None:
+    root = SOURCE.parents[1]
+    text = (DOCS / "specification.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) > 80
+    for feature, modules, tests, _ in rows:
+        for column, folder in ((modules, "src/pudi"), (tests, "tests")):
+            named = re.findall(r"`([^`]+)`", column)
+            assert named or column.strip() == "-", feature
+            assert [name for name in named if not (root / folder / name).is_file()] == [], feature

@@ -29,6 +29,7 @@ ORC = {
     "hoodie.table.base.file.format": "ORC",
     "hoodie.base.file.format": "ORC",
     "hoodie.datasource.write.row.writer.enable": "false",
+    "hoodie.table.timeline.timezone": "UTC",  # Hudi waits for hours where its zone goes back
 }
 LAYOUT = Layout("simple", "flat", "event")
 SECONDS = [-1, 0, 1, 1_420_070_400, 1_446_354_000, 1_446_357_600, 1_457_852_399, 1_457_852_401, 1_700_000_000]

@@ -73,6 +73,8 @@ def _time_travel(made: Made, table: Any) -> None:
 
 def _changes(made: Made, table: Any) -> None:
     instants = list(made.then)
+    if not table.config.populate_meta_fields:  # refused, damaged or not
+        return
     _same(_rows(table.changes(columns=["k", "v"])), made.now)
     middle = instants[len(instants) // 2]
     late = {key: value for key, value in made.now.items() if made.touched[key] > middle}

@@ -162,6 +162,8 @@ SCRIPTS: Mapping[str, tuple[Callable[[_Script], None], str, int, dict[str, str]]
     "mor9 parquet": (_everything, "mor", 9, {"hoodie.logfile.data.block.format": "parquet"}),
     "mor9 hfile": (_everything, "mor", 9, {"hoodie.logfile.data.block.format": "hfile"}),
     "cow9 hfile": (_everything, "cow", 9, {"hoodie.table.base.file.format": "HFILE"}),
+    "cow9 orc": (_everything, "cow", 9, {"hoodie.table.base.file.format": "ORC"}),
+    "mor9 virtual": (_everything, "mor", 9, {"hoodie.populate.meta.fields": "false"}),
     "mor9 indexed": (_indexed, "mor", 9, {}),
     "cow9 archived": (_archived, "cow", 9, _NO_METADATA),
     "mor6 archived": (_archived, "mor", 6, _NO_METADATA),
