@@ -1,8 +1,8 @@
 """Tables whose base files are ORC files: Hudi's files are read, and Hudi's reader of ORC files reads pudi's.
 
 Hudi's Spark reader fails on its own ORC tables, and so does the second upsert of its writer. Its reader of footers
-calls a method that Spark's ORC doesn't have. So its reader of records is the judge, Apache ORC's of footers, and files of
-Hudi's first write, by writers in any time zone.
+calls a method that Spark's ORC doesn't have. So its reader of records is the judge, Apache ORC's of footers, and files
+of Hudi's first write, by writers in any time zone.
 """
 
 from __future__ import annotations
