@@ -11,6 +11,8 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
+from pudi.engine.local.engine import LocalEngine
+from pudi.engine.spark.engine import SparkEngine
 from pudi.table.merge import MergeBuilder
 from support.disk import tree
 from support.engines import Engine, per_engine
@@ -246,7 +248,7 @@ def test_another_writer_in_between_is_a_conflict(tmp_path: Path, monkeypatch: py
         return schema(self, timeline)
 
     once = {"hoodie.write.num.retries.on.conflict.failures": "0"}
-    merge = made.merge(table([trip(1, 30)]), options=once).when_matched_update()
+    merge = made.merge(table([trip(1, 30)]), options=once).when_matched_update(condition="target.ts < 15")
     monkeypatch.setattr(MetaClient, "schema", slow)
     with pytest.raises(pudi.ConflictError, match=made.timeline.commits[-1].requested[:8]):
         merge.execute()
@@ -315,3 +317,77 @@ def test_values_by_case_and_functions(pair: Merging) -> None:
         return row | {"rider": rider or row["rider"], "fare": fare or abs(row["fare"] - 100)}
 
     pair.follow(result, follow)
+
+
+JOINED = "a merge was joined with the table"
+
+
+@pytest.fixture
+def without_join(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A merge that joins its source with the table fails."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError(JOINED)
+
+    monkeypatch.setattr(LocalEngine, "merge_rows", refuse)
+    monkeypatch.setattr(SparkEngine, "merge_rows", refuse)
+    return monkeypatch
+
+
+@in_layouts
+def test_an_upsert_needs_no_join(any_pair: Merging, without_join: pytest.MonkeyPatch) -> None:
+    source = [trip(1, 20, "new"), trip(30, 20, "in")]
+    result = any_pair.merge(source).when_matched_update().when_not_matched_insert().execute()
+    changes = {"k0001": trip(1, 20, "new")}
+    any_pair.follow(result, lambda r: r | changes.get(r["uuid"], {}), [trip(30, 20, "in")])
+
+
+def test_one_clause_and_named_values_need_no_join(pair: Merging, without_join: pytest.MonkeyPatch) -> None:
+    source = [trip(1, 20, "new"), trip(30, 20, "in")]
+    result = pair.merge(source, on="uuid").when_matched_update().execute()
+    pair.follow(result, lambda r: r | trip(1, 20, "new") if r["uuid"] == "k0001" else r)
+    result = pair.merge(source, on="uuid").when_not_matched_insert().execute()
+    pair.follow(result, lambda r: r, [trip(30, 20, "in")])
+    named = {name: f"source.{name}" for name in SCHEMA.names} | {"fare": "source.fare + 1"}
+    changed = {name: value for name, value in named.items() if name not in {"uuid", "city"}}
+    source = [trip(1, 30, "a"), trip(31, 30, "b")]
+    result = pair.merge(source, on="uuid").when_matched_update(changed).when_not_matched_insert(named).execute()
+    old, new = (row | {"fare": row["fare"] + 1} for row in source)
+    pair.follow(result, lambda r: r | old if r["uuid"] == "k0001" else r, [new])
+
+
+def test_rows_of_a_source_that_a_join_must_decide(pair: Merging, without_join: pytest.MonkeyPatch) -> None:
+    for source in ([trip(1, 20), trip(1, 30)], [trip(1, 20, city="oslo")]):
+        with pytest.raises(AssertionError, match=JOINED):
+            pair.merge(source, on="uuid").when_matched_update().when_not_matched_insert().execute()
+
+
+def test_a_key_of_another_partition_is_new_where_the_condition_names_the_partition(pair: Merging) -> None:
+    new = trip(1, 20, "elsewhere", city="oslo")
+    result = pair.merge([new], on=["uuid", "city"]).when_matched_update().when_not_matched_insert().execute()
+    pair.follow(result, lambda r: r, [new])
+
+
+@pytest.mark.parametrize("kind", ["GLOBAL_SIMPLE", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET"])
+def test_merges_by_other_indexes(kind: str, tmp_path: Path) -> None:
+    options = {"hoodie.index.type": kind}
+    if kind == "BUCKET":
+        options["hoodie.bucket.index.num.buckets"] = "2"
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", partition_by="city", ordering="ts", options=options)
+    made.upsert(table([trip(n, 10) for n in range(4)]))
+    merge = made.merge(table([trip(1, 20, "new"), trip(9, 20, "in")]), on="uuid")
+    assert merge.when_matched_update().when_not_matched_insert().execute()
+    found = {row["uuid"]: row["rider"] for row in made.scan().to_arrow().to_pylist()}
+    assert len(found) == 5
+    assert (found["k0001"], found["k0009"]) == ("new", "in")
+    with pytest.raises(pudi.InvalidArgumentError, match="partition"):
+        made.merge(table([trip(1, 30, city="oslo")]), on="uuid").when_matched_update().execute()
+
+
+def test_a_record_that_a_log_file_deleted_is_new(tmp_path: Path) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", table_type="MERGE_ON_READ")
+    made.insert(table([trip(n, 10) for n in range(3)]))
+    made.delete(table([trip(1, 10)]))
+    assert made.merge(table([trip(1, 20, "again")])).when_matched_update().execute() is None
+    assert made.merge(table([trip(1, 20, "again")])).when_not_matched_insert().execute()
+    assert sorted(made.scan().to_arrow()["uuid"].to_pylist()) == ["k0000", "k0001", "k0002"]

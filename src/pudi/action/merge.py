@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,21 +12,30 @@ import pyarrow as pa
 
 from pudi.action.log_merging import merging_of
 from pudi.action.meta_client import MetaClient
-from pudi.action.place_records import place_by_key
+from pudi.action.place_records import finds_movers, place_by_key
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
 from pudi.action.schema_history import read_history
 from pudi.action.write import run_write
-from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot
+from pudi.action.write_recipe import (
+    Placement,
+    WriteRecipe,
+    WriteRequest,
+    WriteSnapshot,
+    take_records,
+    without_records,
+)
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
-from pudi.plan import Operation, ReadPlan, plan_read
+from pudi.plan import MergeUpsert, Operation, ReadPlan, plan_read
 from pudi.plan.change import bind_assignments, bind_one
 from pudi.plan.merge import SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.plan.merge_upsert import upsert_of
 from pudi.schema import RECORD_KEY
 from pudi.task import Engine
+from pudi.task.engine import RepeatedKeysError
 from pudi.timeline import Timeline
 
 _BOTH = (TARGET, SOURCE)
@@ -106,12 +116,64 @@ def _attempt(request: WriteRequest, merging: MergeRequest, source: Any, columns:
     check_writable(meta.config, meta.storage.root, request.resolved)
     timeline = meta.store.load()
     join = _Binder(meta, meta.schema(timeline), columns, merging).join(timeline)
+    upsert = upsert_of(join, columns)
+    if upsert is not None:
+        with suppress(RepeatedKeysError, _NeedsJoinError):  # which of the rows count, or what is wrong, the join says
+            return _upsert(request, source, upsert)
     made = request.engine.merge_rows(source, meta.storage, join)
     place = partial(_place, seen=timeline, read=made.read)
     try:
         return run_write(request, WriteRecipe(Operation.UPSERT, place, flagged=True, evolves=False), made.data)
     finally:
         made.release()
+
+
+class _NeedsJoinError(PudiError):
+    """A merge turned out not to be an upsert; nothing was written."""
+
+
+def _upsert(request: WriteRequest, source: Any, merge: MergeUpsert) -> CommitResult | None:
+    """Write a merge that is an upsert, without a join (decision 50).
+
+    Raises:
+        RepeatedKeysError: source rows share a key; only the join knows whether they match a row.
+        _NeedsJoinError: a row would move to another partition, or the index can't tell.
+    """
+    recipe = WriteRecipe(
+        Operation.UPSERT,
+        place=partial(_place_upsert, merge=merge),
+        take=partial(_take_upsert, merge=merge),
+        is_noop=partial(_check_index, merge=merge),
+        evolves=False,
+    )
+    return run_write(request, recipe, request.engine.merge_records(source, merge))
+
+
+def _take_upsert(write: WriteSnapshot, data: Any, merge: MergeUpsert) -> Any:
+    if write.schema != merge.schema:
+        raise ConflictError("another writer changed the table's columns; nothing of this merge is visible; retry")
+    return take_records(write, data, unique=True)
+
+
+def _check_index(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> bool:
+    """Whether there are no records; before they are looked at, refuse an index that doesn't say where keys are."""
+    knows = write.index.buckets is None and (write.index.is_global or not (merge.anywhere and write.index.records))
+    if not knows and (merge.anywhere or not (merge.updates and merge.inserts)):
+        raise _NeedsJoinError("the index finds no keys", table=write.table)
+    return without_records(write, records)
+
+
+def _place_upsert(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> Placement:
+    def choose(tagged: Any) -> Any:
+        if write.is_global and tagged.movers:
+            raise _NeedsJoinError("records are in other partitions", table=write.table)
+        return tagged.known_only() if not merge.inserts else tagged if merge.updates else tagged.new_only()
+
+    if write.is_global:  # what would move is found even if a version elsewhere is newer
+        write = replace(write, index=replace(write.index, moves=False))
+    elif merge.anywhere and finds_movers(write, records):
+        raise _NeedsJoinError("records are in other partitions", table=write.table)
+    return place_by_key(write, records, None if merge.updates and merge.inserts and not write.is_global else choose)
 
 
 def _place(write: WriteSnapshot, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,14 +24,16 @@ from pudi.task import KeySearch
 from pudi.task.tag import lookups_in
 
 
-def place_by_key(write: WriteSnapshot, records: Any) -> Placement:
-    """Place records among the latest file slices of the partitions that they may belong to."""
+def place_by_key(write: WriteSnapshot, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:
+    """Place records among the latest file slices of the partitions that they may belong to; see `place_records`."""
     with write.phases.phase("list"):
         slices = latest_slices(write, None if write.is_global else sorted(records.counts))
-    return place_records(write, records, slices)
+    return place_records(write, records, slices, choose)
 
 
-def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice]) -> Placement:
+def place_records(
+    write: WriteSnapshot, records: Any, slices: Sequence[FileSlice], choose: Callable[[Any], Any] | None = None
+) -> Placement:
     """Place records among given file slices: tag them with the slice of their key, then assign the others.
 
     A large input of a partition stays untagged where the engine takes whole partitions: their tasks tag it.
@@ -40,6 +42,7 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
         write: the attempt.
         records: its records.
         slices: the slices that may hold their keys; no other slice is searched.
+        choose: returns those of the tagged records that are written; None for all.
 
     Raises:
         InvalidArgumentError: the options of an insert refuse existing keys, and there are some.
@@ -52,7 +55,7 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
     new_only = adds_new_only(operation, write.options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)
     limits = None if write.is_global or index.records else engine.whole_limits
-    if limits is not None and records.counts and not new_only:
+    if limits is not None and records.counts and not new_only and choose is None:
         whole = whole_partitions(records.counts, slices, _sizing(write, records) if packs else NO_INSERTS, limits)
         if whole is not None:
             return Placement(records, whole, index)
@@ -62,6 +65,8 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
         tagged = engine.tag(records, meta.storage, lookups_in(slices, index) if looks else [], search)
         if new_only:
             tagged = without_known(tagged, write.options, write.table)
+        if choose is not None:
+            tagged = choose(tagged)
         profile: WriteProfile = tagged.profile
     if index.buckets is not None:
         ids = meta.context.new_id
@@ -73,6 +78,17 @@ def place_records(write: WriteSnapshot, records: Any, slices: Sequence[FileSlice
     sizes = _sizing(write, records) if any(profile.inserts.values()) else NO_INSERTS
     plan = place(profile, slices, sizes, lambda number: new_file_id(unique, number), write.logs)
     return Placement(tagged, plan, index)
+
+
+def finds_movers(write: WriteSnapshot, records: Any) -> bool:
+    """Return whether a base file of another partition than a record's holds its key, or may hold it."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, None)
+    with write.phases.phase("tag"):
+        index = replace(write.index, is_global=True, moves=False)
+        search = _search(write, records, index, None)
+        found: bool = write.engine.finds_movers(records, write.meta.storage, lookups_in(slices, index), search)
+        return found
 
 
 def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> list[FileSlice]:

@@ -168,8 +168,14 @@ class Placement:
         return {(task.partition, task.file_id) for task in tasks if task.location is not None}.union(replaced)
 
 
-def take_records(write: WriteSnapshot, data: Any) -> Any:
-    """Return the caller's records, checked and with their keys."""
+def take_records(write: WriteSnapshot, data: Any, *, unique: bool = False) -> Any:
+    """Return the caller's records, checked and with their keys.
+
+    Args:
+        write: the attempt.
+        data: the records.
+        unique: see `InputSpec`.
+    """
     operation = write.operation
     spec = InputSpec(
         table=write.table,
@@ -181,6 +187,7 @@ def take_records(write: WriteSnapshot, data: Any) -> Any:
         ordering=write.meta.config.ordering_fields,
         buckets=write.index.fixed_buckets if operation is Operation.BULK_INSERT else None,
         stored_keys=write.keys.generates and operation.looks_up,
+        unique=unique,
     )
     return write.engine.prepare(data, spec)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pudi.plan.buckets import place_buckets
     from pudi.plan.change import Change
     from pudi.plan.merge import MergeJoin
+    from pudi.plan.merge_upsert import MergeUpsert
     from pudi.plan.merging import Merging
     from pudi.plan.read import ReadPlan, plan_read
     from pudi.plan.skipping import IndexSource, skip_slices
@@ -36,6 +37,7 @@ __all__ = [
     "InsertRoute",
     "LogOptions",
     "MergeJoin",
+    "MergeUpsert",
     "Merging",
     "Operation",
     "PartitionTask",
@@ -60,6 +62,7 @@ _SOURCES = {
     "InsertRoute": "pudi.plan.write",
     "LogOptions": "pudi.plan.append",
     "MergeJoin": "pudi.plan.merge",
+    "MergeUpsert": "pudi.plan.merge_upsert",
     "Merging": "pudi.plan.merging",
     "Operation": "pudi.plan.write",
     "PartitionTask": "pudi.plan.write",

@@ -9,11 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.errors import NotSupportedError, UnavailableError
+from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableError
 from pudi.index import Buckets
 from pudi.merge import MergeRule
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
+from pudi.plan.merge_upsert import MergeUpsert
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
@@ -37,6 +38,8 @@ class InputSpec:
         buckets: computes the buckets of keys early, if all records are asked for them more than once.
         stored_keys: whether records bring their stored keys in `_hoodie_record_key`, null in new ones: a table that
             generates its keys has no other way to tell which record a row is (Hudi's prepped writes).
+        unique: whether two records of one key and partition are a `RepeatedKeysError`; of one key, if versions are
+            combined across partitions.
     """
 
     table: str
@@ -48,6 +51,7 @@ class InputSpec:
     ordering: tuple[str, ...] = ()
     buckets: Buckets | None = None
     stored_keys: bool = False
+    unique: bool = False
 
     def check_stored_keys(self, names: Iterable[str]) -> None:
         """Refuse data that should bring stored keys and doesn't.
@@ -117,8 +121,15 @@ class Tagged(Protocol):
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
 
+    @property
+    def movers(self) -> bool:
+        """Whether a key that was looked up in the whole table may be in another partition than its record's."""
+
     def new_only(self) -> Any:
         """Return the records without those whose key exists already."""
+
+    def known_only(self) -> Any:
+        """Return the records whose key exists already."""
 
 
 class MergedRows(Protocol):
@@ -200,6 +211,10 @@ class EvaluatedAgainError(UnavailableError):
     """Records that were not counted first may have been lost or doubled; the write must count them and start again."""
 
 
+class RepeatedKeysError(InvalidArgumentError):
+    """Records share a key where each must have its own; nothing was written."""
+
+
 class Engine(Protocol):
     """Runs tasks in threads or on Spark. Task functions are the same on both; only statistics come back."""
 
@@ -234,6 +249,16 @@ class Engine(Protocol):
             storage: the table's files.
             lookups: slices that may hold keys; empty if no look-up is needed (inserts, buckets).
             search: the index, and the facts of the write that it needs.
+        """
+
+    def finds_movers(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> bool:
+        """Return whether a slice of another partition than a record's may hold its key.
+
+        Args:
+            records: the result of `prepare`.
+            storage: the table's files.
+            lookups: all slices of the table.
+            search: a global index that moves nothing.
         """
 
     def write(self, tagged: Any, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
@@ -283,6 +308,14 @@ class Engine(Protocol):
 
         Raises:
             InvalidArgumentError: several source rows match one row of the table, or a row would change its partition.
+        """
+
+    def merge_records(self, source: Any, merge: MergeUpsert) -> Any:
+        """Return the records of a merge that is an upsert, in the form that `prepare` takes.
+
+        Args:
+            source: the result of `merge_source`.
+            merge: what the records are made of.
         """
 
     def bulk_write(self, records: Any, storage: Storage, spec: WriteSpec, context: Context) -> Sequence[FileResult]:

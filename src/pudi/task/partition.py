@@ -172,6 +172,12 @@ def only_new(part: TaggedPartition) -> TaggedPartition:
     return replace(part, rows=part.rows[new], codes=part.codes[new], elsewhere={})
 
 
+def only_known(part: TaggedPartition) -> TaggedPartition:
+    """Return one partition's records whose key exists already."""
+    known = part.located[part.codes] >= 0
+    return replace(part, rows=part.rows[known], codes=part.codes[known])
+
+
 def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[int, np.ndarray]:
     """Return the row numbers of the records of each task of a plan, ascending; tasks without records are left out."""
     routes = {route.partition: route for route in plan.routes}

@@ -14,12 +14,22 @@ import pyarrow as pa
 from pudi.context import Context, Storage
 from pudi.context.executor import WAITING
 from pudi.context.progress import advance
-from pudi.engine.local.merging import MergedRows, merge_rows, source_of
-from pudi.engine.local.records import LocalRecords, LocalTagged, is_rereadable, keyed, take_rows, to_arrow
+from pudi.engine.local.merging import MergedRows, merge_records, merge_rows, source_of
+from pudi.engine.local.records import LocalRecords, LocalTagged, check_unique, is_rereadable, keyed, take_rows, to_arrow
 from pudi.engine.local.rows import LocalRows, check_duckdb
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
-from pudi.plan import Change, FileTask, MergeJoin, PartitionTask, ReadPlan, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import (
+    Change,
+    FileTask,
+    MergeJoin,
+    MergeUpsert,
+    PartitionTask,
+    ReadPlan,
+    WholeLimits,
+    WritePlan,
+    WriteSpec,
+)
 from pudi.schema import RECORD_KEY
 from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
@@ -71,6 +81,8 @@ class LocalEngine:
         rows = to_arrow(data, spec.table)
         spec = spec.evolved(rows.schema)
         rows = keyed(rows, spec)
+        if spec.unique:
+            check_unique(rows, spec)
         return LocalRecords(
             rows if spec.combine is None else latest_per_key(rows, RECORD_KEY, spec.combine), spec.schema
         )
@@ -99,6 +111,12 @@ class LocalEngine:
             keys, partitions, storage, lookups, index, spread, search.records, positions=search.positions
         )
         return LocalTagged(records, tagged)
+
+    def finds_movers(
+        self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
+    ) -> bool:
+        """Whether a key may be in another partition; see `pudi.task.engine.Engine`."""
+        return self.tag(records, storage, lookups, search).movers
 
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files."""
@@ -143,6 +161,10 @@ class LocalEngine:
     def merge_rows(self, source: pa.Table, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
         return merge_rows(source, storage, join, partial(self._map, storage))
+
+    def merge_records(self, source: pa.Table, merge: MergeUpsert) -> pa.Table:
+        """The records of a merge that is an upsert; see `pudi.task.engine.Engine`."""
+        return merge_records(source, merge)
 
     def bulk_write(
         self, records: LocalRecords, storage: Storage, spec: WriteSpec, context: Context

@@ -15,6 +15,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
+from pudi.plan import MergeUpsert
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, normalise
@@ -80,6 +81,19 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     if join.not_matched and not met.all():
         made += _apply(join.not_matched, pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))}), join)
     return MergedRows(pa.concat_tables(made) if made else join.schema.empty_table(), read)
+
+
+def merge_records(source: pa.Table, merge: MergeUpsert) -> pa.Table:
+    """The records of a merge that is an upsert: the table's columns."""
+    for name in merge.present:
+        source = source.filter(pc.is_valid(source[name]))
+    rows, values = pa.table({SOURCE: _struct(source)}), dict(merge.values)
+    made = []
+    for field in merge.schema:
+        given = values.get(field.name)
+        column = pa.nulls(rows.num_rows, field.type) if given is None else evaluate_all(given, rows)
+        made.append(column if column.type == field.type else column.cast(field.type))
+    return pa.table(made, schema=pa.schema([f.with_nullable(True) for f in merge.schema]))
 
 
 def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:

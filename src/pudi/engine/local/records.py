@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,8 +14,8 @@ from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.task.bulk import split_by_partition
-from pudi.task.engine import InputSpec
-from pudi.task.partition import TaggedPartition, only_new, profile
+from pudi.task.engine import InputSpec, RepeatedKeysError
+from pudi.task.partition import TaggedPartition, only_known, only_new, profile
 
 
 def to_arrow(data: object, table: str) -> pa.Table:
@@ -71,6 +72,17 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     if spec.keys_only:
         return pa.table([keys, partitions], names=[RECORD_KEY, PARTITION_PATH])
     return rows.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
+
+
+def check_unique(rows: pa.Table, spec: InputSpec) -> None:
+    """Refuse records that share a key where each must have its own.
+
+    Raises:
+        RepeatedKeysError: two do.
+    """
+    names = [RECORD_KEY, PARTITION_PATH] if spec.combine is None else [RECORD_KEY]
+    if rows.group_by(names, use_threads=False).aggregate([]).num_rows < rows.num_rows:
+        raise RepeatedKeysError("records share a key", table=spec.table)
 
 
 def take_rows(rows: pa.Table, places: pa.Array) -> pa.Table:
@@ -137,6 +149,19 @@ class LocalTagged:
     def profile(self) -> WriteProfile:
         """Counts for the planner."""
         return profile(self.partitions)
+
+    @property
+    def movers(self) -> bool:
+        """Whether a key may be in another partition than its record's, as where keys repeat: one of them is found."""
+        keys, own = self.records.rows[RECORD_KEY], self.records.partitions
+        if pc.count_distinct(keys).as_py() < len(keys):
+            return True
+        none = np.empty(0, dtype=np.int64)
+        return any(not np.isin(part.rows, own.get(name, none)).all() for name, part in self.partitions.items())
+
+    def known_only(self) -> LocalTagged:
+        """Return the records whose key exists already."""
+        return LocalTagged(self.records, {partition: only_known(part) for partition, part in self.partitions.items()})
 
     def new_only(self) -> LocalTagged:
         """Return the records without those whose key exists already."""

@@ -20,18 +20,29 @@ from pudi.engine.spark.driver import DriverEngine
 from pudi.engine.spark.fingerprint import Fingerprint
 from pudi.engine.spark.jobs import JobTasks
 from pudi.engine.spark.lookups import is_small
-from pudi.engine.spark.merging import MergedRows, merge_rows, source_of
+from pudi.engine.spark.merging import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
 from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
 from pudi.engine.spark.rows import SparkRows
 from pudi.engine.spark.session import can_observe, in_workers, spark_errors
-from pudi.engine.spark.tagging import SparkTagged, tag
+from pudi.engine.spark.tagging import SparkTagged, finds_movers, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
 from pudi.index import Buckets
-from pudi.plan import Change, FileTask, MergeJoin, Operation, PartitionTask, ReadPlan, WholeLimits, WritePlan, WriteSpec
+from pudi.plan import (
+    Change,
+    FileTask,
+    MergeJoin,
+    MergeUpsert,
+    Operation,
+    PartitionTask,
+    ReadPlan,
+    WholeLimits,
+    WritePlan,
+    WriteSpec,
+)
 from pudi.schema import RECORD_KEY
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
 from pudi.task.engine import EvaluatedAgainError, InputSpec, Weighed
@@ -81,6 +92,12 @@ class SparkEngine:
             return tag(records, storage, lookups, search)
         assert self.driver is not None
         return self.driver.tag(self.driver.keyed_records(rows, records.schema), storage, lookups, search)
+
+    def finds_movers(
+        self, records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
+    ) -> bool:
+        """Whether a key may be in another partition; see `pudi.task.engine.Engine`."""
+        return finds_movers(records, storage, [lookup.file_slice for lookup in lookups])
 
     def _collected(self, records: SparkRecords, lookups: Sequence[KeyLookup], search: KeySearch) -> pa.Table | None:
         """Return few records whose file groups the driver finds without reading key columns; None for others."""
@@ -160,6 +177,10 @@ class SparkEngine:
     def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
         return merge_rows(source, storage, join)
+
+    def merge_records(self, source: Any, merge: MergeUpsert) -> Any:
+        """The records of a merge that is an upsert; see `pudi.task.engine.Engine`."""
+        return merge_records(source, merge)
 
     def bulk_write(
         self, records: SparkRecords, storage: Storage, spec: WriteSpec, context: Context

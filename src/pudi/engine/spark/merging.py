@@ -14,10 +14,10 @@ from pudi.context import Storage
 from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
 from pudi.errors import InvalidArgumentError
-from pudi.expr import to_spark_sql
+from pudi.expr import Expr, to_spark_sql
 from pudi.expr.tree import Literal
 from pudi.merge import DELETED
-from pudi.plan import ReadPlan
+from pudi.plan import MergeUpsert, ReadPlan
 from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
 from pudi.schema import META_FIELDS, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import quote
@@ -68,6 +68,22 @@ def merge_rows(source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
         merged.release()
         raise
     return merged
+
+
+def merge_records(source: Any, merge: MergeUpsert) -> Any:
+    """The records of a merge that is an upsert: a lazy frame of the table's columns."""
+    sql = functions(source)
+    with spark_errors("", "merging"):
+        for name in merge.present:
+            source = source.where(f"{quote(name)} IS NOT NULL")
+        rows = source.select(sql.struct(*(sql.col(quote(name)) for name in source.columns)).alias(SOURCE))
+        types, values = _types(merge.schema), dict(merge.values)
+        return rows.select(
+            *(
+                (_new_value(sql, values[name]) if name in values else sql.lit(None)).cast(types[name]).alias(name)
+                for name in merge.schema.names
+            )
+        )
 
 
 def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -> None:
@@ -141,7 +157,7 @@ def _check(matched: Any, join: MergeJoin) -> None:
 
 
 def _records(sql: Any, rows: Any, join: MergeJoin, clauses: Sequence[MergeClause]) -> Any:
-    types = {f.name: f.dataType for f in struct_type(json.loads(arrow_to_spark_json(join.schema))).fields}
+    types = _types(join.schema)
 
     def column(name: str) -> Any:
         made: Any = sql.lit(None).cast(types[name])
@@ -158,7 +174,15 @@ def _value(sql: Any, join: MergeJoin, clause: MergeClause, name: str) -> Any:
         return sql.lit(clause.kind is MergeKind.DELETE)
     values = dict(clause.values)
     if name in values:
-        new = values[name]
-        null = isinstance(new, Literal) and new.value is None  # of any type, also those that expressions don't have
-        return sql.lit(None) if null else sql.expr(to_spark_sql(new))
+        return _new_value(sql, values[name])
     return sql.lit(None) if clause.kind is MergeKind.INSERT else sql.expr(f"{TARGET}.{quote(name)}")
+
+
+def _new_value(sql: Any, new: Expr) -> Any:
+    null = isinstance(new, Literal) and new.value is None  # of any type, also those that expressions don't have
+    return sql.lit(None) if null else sql.expr(to_spark_sql(new))
+
+
+def _types(schema: pa.Schema) -> dict[str, Any]:
+    """Spark's types of columns, by name."""
+    return {f.name: f.dataType for f in struct_type(json.loads(arrow_to_spark_json(schema))).fields}

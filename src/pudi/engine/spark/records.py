@@ -21,7 +21,7 @@ from pudi.errors import SchemaError, UnavailableError
 from pudi.record import check_paths, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote
-from pudi.task.engine import InputSpec
+from pudi.task.engine import InputSpec, RepeatedKeysError
 
 _STORED_KEY = "_pudi_stored_key"
 _ARROW_OVERHEAD = 4.0
@@ -102,10 +102,12 @@ class SparkRecords:
     def _combined(self, keyed: Any) -> Any:
         """The winners among versions of one key, where a global index asks for that; see `latest_per_key`."""
         rule = self.spec.combine
-        if rule is None:
+        if rule is None and not self.spec.unique:
             return keyed
         if self._has_each_key_once(keyed):
             return keyed
+        if rule is None or self.spec.unique:
+            raise RepeatedKeysError("records share a key", table=self.spec.table)
         # among nulls, numbers and NaN, Spark's order of structs is that of ordering values
         order = [f"{DATA}.{quote(name)}" for name in rule.ordering_fields] if rule.compares else []
         last = f"max(struct({', '.join([*order, ARRIVAL])})).{ARRIVAL} AS {ARRIVAL}"
@@ -113,12 +115,17 @@ class SparkRecords:
         return self.keep(keyed.join(latest.select(ARRIVAL), [ARRIVAL], "left_semi"))
 
     def _has_each_key_once(self, keyed: Any) -> bool:
-        """Whether no key comes twice; if so, `groups` are known too."""
+        """Whether no key comes twice, in its partition unless versions are combined; if so, `groups` are known too.
+
+        Longs are grouped in place of texts: two keys of one hash, which are as good as never there, are taken for one.
+        """
         sql = functions(keyed)
-        of_keys = keyed.groupBy(RECORD_KEY).agg(
-            sql.expr(f"max({PARTITION_PATH}) AS {PARTITION_PATH}"),
+        path = sql.expr(f"max({PARTITION_PATH}) AS {PARTITION_PATH}")
+        by, paths = ((RECORD_KEY,), (path,)) if self.spec.combine is not None else ((PARTITION_PATH, HASH), ())
+        of_keys = keyed.groupBy(*by).agg(
+            *paths,
             sql.expr("count(1) AS n"),
-            sql.expr(f"max({HASH}) AS {HASH}"),
+            *((sql.expr(f"max({HASH}) AS {HASH}"),) if HASH not in by else ()),
             sql.expr(f"sum({self._text_bytes()}) AS size"),
         )
         sums = [sql.expr(total) for total in ("sum(n)", *FINGERPRINT_SQL, "sum(size)", "max(n)")]

@@ -74,7 +74,7 @@ class SparkTagged:
     @property
     def movers(self) -> bool:
         """Whether a record goes to another partition than one that holds its key, where `counted` says so."""
-        return any(row[5] for row in self._counts)
+        return self.frame is not self.records.keyed and any(row[5] for row in self._counts)
 
     @cached_property
     def _counts(self) -> list[Any]:
@@ -94,6 +94,10 @@ class SparkTagged:
             inserts={p: group.records for (p, f), group in self.groups.items() if f is None},
         )
 
+    def known_only(self) -> SparkTagged:
+        """Return the records whose key exists already."""
+        return SparkTagged(self.records, self.frame.where(f"{FILE_ID} IS NOT NULL"))
+
     def new_only(self) -> SparkTagged:
         """Return the records without those whose key exists already."""
         return SparkTagged(self.records, self.frame.where(f"{FILE_ID} IS NULL"))
@@ -110,6 +114,20 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
             return _everywhere(records, storage, lookups, search)
         located = _located(records, storage, lookups, search)
         return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(THERE))
+
+
+def finds_movers(records: SparkRecords, storage: Storage, slices: Sequence[FileSlice]) -> bool:
+    """Whether a slice of another partition than a record's holds a key of the same hash."""
+    if not slices or not records.counts:
+        return False
+    spark, sql, at = records.keyed.sparkSession, functions(records.keyed), "_pudi_at"
+    with spark_errors(records.spec.table, "looking for the records' keys in other partitions"):
+        own = records.keyed.selectExpr(f"xxhash64({RECORD_KEY}) AS {at}", f"xxhash64({PARTITION_PATH}) AS {_OWN}")
+        stored = _stored_keys(spark, sql, storage, slices)
+        stored = stored.selectExpr(f"xxhash64({RECORD_KEY}) AS {HASH}", f"xxhash64({PARTITION_PATH}) AS {_PLACED}")
+        own = _small(sql, own, sum(records.counts.values()) * _HASH_BYTES)
+        found = stored.join(own, sql.expr(f"{HASH} = {at} AND {_PLACED} != {_OWN}"), "left_semi")
+        return bool(found.agg(sql.expr("count(1)")).collect()[0][0])
 
 
 def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
