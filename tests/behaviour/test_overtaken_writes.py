@@ -1,12 +1,14 @@
-"""A write that another one overtakes: requested before it, and completed after it."""
+"""A write that another action overtakes: requested or planned before it, and completed after it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pudi
+from pudi.action.kinds.record_index.changes import shards_for
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 
@@ -37,4 +39,36 @@ def test_statistics_of_partitions_contain_its_values(
     own = pudi.Table(mine.path, small | {"hoodie.precommit.validators": name}).upsert(table([trip(0, 99)]))
     assert own.instant < others[0].instant
     assert own.completion_time > others[0].completion_time
+    assert mine.check().ok, str(mine.check())
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_keys_that_a_clustering_moves_while_they_are_looked_up_are_no_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The record index says where they are now; the write's timeline doesn't show that file group."""
+    pudi.create(tmp_path / "t", SCHEMA, **Layout(version=9, kind=kind).create_arguments())
+    records = {"hoodie.index.type": "RECORD_INDEX", "hoodie.parquet.small.file.limit": "0"}
+    mine = pudi.Table(tmp_path / "t", records)
+    mine.insert(table([trip(0, 1), trip(3, 1)]))
+    mine.insert(table([trip(6, 1), trip(9, 1)]))
+    mine.create_index("record_index")
+    moved = list[pudi.CommitResult | None]()
+
+    def move_first(*given: Any) -> Any:
+        if not moved:
+            moved.append(pudi.Table(mine.path).cluster())
+        return shards_for(*given)
+
+    monkeypatch.setattr("pudi.action.place_records.shards_for", move_first)
+    mine.upsert(table([trip(0, 2), trip(12, 2)]))
+    assert moved[0] is not None
+    found = mine.scan(["uuid", "ts"]).to_arrow().to_pylist()
+    assert sorted((row["uuid"], row["ts"]) for row in found) == [
+        ("k0000", 2),
+        ("k0003", 1),
+        ("k0006", 1),
+        ("k0009", 1),
+        ("k0012", 2),
+    ]
     assert mine.check().ok, str(mine.check())

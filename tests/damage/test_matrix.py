@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-EVERY = 24
+EVERY = 48
 PROMISES = Path(__file__).parents[2] / "docs" / "promises.md"
 
 

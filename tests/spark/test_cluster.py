@@ -88,6 +88,7 @@ def test_the_first_bulk_insert_into_buckets(answers: dict[str, Any]) -> None:
     assert found["rows"] == found["keys"] == ROWS
 
 
+@pytest.mark.slow
 def test_the_first_bulk_insert_into_buckets_of_such_an_input(answers: dict[str, Any]) -> None:
     found = answers["random_buckets"]
     assert (found["error"], found["killed"], found["strays"]) == (None, True, [])  # it's done once more, counted

@@ -9,8 +9,9 @@ from typing import Any
 from pudi.action.committed_files import files_written, verify_committed_files
 from pudi.action.hash_rings import make_rings
 from pudi.action.insert_policy import adds_new_only, without_known
-from pudi.action.kinds.record_index.changes import shards_for
+from pudi.action.kinds.record_index.changes import refuse_behind, shards_for
 from pudi.action.log_merging import merging_of
+from pudi.action.mdt.changed_groups import key_reading
 from pudi.action.write_recipe import Placement, WriteSnapshot
 from pudi.action.write_settings import sizing
 from pudi.errors import ConflictError, NotFoundError
@@ -21,6 +22,7 @@ from pudi.metadata.shards import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing
 from pudi.task import KeySearch
+from pudi.task.late_keys import LateKeys, late_logs
 from pudi.task.tag import lookups_in
 
 
@@ -51,6 +53,9 @@ def place_records(
     meta, engine, operation = write.meta, write.engine, write.operation
     shards = shards_for(meta, write.timeline, write.index)
     index = replace(write.index, records=shards is not None)  # without a record index keys are looked up in files
+    if meta.merges_on_read and not index.records and index.buckets is None:
+        late = late_logs(meta.store, write.timeline, slices)
+        index = replace(index, late=LateKeys(late, key_reading(meta, write.timeline))) if late else index
     packs = operation is not Operation.DELETE and index.buckets is None
     new_only = adds_new_only(operation, write.options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)
@@ -95,6 +100,7 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
     """Return the latest slices of some partitions, None for all, and verify that the newest commit's files exist.
 
     Raises:
+        TimelineBehindError: a commit has completed since the timeline was loaded.
         ConflictError: another writer removed some meanwhile.
         CorruptError: a file of the newest commit is lost.
     """
@@ -109,6 +115,9 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
             f"another writer changed the table while this write was planned ({error.message}); retry",
             table=write.table,
         ) from error
+    listed = meta.opened.metadata
+    if listed is not None and not listed.tells_of(write.timeline):  # a file group may have gone since
+        refuse_behind(meta, write.timeline)
     newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
     seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
     verify_committed_files(meta, view, slices, seen)

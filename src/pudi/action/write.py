@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
@@ -20,6 +21,7 @@ from pudi.action.hooks.validators import check_validators
 from pudi.action.insert_policy import is_uncounted
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.kinds.kind import IndexStaging, PlannedWrite
+from pudi.action.kinds.record_index.changes import TimelineBehindError
 from pudi.action.kinds.registry import by_kind
 from pudi.action.log_merging import merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
@@ -73,6 +75,9 @@ from pudi.schema.internal import SchemaHistory
 from pudi.task import FileResult
 from pudi.task.engine import EvaluatedAgainError
 from pudi.timeline import Instant, Timeline
+
+_PLANS = 5
+"""Attempts to plan a write while other processes commit."""
 
 
 def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitResult | None:
@@ -157,7 +162,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
             return _commit(write, Placement(records, None, write.index), failed)
         except EvaluatedAgainError:
             write = replace(write, timeline=meta.store.load())
-    placed = write.recipe.place(write, records)
+    write, placed = _placed(write, records)
     if isinstance(placed.plan, WritePlan):
         if write.unchanged is not None:  # and again with what was written, under the lock
             scope = key_scope(placed.index, write.operation)
@@ -167,6 +172,21 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)
     return _commit(write, placed, failed)
+
+
+def _placed(write: WriteSnapshot, records: Any) -> tuple[WriteSnapshot, Placement]:
+    """Decide where the records go, by a timeline that has all commits which the indexes know."""
+    meta = write.meta
+    for number in count(1):
+        try:
+            return write, write.recipe.place(write, records)
+        except TimelineBehindError:
+            if number == _PLANS:
+                raise
+            timeline = meta.store.load()
+            write.schema_seen.check(meta, timeline)
+            write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
+    raise AssertionError("the loop ends by a return or an error")
 
 
 def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> tuple[Instant, CommitMetadata] | None:

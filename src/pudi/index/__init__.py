@@ -2,7 +2,7 @@
 
 from pudi.index.bloom import BloomKeys
 from pudi.index.bucket import AnyBuckets, Buckets, ConsistentBuckets, bucket_name, bucket_of, key_hashes
-from pudi.index.kinds import Index
+from pudi.index.kinds import Index, KeysInLogs
 from pudi.index.simple import SimpleKeys, candidate_groups, check_key_column, key_span
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Buckets",
     "ConsistentBuckets",
     "Index",
+    "KeysInLogs",
     "SimpleKeys",
     "bucket_name",
     "bucket_of",

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
+import numpy as np
+import pyarrow as pa
+
+from pudi.context import Storage
+from pudi.filegroup import FileSlice
 from pudi.index.bucket import AnyBuckets, Buckets
+
+
+class KeysInLogs(Protocol):
+    """Knows log files that an index of base files must look into, too; picklable."""
+
+    def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
+        """Return the positions of those keys that such log files of a slice hold, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +31,7 @@ class Index:
         bloom: whether to check bloom filters and key ranges in footers before reading keys.
         records: whether to look up keys in the metadata table's record index, which also knows keys in log files.
         buckets: for the bucket index: computes the bucket of a key; None for others.
+        late: keys in log files that the base file lacks, for an index that searches base files; None for none.
     """
 
     is_global: bool = False
@@ -25,6 +39,7 @@ class Index:
     bloom: bool = False
     records: bool = False
     buckets: AnyBuckets | None = None
+    late: KeysInLogs | None = field(default=None, compare=False)
 
     @property
     def fixed_buckets(self) -> Buckets | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
-from pudi.index import BloomKeys, Index, SimpleKeys
+from pudi.index import BloomKeys, Index, KeysInLogs, SimpleKeys
 from pudi.merge import MergeRule
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards
 from pudi.plan import Merging, Operation
@@ -115,4 +115,20 @@ def key_finder(
     """
     if records is not None:
         return RecordKeys(keys, records, partition, spread)
-    return BloomKeys(keys) if index.bloom else SimpleKeys(keys)
+    finder = BloomKeys(keys) if index.bloom else SimpleKeys(keys)
+    return finder if index.late is None else _WithLate(finder, keys, index.late)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithLate:
+    """Finds keys in base files, and in the log files that hold keys which these lack."""
+
+    finder: KeyFinder
+    keys: pa.Array
+    late: KeysInLogs
+
+    def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
+        """See `KeyFinder.find`."""
+        late = self.late.find(storage, file_slice, self.keys)
+        found = self.finder.find(storage, file_slice)
+        return np.union1d(found, late) if len(late) else found

@@ -246,7 +246,7 @@ def test_what_is_damaged_reads_when_it_is_whole() -> None:
 
 
 @pytest.mark.timeout(4 * 3600)
-@settings(max_examples=40 * settings().max_examples, suppress_health_check=list(HealthCheck))
+@settings(max_examples=16 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(damaged(), st.booleans())
 def test_damage_is_an_error_or_passed_over(found: tuple[Whole, bytes], windows: bool) -> None:
     whole, data = found

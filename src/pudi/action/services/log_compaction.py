@@ -22,6 +22,7 @@ from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, read_log_blocks
 from pudi.format import Action, State, encode_compaction_plan
 from pudi.plan.compaction import is_log_compaction_due, plan_log_compaction
+from pudi.task.late_keys import late_logs
 from pudi.timeline import Instant, Timeline
 
 _FIRST_VERSION = 8
@@ -81,10 +82,14 @@ class LogCompaction(Compaction):
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the slices with many log files or blocks, except those under another plan."""
         meta = target.meta
+        slices = meta.view(timeline, sizes=not target.is_metadata).all_slices()
+        busy = busy_groups(meta.store, timeline, log_compactions=True)
+        if not target.is_metadata:  # their keys must be found in log files that are known to be late
+            busy |= late_logs(meta.store, timeline, slices).keys()
         plan = plan_log_compaction(
-            meta.view(timeline, sizes=not target.is_metadata).all_slices(),
+            slices,
             CompactionOptions.of(target.options),
-            busy=busy_groups(meta.store, timeline, log_compactions=True),
+            busy=busy,
             max_file_size=target.write_options.max_file_size,
             blocks=_log_files if target.is_metadata else _BlockCount(meta, timeline),
         )

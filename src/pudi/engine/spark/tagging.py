@@ -139,7 +139,8 @@ def _bucketed(records: SparkRecords, buckets: AnyBuckets) -> SparkTagged:
 def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
     """Partition path, record key and file id of those of the records' keys that slices hold, kept.
 
-    With a record index, tasks read its file groups. With bloom filters, tasks read the slices with the keys at hand.
+    With a record index, tasks read its file groups. With bloom filters, or keys in log files that base files lack,
+    tasks read the slices with the keys at hand.
     Otherwise, and with too many keys for the size of the files, the files' keys are filtered by the hashes of the
     records, which are small enough to broadcast; only the remaining keys are joined with the records.
     """
@@ -149,7 +150,7 @@ def _located(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLooku
     bins = Bins.of(slices, search.index)
     if search.records is not None:
         located = records.keep(look_up_records(records.keyed, search.records, slices))
-    elif search.index.bloom and bins.pay(records.counts):
+    elif search.index.late is not None or (search.index.bloom and bins.pay(records.counts)):
         located = records.keep(look_up(records.keyed, storage, bins, search))
     else:
         made_of = RECORD_KEY if search.index.is_global else f"{PARTITION_PATH}, {RECORD_KEY}"

@@ -19,7 +19,7 @@ from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.config import IndexOptions, MetadataOptions, Options
-from pudi.errors import InvalidArgumentError
+from pudi.errors import ConflictError, InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (
     CommitMetadata,
@@ -33,7 +33,7 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
-from pudi.metadata.validity import scope_of
+from pudi.metadata.validity import scope_of, tells_of
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.record_staging import RecordStaging
@@ -43,33 +43,56 @@ from pudi.timeline import Instant, Timeline
 _log = logging.getLogger(__name__)
 
 
-def open_shards(meta: MetaClient, timeline: Timeline) -> RecordShards | None:
+class TimelineBehindError(ConflictError):
+    """Commits completed after the timeline was loaded that a write was planned from; nothing of it is visible."""
+
+
+def refuse_behind(meta: MetaClient, timeline: Timeline) -> None:
+    """Refuse to plan by a timeline that isn't the newest one any more, where the metadata table has more commits.
+
+    Raises:
+        TimelineBehindError: the timeline has changed.
+    """
+    if meta.store.load() != timeline:
+        raise TimelineBehindError(
+            "another process completed a commit while this write looked for its keys; retry", table=meta.storage.root
+        )
+
+
+def open_shards(meta: MetaClient, timeline: Timeline, *, alone: bool = False) -> RecordShards | None:
     """Return the record index as a reader of a timeline sees it; None if the table has none.
 
     Args:
         meta: the table.
-        timeline: the table's timeline, loaded before: the index is read without later commits.
+        timeline: the table's timeline, loaded before: the index is read without commits that are pending on it.
+        alone: whether to make sure that no commit has completed since. The index may send a key of a file group that
+            was clustered since to one that the timeline doesn't show, as if the key were new.
 
     Raises:
         CorruptError: the index is damaged.
+        TimelineBehindError: a commit has completed since.
     """
     if RECORD_INDEX not in meta.config.metadata_partitions:
         return None
     mdt = open_metadata(meta)
     own = mdt.store.load()
-    return shards_of(meta, mdt, own, timeline)
+    shards = shards_of(meta, mdt, own, timeline)
+    if alone and not tells_of(shards.scope, own, timeline):
+        refuse_behind(meta, timeline)
+    return shards
 
 
 def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShards | None:
     """Return the record index that a write uses; None if it uses another index, or the table has none (yet).
 
     Raises:
+        TimelineBehindError: a commit has completed since the timeline was loaded.
         InvalidArgumentError: the table has the other kind of record index.
         CorruptError: the index is damaged.
     """
     if not index.records:
         return None
-    shards = open_shards(meta, timeline)
+    shards = open_shards(meta, timeline, alone=True)
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
