@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from filelock import FileLock, Timeout
 
+import pudi
 from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
 from pudi.concurrency.locks import open_lock
 from pudi.concurrency.storage_lock import STORAGE_LOCK, StorageBasedLock
@@ -20,6 +22,7 @@ from pudi.context import Context, ManualClock, Storage
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, UnavailableError
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage
+from pudi.timeline import TimelineStore
 
 _numbers = itertools.count()
 HUDI = "org.apache.hudi.client.transaction.lock."
@@ -334,3 +337,36 @@ class TestStorageBasedLock:
             while self._content(storage)["validUntil"] == first:
                 assert context.clock.monotonic() < deadline
         assert self._content(storage)["expired"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "path", "theirs"),
+    [
+        ("FileSystemBasedLockProvider", ".hoodie/lock", b"another's"),
+        ("StorageBasedLockProvider", STORAGE_LOCK, b'{"expired":false,"validUntil":1900000000000,"owner":"hudi"}'),
+        ("StorageBasedLockProvider", STORAGE_LOCK, b'{"expired":true,"validUntil":1900000000000,"owner":"hudi"}'),
+    ],
+)
+def test_a_writer_that_was_paused_for_too_long_publishes_nothing(
+    provider: str, path: str, theirs: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it held the lock another one took it; its own clock says that the lock is still valid."""
+    root = f"memory://paused-{next(_numbers)}"
+    options = {f"{KEY}provider": provider, f"{KEY}wait_time_ms": "200"}
+    rows = pa.table({"id": [1]})
+    storage = pudi.create(root, rows.schema, record_key="id", options=options)._meta.storage
+    load, pauses = TimelineStore.load, []
+
+    def paused(self: TimelineStore) -> Any:
+        found = load(self)
+        if self.lock._slot.depth and found.instants and not pauses:  # type: ignore[attr-defined]  # about to commit
+            pauses.append(storage.put(path, theirs))
+        return found
+
+    monkeypatch.setattr(TimelineStore, "load", paused)
+    with pytest.raises(ConflictError, match="lock was lost"):
+        pudi.Table(root, options=options).upsert(rows)
+    monkeypatch.undo()
+    assert pauses
+    storage.delete([path])
+    assert pudi.Table(root).scan().to_arrow().num_rows == 0
