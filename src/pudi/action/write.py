@@ -14,7 +14,7 @@ from typing import Any
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.build_indexes import build_wanted
 from pudi.action.commit_steps import build_commit_metadata, reconcile_markers
-from pudi.action.find_index import find_index, key_scope
+from pudi.action.find_index import check_resolution, find_index, key_scope
 from pudi.action.frame import Completion, complete_action, pending
 from pudi.action.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
 from pudi.action.hooks.validators import check_validators
@@ -125,6 +125,7 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     seen = SchemaSeen.of(meta, timeline)
     schema = writable_schema(seen.text, root)
     index = find_index(meta, timeline, resolved)
+    check_resolution(index, options, root)
     is_global = looks_up_globally(operation, index)
     rule = rule_of(meta, operation, options, resolved, is_global=is_global, schema=seen.text)
     keys = key_generator(meta.config, resolved, names_single=names_single_key(meta, timeline, resolved))

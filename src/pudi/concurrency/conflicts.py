@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pudi.concurrency.pending_plans import compacted_groups, contradicted_clusterings, refuse_contradicted
 from pudi.concurrency.touched import (
@@ -22,18 +23,37 @@ from pudi.format import Action, CommitMetadata, State, parse_log_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _COMPACT = "COMPACT"
+_CLUSTER = "CLUSTER"
 _ADVICE = "nothing of this write is visible; read the table again and retry"
+
+Completed: TypeAlias = Sequence[tuple[Instant, CommitMetadata]]
+"""Commits that completed since a write began, with what they did."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRule:
+    """One line of the table of conflicts, in the code and in docs/concurrency.md.
+
+    Attributes:
+        other: the other action.
+        conflict: when it contradicts our write.
+        hudi: what Hudi's strategies do.
+        find: raises the conflict, if there is one, given the timeline now and the commits that completed meanwhile.
+    """
+
+    other: str
+    conflict: str
+    hudi: str
+    find: Callable[[ConflictCheck, Timeline, Completed], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictCheck:
-    """Refuses to complete a write that something which happened since it began contradicts.
+    """Refuses to complete a write that something which happened since it began contradicts: see `CONFLICT_RULES`.
 
-    Two writes contradict each other when both wrote or replaced a file group. Stricter than Hudi: also when both put
-    new keys into one partition while ours promises unique keys (upsert), since both may have inserted the same key
-    into different file groups, and when another one wrote into a partition that ours replaces, since its records would
-    stay beside ours. A clustering that is pending on a file group owns it, unless it yields. What our files were made
-    from must still stand.
+    Stricter than Hudi: writes that put new keys into one partition conflict while ours promises unique keys (upsert),
+    since both may have inserted the same key into different file groups; so do writes into a partition that ours
+    replaces, since its records would stay beside ours. What our files were made from must still stand.
 
     Attributes:
         store: the table's timeline.
@@ -63,14 +83,9 @@ class ConflictCheck:
         """
         if self.unchanged is not None:
             self.unchanged.check(Touched.of(self.written, self.keys_unique, self.reads), now, self.own.requested)
-        for other in self.new_commits(now):
-            self._check_commit(other, now)
-        for other, group in self.contradicted(now):
-            if self.yields is None or not self.yields(other):
-                raise refuse_contradicted(self.store, other, group, self.own.requested)
-        if now.rules.logs_name_their_slice:
-            self._check_compactions(now)
-        self._check_gone(now)
+        completed = [(other, self.store.read_commit_metadata(other)) for other in self.new_commits(now)]
+        for rule in CONFLICT_RULES:
+            rule.find(self, now, completed)
 
     def new_commits(self, now: Timeline) -> list[Instant]:
         """Commits completed since the write began."""
@@ -79,57 +94,111 @@ class ConflictCheck:
 
     def contradicted(self, now: Timeline) -> Iterator[tuple[Instant, Group]]:
         """Yield the pending clusterings on file groups that the write touched, as `contradicted_clusterings`."""
-        return contradicted_clusterings(self.store, now, groups_of(self.written) | replaced_groups(self.written))
+        return contradicted_clusterings(self.store, now, _touched(self.written))
 
-    def _check_commit(self, other: Instant, now: Timeline) -> None:
-        theirs = self.store.read_commit_metadata(other)
-        if theirs.operation_type == _COMPACT:
-            self._check_compacted(other, theirs, now)
-            return
-        mine = owned(groups_of(self.written) | replaced_groups(self.written), self.keys_unique)
-        both = mine & owned(groups_of(theirs) | replaced_groups(theirs), self.keys_unique)
-        if both:
-            partition, file_id = min(both)
-            raise self._conflict(
-                f"commit {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
-                f"{partition!r}"
-            )
-        theirs_only = {p for p, stats in theirs.partition_to_write_stats.items() if stats and self._replaces(p)}
-        if theirs_only:
-            raise self._conflict(
-                f"commit {other.requested}, completed meanwhile, wrote into partition {min(theirs_only)!r}, which this "
-                "write replaces"
-            )
-        if self.keys_unique is KeyScope.RING:
-            moved = {p for p, ids in (theirs.partition_to_replace_file_ids or {}).items() if ids}
-            lost = moved & {p for p, stats in self.written.partition_to_write_stats.items() if stats}
+    def check_groups(self, now: Timeline, completed: Completed) -> None:
+        """Refuse what another write also wrote or replaced: a file group, or a bucket."""
+        del now
+        mine = owned(_touched(self.written), self.keys_unique)
+        for other, theirs in _writes(completed):
+            both = mine & owned(_touched(theirs), self.keys_unique)
+            if both:
+                raise self._meanwhile(other, f"also wrote file group {min(both)[1]} of partition {min(both)[0]!r}")
+
+    def check_replaced(self, now: Timeline, completed: Completed) -> None:
+        """Refuse to replace a partition into which another write wrote."""
+        del now
+        for other, theirs in _writes(completed):
+            both = {p for p, stats in theirs.partition_to_write_stats.items() if stats and self._replaces(p)}
+            if both:
+                raise self._meanwhile(other, f"wrote into partition {min(both)!r}, which this write replaces")
+
+    def check_reads(self, now: Timeline, completed: Completed) -> None:
+        """Refuse what was computed from partitions that another write changed: each could miss the other's records."""
+        del now
+        for other, theirs in _writes(completed) if self.reads is not None else ():
+            changed = set() if theirs.operation_type == _CLUSTER else {p for p, _ in _touched(theirs)}
+            read = self.reads(sorted(changed)) if self.reads is not None and changed else ()
+            if read:
+                raise self._meanwhile(other, f"changed partition {min(read)!r}, which this write read")
+
+    def check_ring(self, now: Timeline, completed: Completed) -> None:
+        """Refuse writes by a hash ring that another write replaced."""
+        del now
+        mine = {p for p, stats in self.written.partition_to_write_stats.items() if stats}
+        for other, theirs in _writes(completed) if self.keys_unique is KeyScope.RING else ():
+            lost = mine & {p for p, ids in (theirs.partition_to_replace_file_ids or {}).items() if ids}
             if lost:
-                raise self._conflict(
-                    f"commit {other.requested}, completed meanwhile, gave partition {min(lost)!r} new buckets"
-                )
-        shared = self._shared_partitions(theirs)
-        if shared:
-            raise self._conflict(
-                f"commit {other.requested}, completed meanwhile, also inserted records into partition {min(shared)!r}, "
-                "perhaps the same keys"
-            )
+                raise self._meanwhile(other, f"gave partition {min(lost)!r} new buckets")
 
-    def _check_compacted(self, other: Instant, theirs: CommitMetadata, now: Timeline) -> None:
+    def check_inserts(self, now: Timeline, completed: Completed) -> None:
+        """Refuse new keys where another write put new keys too."""
+        del now
+        for other, theirs in _writes(completed):
+            shared = self._shared_partitions(theirs)
+            if shared:
+                raise self._meanwhile(
+                    other, f"also inserted records into partition {min(shared)!r}, perhaps the same keys"
+                )
+
+    def check_compacted(self, now: Timeline, completed: Completed) -> None:
         """Refuse what a compaction that completed meanwhile contradicts: new base files made from an older slice.
 
         It keeps all records, and the log files of a write that completes after it come after its base files, as in
         Hudi. Below version 8 they do if they bear its instant.
         """
-        mine = replaced_groups(self.written) | _rebased(self.written)
-        if now.rules.logs_name_their_slice:
-            mine |= {group for group, base in _appended(self.written).items() if base < other.requested}
-        both = mine & groups_of(theirs)
-        if both:
-            partition, file_id = min(both)
-            raise self._conflict(
-                f"compaction {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
-                f"{partition!r}"
-            )
+        for other, theirs in completed:
+            if theirs.operation_type != _COMPACT:
+                continue
+            mine = replaced_groups(self.written) | _rebased(self.written)
+            if now.rules.logs_name_their_slice:
+                mine |= {group for group, base in _appended(self.written).items() if base < other.requested}
+            both = mine & groups_of(theirs)
+            if both:
+                partition, file_id = min(both)
+                raise self._conflict(
+                    f"compaction {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
+                    f"{partition!r}"
+                )
+
+    def check_clusterings(self, now: Timeline, completed: Completed) -> None:
+        """Refuse writes to file groups of a pending clustering that doesn't yield."""
+        del completed
+        for other, group in self.contradicted(now):
+            if self.yields is None or not self.yields(other):
+                raise refuse_contradicted(self.store, other, group, self.own.requested)
+
+    def check_compactions(self, now: Timeline, completed: Completed) -> None:
+        """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
+
+        A log file belongs to the slice named in its file name. A log file written during a pending compaction must
+        carry the compaction's instant (`FileSlice.compacting`): the plan does not contain it, so it would be lost.
+        """
+        del completed
+        mine = _appended(self.written) if now.rules.logs_name_their_slice else {}
+        for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT) if mine else ():
+            late = {group for group, base in mine.items() if base < other.requested}
+            both = late & compacted_groups(self.store, other) if late else set()
+            if both:
+                partition, file_id = min(both)
+                raise self._conflict(
+                    f"compaction {other.requested}, planned meanwhile, takes file group {file_id} of partition "
+                    f"{partition!r}"
+                )
+
+    def check_restores(self, now: Timeline, completed: Completed) -> None:
+        """Refuse what a pending restore is about to roll back."""
+        del completed
+        for other in now.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+            raise self._conflict(f"the restore {other.requested} is pending", BlockedError)
+
+    def check_gone(self, now: Timeline, completed: Completed) -> None:
+        """Refuse what may build on commits that were rolled back."""
+        del completed
+        there = {each.requested for each in now.commits}
+        for each in self.seen.commits:
+            if each.requested not in there and (now.start is None or each.requested >= now.start):
+                raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
 
     def _shared_partitions(self, theirs: CommitMetadata) -> set[str]:
         """Partitions into which both put new keys that may be the same."""
@@ -142,34 +211,93 @@ class ConflictCheck:
         whole = self.written.operation_type == "INSERT_OVERWRITE_TABLE"
         return whole or partition in (self.written.partition_to_replace_file_ids or {})
 
-    def _check_compactions(self, now: Timeline) -> None:
-        """Refuse log blocks, below version 8, that belong to a slice which a pending compaction takes.
-
-        A log file belongs to the slice named in its file name. A log file written during a pending compaction must
-        carry the compaction's instant (`FileSlice.compacting`): the plan does not contain it, so it would be lost.
-        """
-        mine = _appended(self.written)
-        for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
-            late = {group for group, base in mine.items() if base < other.requested}
-            both = late & compacted_groups(self.store, other) if late else set()
-            if both:
-                partition, file_id = min(both)
-                raise self._conflict(
-                    f"compaction {other.requested}, planned meanwhile, takes file group {file_id} of partition "
-                    f"{partition!r}"
-                )
-
-    def _check_gone(self, now: Timeline) -> None:
-        """Refuse what may build on commits that were rolled back, or are about to be."""
-        for other in now.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
-            raise self._conflict(f"the restore {other.requested} is pending", BlockedError)
-        there = {each.requested for each in now.commits}
-        for each in self.seen.commits:
-            if each.requested not in there and (now.start is None or each.requested >= now.start):
-                raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
+    def _meanwhile(self, other: Instant, what: str) -> ConflictError:
+        return self._conflict(f"commit {other.requested}, completed meanwhile, {what}")
 
     def _conflict(self, what: str, kind: type[ConflictError] = ConflictError) -> ConflictError:
         return kind(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
+
+
+CONFLICT_RULES: tuple[ConflictRule, ...] = (
+    ConflictRule(
+        "a write, overwrite or clustering that completed meanwhile",
+        "both wrote or replaced one file group; with a bucket index, one bucket",
+        "the same",
+        ConflictCheck.check_groups,
+    ),
+    ConflictRule(
+        "a write that completed meanwhile",
+        "it wrote into a partition that ours replaces",
+        "no conflict: its records stay beside ours",
+        ConflictCheck.check_replaced,
+    ),
+    ConflictRule(
+        "a write that completed meanwhile",
+        "it changed a partition that ours read: update, delete(where=…) and merge read those that their predicate, or "
+        "the least and greatest key of the source, doesn't rule out",
+        "no conflict: each may miss records of the other",
+        ConflictCheck.check_reads,
+    ),
+    ConflictRule(
+        "a clustering or overwrite that completed meanwhile",
+        "with consistent hashing: it gave a partition of ours new buckets",
+        "the same, by file groups",
+        ConflictCheck.check_ring,
+    ),
+    ConflictRule(
+        "a write that completed meanwhile",
+        "both put new keys into one partition, with a global index anywhere, and ours must find each key once "
+        "(upsert, merge); not with a bucket index",
+        "no conflict: a key that both insert is there twice",
+        ConflictCheck.check_inserts,
+    ),
+    ConflictRule(
+        "a compaction that completed meanwhile",
+        "ours made a base file of a file group that it compacted, or replaced one; below version 8 also log files of "
+        "an older slice",
+        "from version 8 on no conflict; below, if it was planned after our write began",
+        ConflictCheck.check_compacted,
+    ),
+    ConflictRule(
+        "a pending clustering",
+        "ours wrote one of its file groups, unless it yields: PreferWriterConflictResolutionStrategy, or "
+        "SparkAllowUpdateStrategy",
+        "the same",
+        ConflictCheck.check_clusterings,
+    ),
+    ConflictRule(
+        "a pending compaction",
+        "only below version 8: it was planned meanwhile, and takes a slice to which ours added log files",
+        "the same",
+        ConflictCheck.check_compactions,
+    ),
+    ConflictRule(
+        "a pending restore", "always", "no conflict: the restore rolls the write back", ConflictCheck.check_restores
+    ),
+    ConflictRule(
+        "a rollback or restore that completed meanwhile",
+        "it took back a commit that ours was planned from",
+        "only a rollback of our own write",
+        ConflictCheck.check_gone,
+    ),
+)
+"""What contradicts a write, in the order in which it's looked for; log compactions, cleans, savepoints, archivings and
+index builds contradict none."""
+
+
+def conflict_table() -> str:
+    """The rules as a table of Markdown, for docs/concurrency.md."""
+    rows = [f"| {rule.other} | {rule.conflict} | {rule.hudi} |" for rule in CONFLICT_RULES]
+    return "\n".join(("| other action | conflict, if | Hudi |", "|---|---|---|", *rows)) + "\n"
+
+
+def _touched(metadata: CommitMetadata) -> set[Group]:
+    return groups_of(metadata) | replaced_groups(metadata)
+
+
+def _writes(completed: Completed) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """The commits that aren't compactions, which keep all records."""
+    return ((other, theirs) for other, theirs in completed if theirs.operation_type != _COMPACT)
 
 
 def _rebased(metadata: CommitMetadata) -> set[Group]:

@@ -39,13 +39,15 @@ from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
-from pudi.config.write_options import WriteOptions
+from pudi.config.write_options import BY_BUCKET, PREFER_WRITER, WriteOptions
 
 __all__ = [
     "ALLOW_UPDATES",
     "ALL_OPTIONS",
+    "BY_BUCKET",
     "HTTP_CALLBACK",
     "KEY_PREFIXES",
+    "PREFER_WRITER",
     "ArchiveOptions",
     "CallbackOptions",
     "CleanOptions",
